@@ -33,6 +33,8 @@ class Claimed:
         By job, where its claims are in ``rows``: the first, and how many.
     home : int64[devices]
         The node that each pooled device sits in; -1: none.
+    asks
+        By job, whether it asks for anything.
     asking
         How many jobs in the system (waiting or running) ask for anything.
     """
@@ -42,6 +44,8 @@ class Claimed:
         self.free = places.total.copy()
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
+        self.asks = bytearray(asked.any(axis=0).tobytes())
+        self._anywhere: dict[tuple[bytes, int], Ints | None] = {}
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
         self._used = 0
@@ -53,11 +57,22 @@ class Claimed:
             self.asked = grown(self.asked, room_for(job + 1, job))
             self.held_at = grown(self.held_at, self.asked.shape[1])
         self.asked[:, job] = asked
+        self.asks.extend(bytes(job + 1 - len(self.asks)))
+        self.asks[job] = bool(asked.any())
 
     def note(self, job: int, sign: int) -> None:
         """A job has come into the system, or left it."""
-        if self.asked[:, job].any():
+        if self.asks[job]:
             self.asking += sign
+
+    def anywhere(self, job: int, tasks: int) -> Ints | None:
+        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+        asked = self.asked[:, job]
+        shape = asked.tobytes(), tasks
+        if shape not in self._anywhere:
+            found = self.places.anywhere(asked, tasks)
+            self._anywhere[shape] = None if found is None else sealed(found)
+        return self._anywhere[shape]
 
     def check(self, lease: Lease, held: Ints, what: str) -> None:
         """Refuse a lease that does not claim what its tasks ask where they and their devices are, or what is not free.
@@ -75,9 +90,15 @@ class Claimed:
             As said.
         """
         claims = lease.claims
+        if not self.asks[lease.job] and not len(claims):
+            return
         if claims.dtype != np.int64 or claims.ndim != 2 or claims.shape[1] != 2:
             raise RefusedError(f"{what}: what its lease claims is no int64[claims, 2]")
         rows = lease.rows
+        fixed = self.anywhere(lease.job, int(rows[:, NODES] @ rows[:, TASKS]))
+        known = fixed is not None and not len(held) and np.array_equal(fixed, claims)
+        if known and (claims[:, AMOUNT] <= self.free[claims[:, PLACE]]).all():
+            return
         if len(rows) and (rows[:, (FIRST, NODES)].min() < 0 or nodes_of(rows).max(initial=0) >= self.places.nodes):
             raise RefusedError(f"{what}: a node of its lease does not exist")
         tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
@@ -133,6 +154,7 @@ class Claimed:
         twin = object.__new__(Claimed)
         twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
         twin.asked, twin.asking, twin.home = self.asked, self.asking, self.home
+        twin.asks, twin._anywhere = self.asks, self._anywhere
         twin.rows, twin.held_at, twin._used = self.rows.copy(), self.held_at.copy(), self._used
         return twin
 
@@ -162,6 +184,14 @@ class ClaimReader:
     def asking(self) -> bool:
         """Whether a job in the system asks for anything."""
         return self._claimed.asking > 0
+
+    def asks(self, job: int) -> bool:
+        """Whether a job asks for anything."""
+        return bool(self._claimed.asks[job])
+
+    def anywhere(self, job: int, tasks: int) -> Ints | None:
+        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+        return self._claimed.anywhere(job, tasks)
 
     def asked(self, job: int) -> Ints:
         """int64[quantities]: what a job asks."""

@@ -12,11 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.columns import columns_of
 from unrack.policy.contract import Decision, Estimates
 from unrack.policy.discipline.list_pass import ListPass
-from unrack.policy.discipline.list_scheduler import UNLIMITED, choose, short_of
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.list_scheduler import UNLIMITED, short_of
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.reservations import Reservations
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
@@ -24,7 +23,7 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
@@ -79,14 +78,14 @@ class SlurmLike(AnyResource):
             return [], memory
         if memory.book is None and self.beyond_plans(view):
             memory.book = self._reservations.begin(view)
+        if memory.book is None and memory.too_coarse(view):
+            memory = self.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
         jobs = self._jobs(view, now)[: self.depth]
         if memory.book is not None:
             decisions = self._reservations.anew(view, memory.book, jobs.tolist(), now)
         else:
-            if memory.too_coarse(view):
-                memory = self.begin(view)
             memory.make_room(view)
             memory.forget(jobs)
             decisions = memory.round(view, jobs, now, False, False, lambda: self._choices(view, memory))
@@ -99,14 +98,13 @@ class SlurmLike(AnyResource):
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
-        if self.beyond_nodes(view):
+        if memory.book is not None:
             memory.main = memory.main or self._main_loop.begin(view)
             return self._main_loop.decide(view, memory.main, now, self.queue)
         jobs = self._jobs(view, now)
-        if memory.blocked.still(view, jobs):
+        if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", FITS[self.place])
-        decisions = choose(rule, columns_of(view), jobs, memory.buffers, now)
+        decisions = memory.in_order(view, jobs, now, lambda: self._choices(view, memory))
         memory.blocked.note(view, jobs, len(decisions))
         return decisions
 

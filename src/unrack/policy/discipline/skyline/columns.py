@@ -6,15 +6,18 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numba
+import numba.core.types
+import numba.experimental.structref
 import numpy as np
-from numba.core import types
-from numba.experimental import structref
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
 from unrack.view import View
 
 Ints = NDArray[np.int64]
+_types: Any = numba.core.types
+_structref: Any = numba.experimental.structref
+_config: Any = numba.config
 
 
 class Grain(IntEnum):
@@ -49,6 +52,8 @@ class Rule(NamedTuple):
     # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool
+    # whether jobs start in order, until one has no place now, and nothing is reserved
+    in_order: bool
 
 
 class ClaimColumns(NamedTuple):
@@ -77,7 +82,8 @@ JOB, ROW, ROW_END, CLAIM, CLAIM_END = range(5)
 """Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end."""
 STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, SHORT = range(10)
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
-how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing); and what there was too little room for."""
+how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing); and
+what there was too little room for."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
 TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS = range(6)
@@ -122,27 +128,27 @@ class Columns(NamedTuple):
     cursor: Ints  # int64[10]
 
 
-@structref.register
-class SkylineType(types.StructRef):  # type: ignore[misc]
+@_structref.register
+class SkylineType(_types.StructRef):  # type: ignore[misc]
     """Of a skyline as kernels see it."""
 
     def preprocess_fields(self, fields: Any) -> Any:
         """Types of values, not of constants."""
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+        return tuple((name, _types.unliteral(kind)) for name, kind in fields)
 
 
-class Skyline(structref.StructRefProxy):  # type: ignore[misc]
+class Skyline(_structref.StructRefProxy):  # type: ignore[misc]
     """The columns of a plan as one thing, which a kernel takes in a microsecond, however many they are."""
 
     def __deepcopy__(self, memo: Any) -> None:
         """Nothing: it shows columns that are not copied with it, and is made anew from those that are."""
 
 
-structref.define_boxing(SkylineType, Skyline)
+_structref.define_boxing(SkylineType, Skyline)
 _DIMENSIONS = {"total": 2, "level": 3, "low": 2, "where": 2, "rows": 2, "claims": 2, "fixed_at": 2, "fixed": 2,
                "turn": 2, "new_rows": 2, "new_claims": 2, "started": 2, "out": 2}  # fmt: skip
-_TYPE: Any = SkylineType([(name, types.Array(types.int64, _DIMENSIONS.get(name, 1), "C")) for name in Columns._fields])
-_new: Any = structref.new
+_TYPE = SkylineType([(name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C")) for name in Columns._fields])
+_new = _structref.new
 
 
 @compiled
@@ -159,4 +165,4 @@ def _skyline(c: Columns) -> Any:
 
 def skyline(columns: Columns) -> Any:
     """The columns as kernels take them; where nothing is compiled, as they are."""
-    return columns if numba.config.DISABLE_JIT else _skyline(columns)
+    return columns if _config.DISABLE_JIT else _skyline(columns)

@@ -18,10 +18,10 @@ from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.columns import columns_of
+from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import Pass
-from unrack.policy.discipline.list_scheduler import Blocked, Buffers
+from unrack.policy.discipline.list_scheduler import Blocked
 from unrack.policy.discipline.reservations import Book
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import (
@@ -71,6 +71,7 @@ class Plan:
     place: str  # which nodes are filled first: a name in ``FITS``
     columns: Columns
     sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
+    fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
@@ -79,9 +80,8 @@ class Plan:
     blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
     planned_at: int = -1
-    buffers: Buffers = field(default_factory=Buffers)  # of the main loop
     notes: Any = None  # of the placement, where a choice was made
-    # once a job has asked for devices: the reservations; and the main loop where jobs ask for more than nodes
+    # once a job has asked for devices: the reservations, and the main loop
     book: Book | None = None
     main: Pass | None = None
 
@@ -159,19 +159,20 @@ class Plan:
         if seen is None or first == self.known:
             return
         self.make_room(view)
-        jobs = np.arange(first, self.known)
-        asked = seen.asked_by(jobs)
-        for job in jobs[asked.any(axis=0)].tolist():
-            claims = seen.places.anywhere(asked[:, job - first], int(view.asks[TASKS, job]))
+        for job in range(first, self.known):
+            if not seen.asks(job):
+                continue
+            claims = seen.anywhere(job, int(view.asks[TASKS, job]))
             self.columns.wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
             if claims is None:
                 self.chosen = True
                 continue
-            end = int(self.columns.fixed_at.max(initial=0))
-            if end + len(claims) > len(self.columns.fixed):
-                self._replace(fixed=grown_rows(self.columns.fixed, end + len(claims)))
-            self.columns.fixed[end : end + len(claims)] = claims
-            self.columns.fixed_at[:, job] = end, end + len(claims)
+            end = self.fixed
+            self.fixed += len(claims)
+            if self.fixed > len(self.columns.fixed):
+                self._replace(fixed=grown_rows(self.columns.fixed, self.fixed))
+            self.columns.fixed[end : self.fixed] = claims
+            self.columns.fixed_at[:, job] = end, self.fixed
 
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores, or nodes, is not exact any more."""
@@ -209,13 +210,23 @@ class Plan:
         if len(self.columns.start) < room:
             self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
 
+    def in_order(self, view: View, jobs: Ints, now: int, choices: Callable[[], Choices]) -> list[Decision]:
+        """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
+        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), False, False, True)
+        return self._round(view, jobs, now, rule, columns_of(view)._replace(running_count=0), choices)
+
     def round(
         self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Callable[[], Choices]
     ) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
+        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), compress, trust, False)
+        return self._round(view, jobs, now, rule, columns_of(view), choices)
+
+    def _round(
+        self, view: View, jobs: Ints, now: int, rule: Rule, seen: LedgerColumns, choices: Callable[[], Choices]
+    ) -> list[Decision]:
         self.make_room(view)
-        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), compress, trust)
-        seen, claimed = columns_of(view), claims_of(view)
+        claimed = claims_of(view)
         self.columns.cursor[STAGE] = BEGIN
         made: Choices | None = None
         while True:

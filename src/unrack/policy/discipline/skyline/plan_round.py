@@ -319,7 +319,11 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
         steps = levels_of(now, seen, claimed, groups, slots, rule.trust, times, level, cursor)
         if steps < 0:
             return NO_ROOM
-        steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
+        if rule.in_order:
+            turn[START, :jobs] = -1
+            used, claims_used = 0, 0
+        else:
+            steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
         if steps < 0:
             return NO_ROOM
         cursor[AT] = 0
@@ -347,6 +351,8 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
             elif begins >= 0:
                 steps = book(times, level, steps, begins, length, slots, old, 1)
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
+            if rule.in_order and i != 0:
+                break
             if i >= 0 and sky.wants[job] == 2 and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
@@ -373,8 +379,8 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
         steps = book(times, level, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, rule, seen, groups, slots, sky)
-    if n < 0:
-        return NO_ROOM
+    if n < 0 or rule.in_order:
+        return n
     for q in range(jobs):
         job = order[q]
         sky.start[job] = turn[START, q]
