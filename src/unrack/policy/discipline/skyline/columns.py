@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.sealed import sealed
 from unrack.view import View
 
 Ints = NDArray[np.int64]
@@ -48,31 +49,17 @@ class Rule(NamedTuple):
     grain: int  # a :class:`Grain`
     whole: bool  # whether a node serves one job at a time
     fit: int  # which nodes are filled first, as of :mod:`unrack.policy.placement.node_kernel`
+
+
+class Round(NamedTuple):
+    """What one round does."""
+
     compress: bool  # whether reservations may move forward
     # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool
     # whether jobs start in order, until one has no place now, and nothing is reserved
     in_order: bool
-
-
-class ClaimColumns(NamedTuple):
-    """What is claimed of resources, as of :class:`unrack.ledger.claims.Claimed`."""
-
-    free: Ints
-    rows: Ints
-    held_at: Ints
-
-
-NOTHING_CLAIMED = ClaimColumns(np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))
-for _column in NOTHING_CLAIMED:
-    _column.setflags(write=False)
-
-
-def claims_of(view: View) -> ClaimColumns:
-    """What is claimed on the ledger that a view shows."""
-    seen = view.columns.claimed
-    return NOTHING_CLAIMED if seen is None else ClaimColumns(seen.free, seen.rows, seen.held_at)
 
 
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM = range(5)
@@ -100,6 +87,16 @@ class Columns(NamedTuple):
     those of which anything is held or reserved, each in a slot of its own.
     """
 
+    # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
+    asks: Ints
+    free: Ints
+    installed: Ints
+    running: Ints
+    pool: Ints
+    lease_at: Ints
+    free_places: Ints
+    claimed: Ints
+    claimed_at: Ints
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
     total: Ints  # int64[2, groups]: cores and MB of a node of each group
@@ -145,15 +142,36 @@ class Skyline(_structref.StructRefProxy):  # type: ignore[misc]
 
 
 _structref.define_boxing(SkylineType, Skyline)
-_DIMENSIONS = {"total": 2, "level": 3, "low": 2, "where": 2, "rows": 2, "claims": 2, "fixed_at": 2, "fixed": 2,
-               "turn": 2, "new_rows": 2, "new_claims": 2, "started": 2, "out": 2}  # fmt: skip
-_TYPE = SkylineType([(name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C")) for name in Columns._fields])
+LEDGER = Columns._fields[: Columns._fields.index("of")]
+"""Columns that are the ledger's."""
+_DIMENSIONS = {"level": 3} | dict.fromkeys(
+    (
+        "asks", "free", "installed", "running", "pool", "lease_at", "claimed", "claimed_at", "total", "low", "where",
+        "rows", "claims", "fixed_at", "fixed", "turn", "new_rows", "new_claims", "started", "out",
+    ),
+    2,
+)  # fmt: skip
+_TYPE = SkylineType(
+    [
+        (name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C", readonly=name in LEDGER))
+        for name in Columns._fields
+    ]
+)
 _new = _structref.new
 
 
 @compiled
 def _skyline(c: Columns) -> Any:
     s = _new(_TYPE)
+    s.asks, s.free, s.installed, s.running, s.pool, s.lease_at = (
+        c.asks,
+        c.free,
+        c.installed,
+        c.running,
+        c.pool,
+        c.lease_at,
+    )
+    s.free_places, s.claimed, s.claimed_at = c.free_places, c.claimed, c.claimed_at
     s.of, s.total, s.rank = c.of, c.total, c.rank
     s.times, s.level, s.low, s.slot, s.place_of = c.times, c.level, c.low, c.slot, c.place_of
     s.start, s.where, s.rows, s.claims = c.start, c.where, c.rows, c.claims
@@ -166,3 +184,14 @@ def _skyline(c: Columns) -> Any:
 def skyline(columns: Columns) -> Any:
     """The columns as kernels take them; where nothing is compiled, as they are."""
     return columns if _config.DISABLE_JIT else _skyline(columns)
+
+
+NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
+
+
+def ledger_of(view: View) -> tuple[Ints, ...]:
+    """The columns of the ledger that a view shows, in the order of :data:`LEDGER`."""
+    seen = view.columns
+    claimed = seen.claimed
+    claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
+    return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims

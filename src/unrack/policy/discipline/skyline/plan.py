@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Blocked
@@ -33,6 +33,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS,
     CLAIMS_CHOSEN,
     LEASES,
+    LEDGER,
     MOMENTS,
     NO_ROOM,
     ROWS,
@@ -45,9 +46,10 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     Columns,
     Grain,
+    Round,
     Rule,
     Wants,
-    claims_of,
+    ledger_of,
     skyline,
 )
 from unrack.policy.discipline.skyline.plan_round import first_due, plan_round
@@ -58,6 +60,8 @@ from unrack.view import View
 from unrack.workload.job import TASKS
 
 Ints = NDArray[np.int64]
+NODES, CORES = int(Grain.NODES), int(Grain.CORES)
+IN_ORDER = Round(compress=False, trust=False, in_order=True)
 BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
 """Columns by job, and what they are of a job that is not known yet."""
 
@@ -66,9 +70,7 @@ BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
 class Plan:
     """Reservations, and how the cluster is grouped for planning."""
 
-    grain: Grain
-    whole: bool  # whether a node serves one job at a time
-    place: str  # which nodes are filled first: a name in ``FITS``
+    rule: Rule
     columns: Columns
     sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
@@ -89,25 +91,23 @@ class Plan:
     def begin(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
         """Group the nodes as coarsely as is exact for the jobs submitted so far; ``every``: all of them are chosen."""
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
-        places = len(claims_of(view).free)
-        room = columns_for(nodes, jobs, places, 16 if places else 0)
-        plan = cls(Grain.NODES, whole, place, room, chosen=every)
+        rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
+        plan = cls(rule, columns_for(ledger_of(view), nodes, jobs), chosen=every)
         plan.note_jobs(view)
         if whole and not plan.chosen:
             kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
             first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
             rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
-            plan.grain = Grain.WHOLE
-            plan._group(group_of.ravel(), kinds, rank)
+            plan._group(Grain.WHOLE, group_of.ravel(), kinds, rank)
         elif view.equal_cores() and not plan.chosen:
-            plan.grain = Grain.CORES
-            plan._group(np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
+            plan._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
         else:
-            plan._group(np.arange(nodes), view.total, np.arange(nodes))
+            plan._group(Grain.NODES, np.arange(nodes), view.total, np.arange(nodes))
         return plan
 
-    def _group(self, of: Any, total: Any, rank: Any) -> None:
+    def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
+        self.rule = self.rule._replace(grain=int(grain))
         of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
         slots = len(self.columns.place_of)
         level, low = np.zeros((0, 2, total.shape[1] + slots), np.int64), np.zeros((2, total.shape[1] + slots), np.int64)
@@ -147,10 +147,15 @@ class Plan:
         there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
         return lease if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
 
+    @property
+    def grain(self) -> Grain:
+        """What a group of the plan is."""
+        return Grain(self.rule.grain)
+
     def promised(self) -> Promises:
         """What is promised after a round."""
         c = self.columns
-        return Promises(PromisedRows(int(self.grain), c.start, c.where, c.rows, claims=c.claims), self.freed)
+        return Promises(PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims), self.freed)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
@@ -177,8 +182,8 @@ class Plan:
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores, or nodes, is not exact any more."""
         self.note_jobs(view)
-        equal = self.grain != Grain.CORES or view.equal_cores()
-        return not equal or (self.chosen and self.grain != Grain.NODES)
+        grain = self.rule.grain
+        return (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -212,35 +217,40 @@ class Plan:
 
     def in_order(self, view: View, jobs: Ints, now: int, choices: Callable[[], Choices]) -> list[Decision]:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
-        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), False, False, True)
-        return self._round(view, jobs, now, rule, columns_of(view)._replace(running_count=0), choices)
+        return self._round(view, jobs, now, 0, IN_ORDER, choices)
 
     def round(
         self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Callable[[], Choices]
     ) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
-        rule = Rule(int(self.grain), self.whole, FITS.get(self.place, 0), compress, trust, False)
-        return self._round(view, jobs, now, rule, columns_of(view), choices)
+        return self._round(view, jobs, now, view.running_count, Round(compress, trust, False), choices)
 
     def _round(
-        self, view: View, jobs: Ints, now: int, rule: Rule, seen: LedgerColumns, choices: Callable[[], Choices]
+        self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Callable[[], Choices]
     ) -> list[Decision]:
-        self.make_room(view)
-        claimed = claims_of(view)
-        self.columns.cursor[STAGE] = BEGIN
+        self._look(view)
+        cursor = self.columns.cursor
+        cursor[STAGE] = BEGIN
         made: Choices | None = None
         while True:
             if self.sky is None:
                 self.sky = skyline(self.columns)
-            count = plan_round(jobs, now, rule, seen, claimed, self.sky)
+            count = plan_round(jobs, now, running, *self.rule, *what, self.sky)
             if count >= 0:
-                return self._starts(count)
+                return self._starts(count) if count else []
             if count == NO_ROOM:
-                self._grow(len(jobs), seen.running_count)
-                self.columns.cursor[STAGE] = BEGIN
+                self._grow(len(jobs), running)
+                cursor[STAGE] = BEGIN
                 continue
             made = made or choices()
-            self._choose(made, int(jobs[self.columns.cursor[AT]]))
+            self._choose(made, int(jobs[cursor[AT]]))
+
+    def _look(self, view: View) -> None:
+        """Take over columns of the ledger that it has replaced."""
+        columns = ledger_of(view)
+        if any(map(is_not, columns, self.columns)):
+            self._replace(**dict(zip(LEDGER, columns, strict=True)))
+            self.make_room(view)
 
     def _choose(self, choices: Choices, job: int) -> None:
         c = self.columns
@@ -259,8 +269,6 @@ class Plan:
 
     def _starts(self, count: int) -> list[Decision]:
         decisions: list[Decision] = []
-        if not count:
-            return decisions
         c = self.columns
         for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
             claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
@@ -294,11 +302,13 @@ class Plan:
             self._replace(**{name: grown_rows(getattr(self.columns, name), count) for name in names})
 
 
-def columns_for(nodes: int, jobs: int, places: int, slots: int) -> Columns:
+def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     """Columns of a plan in which nothing is reserved, with the least room."""
+    places = len(ledger[LEDGER.index("free_places")])
+    slots = 16 if places else 0
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
-        of=none, total=np.zeros((2, 0), np.int64), rank=none,
+        *ledger, of=none, total=np.zeros((2, 0), np.int64), rank=none,
         times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((4, jobs), np.int64),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
@@ -48,8 +48,6 @@ from unrack.policy.discipline.skyline.columns import (
     STEP,
     STEPS,
     TURNS,
-    ClaimColumns,
-    Rule,
 )
 from unrack.policy.discipline.skyline.steps import (
     Groups,
@@ -89,7 +87,7 @@ def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int
     return at
 
 
-@inlined
+@melted
 def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
     """Add the nodes of a running job to the groups of one step."""
     rows, first = seen.pool, seen.lease_at[LEASE_ROW, job]
@@ -135,10 +133,10 @@ def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, 
     return at
 
 
-@inlined
+@melted
 def levels_of(
-    now: int, seen: LedgerColumns, claimed: ClaimColumns, groups: Groups, slots: Slots, trust: bool, times: Ints,
-    level: NDArray[np.int64], cursor: Ints,
+    now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
+    times: Ints, level: NDArray[np.int64], cursor: Ints,
 ) -> int:  # fmt: skip
     """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
     free, total, running = seen.free, seen.total, seen.running
@@ -172,12 +170,12 @@ def levels_of(
             give_back(seen, job, groups, level[steps - 1])
             if not places:
                 continue
-            first, count = claimed.held_at[LEASE_ROW, job], claimed.held_at[ROW_COUNT, job]
+            first, count = claimed_at[LEASE_ROW, job], claimed_at[ROW_COUNT, job]
             if cursor[SLOTS] + count > slots.place_of.shape[0]:
                 return short_of(cursor, CLAIMABLE)
             for c in range(first, first + count):
-                at = slot_for(level, steps, slots, cursor, SLOTS, claimed.rows[c, 0])
-                level[steps - 1, CPU, at] += claimed.rows[c, 1]
+                at = slot_for(level, steps, slots, cursor, SLOTS, claimed[c, 0])
+                level[steps - 1, CPU, at] += claimed[c, 1]
     return steps
 
 
@@ -188,14 +186,14 @@ def short_of(cursor: Ints, what: int) -> int:
     return NO_ROOM
 
 
-@inlined
+@melted
 def note(turn: Ints, q: int, start: int, span: Span) -> None:
     """Write down a reservation of the job at place ``q``."""
     turn[START, q], turn[FIRST_ROW, q], turn[END_ROW, q] = start, span.first, span.last
     turn[FIRST_CLAIM, q], turn[END_CLAIM, q] = span.claim, span.claim_end
 
 
-@inlined
+@melted
 def slots_for(
     level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
 ) -> bool:
@@ -208,55 +206,61 @@ def slots_for(
     return True
 
 
-@inlined
+@melted
 def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> Span:
     """The same rows and claims in other columns, from ``at`` and ``claim`` on, which have room."""
     for r in range(source.last - source.first):
-        rows[at + r] = source.rows[source.first + r]
-    for c in range(source.claim_end - source.claim):
-        claims[claim + c] = source.claims[source.claim + c]
+        for c in range(5):
+            rows[at + r, c] = source.rows[source.first + r, c]
+    for r in range(source.claim_end - source.claim):
+        claims[claim + r, 0], claims[claim + r, 1] = source.claims[source.claim + r, 0], source.claims[source.claim + r, 1]
     last, claim_end = at + source.last - source.first, claim + source.claim_end - source.claim
     return Span(rows, at, last, claims, claim, claim_end)
 
 
-@inlined
+@melted
 def keep(
     order: Ints, now: int, asks: Ints, sky: Any, slots: Slots, steps: int, used: int, claims_used: int
 ) -> tuple[int, int, int]:
     """Let reservations stay that can; how many steps, rows and claims there are; -1: there is too little room."""
-    times, level, turn, cursor = sky.times, sky.level, sky.turn, sky.cursor
+    times, level, turn, cursor, at, start = sky.times, sky.level, sky.turn, sky.cursor, sky.where, sky.start
+    rows_kept, claims_kept, new_rows, new_claims = sky.rows, sky.claims, sky.new_rows, sky.new_claims
     for q in range(order.shape[0]):
         job = order[q]
-        begins = sky.start[job]
+        begins = start[job]
         turn[START, q] = -1
         if begins < now:
             continue
-        at = sky.where
-        old = Span(sky.rows, at[0, job], at[1, job], sky.claims, at[2, job], at[3, job])
+        old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
         length = max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
-        if rows > sky.new_rows.shape[0]:
+        if rows > new_rows.shape[0]:
             return short_of(cursor, LEASES), 0, 0
-        if claims > sky.new_claims.shape[0]:
+        if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
         if not fits_at(times, level, steps, begins, length, slots, old):
             continue
         if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
             return NO_ROOM, 0, 0
-        new = copied_span(old, sky.new_rows, used, sky.new_claims, claims_used)
+        new = copied_span(old, new_rows, used, new_claims, claims_used)
         steps = book(times, level, steps, begins, length, slots, new, -1)
         note(turn, q, begins, new)
         used, claims_used = rows, claims
     return steps, used, claims_used
 
 
-@inlined
+@melted
 def start_those_due(
-    order: Ints, now: int, rule: Rule, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
+    order: Ints, now: int, fit: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
 ) -> int:
     """Choose those that start now and whose places are free; how many; -1: there is too little room."""
-    turn, started, out = sky.turn, sky.started, sky.out
+    turn, started, out, new_rows, new_claims = sky.turn, sky.started, sky.out, sky.new_rows, sky.new_claims
     nodes, n, at = seen.free.shape[1], 0, 0
+    due = False
+    for q in range(order.shape[0]):
+        due = due or turn[START, q] == now
+    if not due:
+        return 0
     free = seen.free.copy()
     real = np.empty(slots.place_of.shape[0], np.int64)
     for s in range(sky.cursor[SLOTS]):
@@ -268,11 +272,11 @@ def start_those_due(
         if at + min(nodes, max(1, asked.tasks)) > out.shape[0] or n == started.shape[1]:
             return short_of(sky.cursor, STARTS)
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
-        span = Span(sky.new_rows, first, last, sky.new_claims, claim, claim_end)
+        span = Span(new_rows, first, last, new_claims, claim, claim_end)
         enough = True
         for c in range(claim, claim_end):
             enough = enough and real[slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
-        end = settle(free, seen.total, groups, rule.fit, asked, span, out, at) if enough else -1
+        end = settle(free, seen.total, groups, fit, asked, span, out, at) if enough else -1
         if end < 0:
             continue
         add_rows(free, out, at, end, -1)
@@ -286,7 +290,10 @@ def start_those_due(
 
 
 @compiled
-def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: ClaimColumns, sky: Any) -> int:
+def plan_round(
+    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, in_order: bool,
+    sky: Any,
+) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
     Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
@@ -295,6 +302,10 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
 
     Parameters
     ----------
+    running
+        How many jobs run.
+    grain, whole, fit, compress, trust, in_order
+        As of :class:`unrack.policy.discipline.skyline.columns.Rule` and ``Round``.
     sky
         A :func:`unrack.policy.discipline.skyline.columns.skyline`. Read and written: the reservations by job; written:
         ``started`` and ``out``. ``cursor[STAGE]`` is BEGIN, or CHOSEN where the round was interrupted by CHOOSE and
@@ -307,19 +318,21 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
-    groups = Groups(rule.grain, rule.whole, sky.of, sky.total, sky.rank)
+    new_rows, new_claims, wants, fixed_at, fixed_claims = sky.new_rows, sky.new_claims, sky.wants, sky.fixed_at, sky.fixed
+    seen = LedgerColumns(sky.asks, sky.free, sky.installed, 0, sky.running, running, sky.pool, sky.lease_at)
+    groups = Groups(grain, whole, sky.of, sky.total, sky.rank)
     width = sky.total.shape[1]
-    slots = Slots(sky.slot, sky.place_of, claimed.free, width)
+    slots = Slots(sky.slot, sky.place_of, sky.free_places, width)
     jobs = order.shape[0]
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
             return short_of(cursor, TURNS)
         if seen.running_count + 2 * jobs + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
-        steps = levels_of(now, seen, claimed, groups, slots, rule.trust, times, level, cursor)
+        steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
         if steps < 0:
             return NO_ROOM
-        if rule.in_order:
+        if in_order:
             turn[START, :jobs] = -1
             used, claims_used = 0, 0
         else:
@@ -333,14 +346,14 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
     cursor[STAGE] = PLAN
     for q in range(cursor[AT], jobs):
         job, begins = order[q], turn[START, q]
-        if begins >= 0 and (not rule.compress or begins == now):
+        if begins >= 0 and (not compress or begins == now):
             continue
         asked = gang_of(seen.asks, job)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
-        old = Span(sky.new_rows, turn[1, q], turn[2, q], sky.new_claims, turn[3, q], turn[4, q])
-        fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
+        old = Span(new_rows, turn[1, q], turn[2, q], new_claims, turn[3, q], turn[4, q])
+        fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
         if chosen and cursor[ROWS_CHOSEN] >= 0:
             i = cursor[STEP]
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
@@ -351,43 +364,47 @@ def plan_round(order: Ints, now: int, rule: Rule, seen: LedgerColumns, claimed: 
             elif begins >= 0:
                 steps = book(times, level, steps, begins, length, slots, old, 1)
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
-            if rule.in_order and i != 0:
+            if in_order and i != 0:
                 break
-            if i >= 0 and sky.wants[job] == 2 and (begins < 0 or times[i] < begins):
+            if i >= 0 and wants[job] == 2 and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
             if i >= 0 and (begins < 0 or times[i] < begins):
                 claims_end += fixed.claim_end - fixed.claim
-                if used + min(width, max(1, asked.tasks)) > sky.new_rows.shape[0]:
+                if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                     return short_of(cursor, LEASES)
-                if claims_end > sky.new_claims.shape[0]:
+                if claims_end > new_claims.shape[0]:
                     return short_of(cursor, CLAIMED)
-                end = reserve(low, groups, rule.fit, asked, sky.new_rows, used)
+                end = reserve(low, groups, fit, asked, new_rows, used)
                 for c in range(fixed.claim_end - fixed.claim):
-                    sky.new_claims[claims_used + c] = fixed.claims[fixed.claim + c]
+                    new_claims[claims_used + c] = fixed.claims[fixed.claim + c]
         chosen = False
         if i < 0 and begins < 0:
             continue
         if begins >= 0 and (i < 0 or times[i] >= begins):
             steps = book(times, level, steps, begins, length, slots, old, -1)
             continue
-        new = Span(sky.new_rows, used, end, sky.new_claims, claims_used, claims_end)
+        new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
         note(turn, q, times[i], new)
         steps = book(times, level, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
-    n = start_those_due(order, now, rule, seen, groups, slots, sky)
-    if n < 0 or rule.in_order:
+    n = start_those_due(order, now, fit, seen, groups, slots, sky)
+    if n < 0 or in_order:
         return n
+    start, where, rows, claims = sky.start, sky.where, sky.rows, sky.claims
     for q in range(jobs):
         job = order[q]
-        sky.start[job] = turn[START, q]
+        start[job] = turn[START, q]
         for row in range(4):
-            sky.where[row, job] = turn[FIRST_ROW + row, q]
-    sky.rows[:used] = sky.new_rows[:used]
-    sky.claims[:claims_used] = sky.new_claims[:claims_used]
+            where[row, job] = turn[FIRST_ROW + row, q]
+    for r in range(used):
+        for c in range(5):
+            rows[r, c] = new_rows[r, c]
+    for r in range(claims_used):
+        claims[r, 0], claims[r, 1] = new_claims[r, 0], new_claims[r, 1]
     return n
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import inlined
+from unrack.jit import inlined, melted
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
@@ -47,7 +47,7 @@ class Span(NamedTuple):
     claim_end: int
 
 
-@inlined
+@melted
 def room_in(level: Ints, groups: Groups, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
@@ -64,7 +64,7 @@ def room_in(level: Ints, groups: Groups, asked: Gang) -> int:
     return room
 
 
-@inlined
+@melted
 def claims_fit(level: Ints, slots: Slots, span: Span) -> bool:
     """Whether the claims are free in one step."""
     for c in range(span.claim, span.claim_end):
@@ -75,7 +75,7 @@ def claims_fit(level: Ints, slots: Slots, span: Span) -> bool:
     return True
 
 
-@inlined
+@melted
 def rows_fit(level: Ints, span: Span) -> bool:
     """Whether the rows are free in one step."""
     rows = span.rows
@@ -86,7 +86,7 @@ def rows_fit(level: Ints, span: Span) -> bool:
     return True
 
 
-@inlined
+@melted
 def earliest(
     times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
     claims: Span, low: Ints, i: int,
@@ -133,7 +133,7 @@ def earliest(
     return -1
 
 
-@inlined
+@melted
 def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
     """Make one step equal to another."""
     for g in range(level.shape[2]):
@@ -141,7 +141,7 @@ def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
         level[target, MEM, g] = level[source, MEM, g]
 
 
-@inlined
+@melted
 def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
     low = first_at_least(times, 0, steps, time)
@@ -155,7 +155,7 @@ def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tup
     return low, steps + 1
 
 
-@inlined
+@melted
 def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, at: int, place: int) -> int:
     """The column of a place in levels; it gets a slot if it has none. ``cursor[at]``: how many have one."""
     s = slots.slot[place]
@@ -169,7 +169,7 @@ def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, a
     return int(slots.first + s)
 
 
-@inlined
+@melted
 def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
     """Add to steps ``a`` to ``b`` (sign 1), or take from them (-1); every place has a slot."""
     rows = span.rows
@@ -185,7 +185,7 @@ def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span,
             level[k, CPU, g] += sign * span.claims[c, 1]
 
 
-@inlined
+@melted
 def book(
     times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span, sign: int
 ) -> int:
@@ -196,7 +196,7 @@ def book(
     return steps
 
 
-@inlined
+@melted
 def fits_at(
     times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span
 ) -> bool:
