@@ -23,7 +23,7 @@ from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.claiming import Claiming, claiming
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.local_memory import LocalMemory, room_on
+from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
 from unrack.policy.pools.pool_placement import NAMES, RULES
@@ -89,7 +89,7 @@ class Mixed:
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
             return None if known else self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
-        if self._plain:
+        if self._plain and (self.place not in FITS or self._asks_devices(view, job)):
             found = self.pooled.find(view, pools, job, pools.rule, now)
             return None if isinstance(found, int) else found
         lease = self._find(view, notes, job, now)
