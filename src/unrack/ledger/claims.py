@@ -35,6 +35,8 @@ class Claimed:
         The node that each pooled device sits in; -1: none.
     asks
         By job, whether it asks for anything.
+    replaced
+        How often ``rows`` or ``held_at`` have become other arrays.
     asking
         How many jobs in the system (waiting or running) ask for anything.
     """
@@ -46,6 +48,7 @@ class Claimed:
         self.asked = asked
         self.asks = bytearray(asked.any(axis=0).tobytes())
         self._anywhere: dict[tuple[bytes, int], Ints | None] = {}
+        self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
         self._used = 0
@@ -56,6 +59,7 @@ class Claimed:
         if job >= self.asked.shape[1]:
             self.asked = grown(self.asked, room_for(job + 1, job))
             self.held_at = grown(self.held_at, self.asked.shape[1])
+            self.replaced += 1
         self.asked[:, job] = asked
         self.asks.extend(bytes(job + 1 - len(self.asks)))
         self.asks[job] = bool(asked.any())
@@ -148,13 +152,14 @@ class Claimed:
         rows[:live] = self.rows[np.arange(live) + np.repeat(first - at, counts)]
         self.held_at[0, jobs] = at
         self.rows, self._used = rows, live
+        self.replaced += 1
 
     def copy(self) -> Claimed:
         """The same for a draft; what jobs ask is shared."""
         twin = object.__new__(Claimed)
         twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
         twin.asked, twin.asking, twin.home = self.asked, self.asking, self.home
-        twin.asks, twin._anywhere = self.asks, self._anywhere
+        twin.asks, twin._anywhere, twin.replaced = self.asks, self._anywhere, self.replaced
         twin.rows, twin.held_at, twin._used = self.rows.copy(), self.held_at.copy(), self._used
         return twin
 
@@ -169,6 +174,11 @@ class ClaimReader:
         self.places, self.home = claimed.places, claimed.home
         self.free: Ints = sealed(claimed.free)
         self.holders: Ints = sealed(claimed.holders)
+
+    @property
+    def replaced(self) -> int:
+        """How often :attr:`rows` or :attr:`held_at` have become other arrays."""
+        return self._claimed.replaced
 
     @property
     def rows(self) -> Ints:

@@ -81,6 +81,7 @@ class Shown(Seen):
     def again(self, name: str) -> None:
         """Show a column that the copy has replaced."""
         setattr(self, name, shown(getattr(self._state, name)))
+        self.replaced += 1
 
 
 def _copied_devices(devices: DeviceState) -> DeviceState:

@@ -23,8 +23,8 @@ class Seen:
     """A state's columns as arrays that cannot be written; counts are those of the moment."""
 
     __slots__ = (
-        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "running",
-        "runs", "status", "total",
+        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "replaced",
+        "running", "runs", "status", "total",
     )  # fmt: skip
 
     # asks, free, total, online, status, queue, running, pool, lease_at, memory, runs: as in :class:`ClusterState`,
@@ -41,10 +41,12 @@ class Seen:
     memory: MemoryUse | None
     runs: Runs | None
     devices: DeviceReader | None  # who holds which pooled devices; ``None`` on a cluster without pools
+    replaced: int  # grows whenever one of the columns is another array
     claimed: ClaimReader | None  # what is claimed of the places of resources; ``None`` on a cluster without any
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self.replaced = 0
         for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
             self.again(name)
         self.show_columns()
@@ -54,6 +56,7 @@ class Seen:
     def again(self, name: str) -> None:
         """Show a column that the state has replaced."""
         setattr(self, name, sealed(getattr(self._state, name)))
+        self.replaced += 1
 
     def show_columns(self) -> None:
         """Show who uses whose memory, and past runs, after the state has replaced them."""

@@ -104,7 +104,7 @@ class Columns(NamedTuple):
     # the skyline
     times: Ints  # int64[steps]: when each step begins, µs
     level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
-    low: Ints  # int64[2, groups + slots]: the least of the levels over the time that was looked at last
+    low: Ints  # int64[1, 2, groups + slots]: the least of the levels over the time that was looked at last
     slot: Ints  # int64[places]: the slot of each place; -1: it has none
     place_of: Ints  # int64[slots]: the place of each slot
     # reservations by job, as they were after the last round
@@ -144,9 +144,9 @@ class Skyline(_structref.StructRefProxy):  # type: ignore[misc]
 _structref.define_boxing(SkylineType, Skyline)
 LEDGER = Columns._fields[: Columns._fields.index("of")]
 """Columns that are the ledger's."""
-_DIMENSIONS = {"level": 3} | dict.fromkeys(
+_DIMENSIONS = {"level": 3, "low": 3} | dict.fromkeys(
     (
-        "asks", "free", "installed", "running", "pool", "lease_at", "claimed", "claimed_at", "total", "low", "where",
+        "asks", "free", "installed", "running", "pool", "lease_at", "claimed", "claimed_at", "total", "where",
         "rows", "claims", "fixed_at", "fixed", "turn", "new_rows", "new_claims", "started", "out",
     ),
     2,

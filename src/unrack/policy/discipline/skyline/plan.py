@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -72,12 +71,14 @@ class Plan:
 
     rule: Rule
     columns: Columns
+    replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
     sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
     lost: bool = False
+    told: PromisedRows | None = None  # of the last round
     freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
     blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
@@ -109,10 +110,11 @@ class Plan:
     def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
         self.rule = self.rule._replace(grain=int(grain))
         of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
-        slots = len(self.columns.place_of)
-        level, low = np.zeros((0, 2, total.shape[1] + slots), np.int64), np.zeros((2, total.shape[1] + slots), np.int64)
-        self.columns, self.sky = self.columns._replace(of=of, total=total, rank=rank, level=level, low=low), None
-        self.columns = self.columns._replace(times=self.columns.times[:0])
+        width = total.shape[1] + len(self.columns.place_of)
+        self._replace(
+            of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
+            level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
+        )  # fmt: skip
 
     @classmethod
     def resumed(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
@@ -154,8 +156,10 @@ class Plan:
 
     def promised(self) -> Promises:
         """What is promised after a round."""
-        c = self.columns
-        return Promises(PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims), self.freed)
+        c, rows = self.columns, self.told
+        if rows is None or rows.start_us is not c.start or rows.rows is not c.rows or rows.claims is not c.claims:
+            rows = self.told = PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims)
+        return Promises(rows, self.freed)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
@@ -247,16 +251,19 @@ class Plan:
 
     def _look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
-        columns = ledger_of(view)
-        if any(map(is_not, columns, self.columns)):
-            self._replace(**dict(zip(LEDGER, columns, strict=True)))
+        seen = view.columns
+        claims = 0 if seen.claimed is None else seen.claimed.replaced
+        if seen.asks is not self.columns.asks or self.replaced != seen.replaced + claims:
+            self.replaced = seen.replaced + claims
+            self._replace(**dict(zip(LEDGER, ledger_of(view), strict=True)))
             self.make_room(view)
 
     def _choose(self, choices: Choices, job: int) -> None:
         c = self.columns
         at, rows, claims = (int(c.cursor[entry]) for entry in (STEP, ROWS, CLAIMS))
-        slots, groups = int(c.cursor[SLOTS]), c.total.shape[1]
-        lease = choices.find(job, int(c.times[at]), c.low[:, :groups], c.place_of[:slots], c.low[0, groups:][:slots])
+        places, groups = c.place_of[: c.cursor[SLOTS]], c.total.shape[1]
+        left = c.low[0, 0, groups : groups + len(places)]
+        lease = choices.find(job, int(c.times[at]), c.low[0, :, :groups], places, left)
         c.cursor[STAGE] = CHOSEN
         c.cursor[ROWS_CHOSEN] = -1 if lease is None else len(lease.rows)
         if lease is None:
@@ -268,8 +275,11 @@ class Plan:
         c.cursor[CLAIMS_CHOSEN] = len(lease.claims)
 
     def _starts(self, count: int) -> list[Decision]:
-        decisions: list[Decision] = []
         c = self.columns
+        if count == 1 and not len(c.slot):
+            job, row, end, _, _ = c.started[:, 0].tolist()
+            return [Start(Lease(job, c.out[row:end].copy()))]
+        decisions: list[Decision] = []
         for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
             claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
             decisions.append(Start(Lease(job, c.out[row:end].copy(), claims=claims)))
@@ -285,7 +295,7 @@ class Plan:
         if short in (MOMENTS, CLAIMABLE):
             steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
             slots *= 1 + (short == CLAIMABLE)
-            level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((2, width + slots), np.int64)
+            level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
             self._replace(times=np.zeros(steps, np.int64), level=level, low=low, place_of=grown(c.place_of, slots))
         elif short == TURNS:
             self._replace(turn=np.zeros((5, 2 * jobs), np.int64))
@@ -308,8 +318,8 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     slots = 16 if places else 0
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
-        *ledger, of=none, total=np.zeros((2, 0), np.int64), rank=none,
-        times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 0), np.int64),
+        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
+        times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((4, jobs), np.int64),
         rows=np.zeros((0, 5), np.int64), claims=two,

@@ -66,20 +66,20 @@ Ints = NDArray[np.int64]
 
 
 @inlined
-def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
+def reserve(low: NDArray[np.int64], groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
     """Rows (of groups) for a job that fits in ``low``; returns their end."""
     total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
     if groups.grain == 0:
-        return place_job(low, total, tasks, cores, mb, groups.whole, fit, out, at)
+        return place_job(low[0], total, tasks, cores, mb, groups.whole, fit, out, at)
     start, left = at, tasks
     if groups.grain == 2:
         return add_node(out, start, at, 0, tasks, tasks, 0)
     for i in range(rank.shape[0]):
         g = rank[i]
         each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
-        if each == 0 or low[CPU, g] == 0:
+        if each == 0 or low[0, CPU, g] == 0:
             continue
-        here = min(left, each * low[CPU, g])
+        here = min(left, each * low[0, CPU, g])
         at = add_node(out, start, at, g, here, (here + each - 1) // each, 0)
         left -= here
         if left == 0:
@@ -213,7 +213,8 @@ def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> 
         for c in range(5):
             rows[at + r, c] = source.rows[source.first + r, c]
     for r in range(source.claim_end - source.claim):
-        claims[claim + r, 0], claims[claim + r, 1] = source.claims[source.claim + r, 0], source.claims[source.claim + r, 1]
+        for c in range(2):
+            claims[claim + r, c] = source.claims[source.claim + r, c]
     last, claim_end = at + source.last - source.first, claim + source.claim_end - source.claim
     return Span(rows, at, last, claims, claim, claim_end)
 
@@ -318,7 +319,8 @@ def plan_round(
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
-    new_rows, new_claims, wants, fixed_at, fixed_claims = sky.new_rows, sky.new_claims, sky.wants, sky.fixed_at, sky.fixed
+    wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
+    new_rows, new_claims = sky.new_rows, sky.new_claims
     seen = LedgerColumns(sky.asks, sky.free, sky.installed, 0, sky.running, running, sky.pool, sky.lease_at)
     groups = Groups(grain, whole, sky.of, sky.total, sky.rank)
     width = sky.total.shape[1]

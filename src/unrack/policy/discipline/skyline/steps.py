@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import inlined, melted
+from unrack.jit import melted
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
@@ -48,48 +48,48 @@ class Span(NamedTuple):
 
 
 @melted
-def room_in(level: Ints, groups: Groups, asked: Gang) -> int:
+def room_in(level: NDArray[np.int64], k: int, groups: Groups, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
-    if groups.grain == 2:
-        return int(level[CPU, 0])
     room = 0
     for g in range(total.shape[1]):
         if groups.grain == 1:
-            room += level[CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+            room += level[k, CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
-            room += tasks_on(level[CPU, g], level[MEM, g], total[CPU, g], cores, mb, groups.whole)
+            room += tasks_on(level[k, CPU, g], level[k, MEM, g], total[CPU, g], cores, mb, groups.whole)
         if room >= tasks:
-            return room
+            break
     return room
 
 
 @melted
-def claims_fit(level: Ints, slots: Slots, span: Span) -> bool:
+def claims_fit(level: NDArray[np.int64], k: int, slots: Slots, span: Span) -> bool:
     """Whether the claims are free in one step."""
+    enough = True
     for c in range(span.claim, span.claim_end):
         place = span.claims[c, 0]
         s = slots.slot[place]
-        if (slots.free[place] if s < 0 else level[CPU, slots.first + s]) < span.claims[c, 1]:
-            return False
-    return True
+        enough = enough and (slots.free[place] if s < 0 else level[k, CPU, slots.first + s]) >= span.claims[c, 1]
+    return enough
 
 
 @melted
-def rows_fit(level: Ints, span: Span) -> bool:
+def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
     """Whether the rows are free in one step."""
-    rows = span.rows
+    rows, enough = span.rows, True
     for r in range(span.first, span.last):
+        cores, mb = rows[r, CORES], rows[r, LOCAL_MB]
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            if level[CPU, g] < rows[r, CORES] or level[MEM, g] < rows[r, LOCAL_MB]:
-                return False
-    return True
+            enough = enough and level[k, CPU, g] >= cores and level[k, MEM, g] >= mb
+        if not enough:
+            break
+    return enough
 
 
 @melted
 def earliest(
     times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
-    claims: Span, low: Ints, i: int,
+    claims: Span, low: NDArray[np.int64], i: int,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at whose start the job fits for ``length`` µs; -1: none.
 
@@ -99,31 +99,31 @@ def earliest(
     while grain == 2 and i < steps:  # as below, in numbers
         k = i
         while k < steps and (k == i or times[k] < times[i] + length):
-            if level[k, CPU, 0] < tasks or not claims_fit(level[k], slots, claims):
+            if level[k, CPU, 0] < tasks or not claims_fit(level, k, slots, claims):
                 break
             k += 1
         if k > i and (k == steps or times[k] >= times[i] + length):
             return i
         i = k + 1
     while i < steps:
-        for g in range(low.shape[1]):
-            low[CPU, g] = level[i, CPU, g]
-            low[MEM, g] = level[i, MEM, g]
-        if room_in(low, groups, asked) < tasks or not claims_fit(low, slots, claims):
+        for g in range(low.shape[2]):
+            low[0, CPU, g] = level[i, CPU, g]
+            low[0, MEM, g] = level[i, MEM, g]
+        if room_in(low, 0, groups, asked) < tasks or not claims_fit(low, 0, slots, claims):
             i += 1
             continue
         end = times[i] + length
         k = i + 1
         following = -1
         while k < steps and times[k] < end:
-            for g in range(low.shape[1]):
-                low[CPU, g] = min(low[CPU, g], level[k, CPU, g])
-                low[MEM, g] = min(low[MEM, g], level[k, MEM, g])
-            if not claims_fit(low, slots, claims):
+            for g in range(low.shape[2]):
+                low[0, CPU, g] = min(low[0, CPU, g], level[k, CPU, g])
+                low[0, MEM, g] = min(low[0, MEM, g], level[k, MEM, g])
+            if not claims_fit(low, 0, slots, claims):
                 following = k + 1
                 break
-            if room_in(low, groups, asked) < tasks:
-                alone = room_in(level[k], groups, asked)
+            if room_in(low, 0, groups, asked) < tasks:
+                alone = room_in(level, k, groups, asked)
                 following = k + 1 if alone < tasks else i + 1
                 break
             k += 1
@@ -204,6 +204,6 @@ def fits_at(
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
-        if not rows_fit(level[k], span) or not claims_fit(level[k], slots, span):
+        if not rows_fit(level, k, span) or not claims_fit(level, k, slots, span):
             return False
     return True
