@@ -151,9 +151,6 @@ def difference(before: dict[Any, float], after: dict[Any, float]) -> str:
 
 
 TODAY = {
-    "conservative, drives": "29 of 72 starts differ; first job 7 of world 5, which starts at 34 s and now at 39 s",
-    "conservative(order=sjf), drives": "11 of 72 starts differ; first job 5 of world 5, at 34 s and now at 36 s",
-    "slurm(interval=10 s), drives": "10 of 72 starts differ; first job 11 of world 1, at 50 s and now at 57 s",
     "flow(interval=0)": "3 of 72 starts differ; first job 11 of world 5, which starts at 74 s and now at 75 s",
     "flow(interval=0), drives": "8 of 72 starts differ; first job 14 of world 0, which starts at 74 s and now at 88 s",
     "disaggregated(scheduler=conservative)": "35 of 72 starts differ; first job 5 of world 5, at 34 s and now at 39 s",

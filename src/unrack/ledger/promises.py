@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,22 +29,24 @@ class PromisedRows(NamedTuple):
 
     grain: int  # as of :class:`Promise`, of all of them
     start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
-    # int64[4, jobs]: of each the first row and end in ``rows``; and the first and end in ``loans`` or ``claims``,
-    # whichever there are
+    # int64[4 or more, jobs]: of each the first row and end in ``rows``; and the first and end in ``loans`` or
+    # ``claims``, whichever there are
     where: Ints
     # rows, loans, claims: as of :class:`unrack.ledger.lease.Lease`
     rows: Ints
     loans: Ints = NO_LOANS
     claims: Ints = NO_CLAIMS
+    held: Mapping[int, Lease] = MappingProxyType({})  # leases of jobs that were promised devices
 
     def one_by_one(self) -> dict[int, Promise]:
         """The promises by job."""
         found = {}
         for job in np.flatnonzero(self.start_us >= 0).tolist():
-            row, end, more, last = self.where[:, job].tolist()
+            row, end, more, last = self.where[:4, job].tolist()
             loans = self.loans[more:last].copy() if len(self.loans) else NO_LOANS
             claims = self.claims[more:last].copy() if len(self.claims) else NO_CLAIMS
-            lease = Lease(job, self.rows[row:end].copy(), loans, claims=claims)
+            shares = self.held[job].shares if job in self.held else ()
+            lease = Lease(job, self.rows[row:end].copy(), loans, shares, claims)
             found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
         return found
 

@@ -44,7 +44,7 @@ def copied(state: ClusterState) -> ClusterState:
     if state.memory is not None:
         twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})
     if state.devices is not None:
-        twin.devices = _copied_devices(state.devices)
+        twin.devices = copied_devices(state.devices)
     if state.claimed is not None:
         twin.claimed = state.claimed.copy()
     twin.seen = Unseen()
@@ -84,7 +84,8 @@ class Shown(Seen):
         self.replaced += 1
 
 
-def _copied_devices(devices: DeviceState) -> DeviceState:
+def copied_devices(devices: DeviceState) -> DeviceState:
+    """Devices that can be changed without changing those that they are made from."""
     twin = twin_of(devices)
     twin.columns = copied_columns(devices.columns)
     twin.leaving, twin.detaching = [], dict(devices.detaching)

@@ -8,8 +8,8 @@ O(waiting x steps of the plan) a round.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
@@ -82,21 +82,25 @@ class Conservative(AnyResource):
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now).copy()
-        if memory.book is None and self.beyond_plans(view):
+        coarse = memory.book is None and memory.too_coarse(view)
+        if memory.book is None and (self.beyond_plans or memory.modelled):
             memory.make_room(view)
             jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
         if memory.book is not None:
             return self._reservations.keep(view, memory.book, jobs.tolist(), now, compress), memory
-        if memory.too_coarse(view) or memory.lost:
+        if coarse or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
             memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view))
             memory.freed = mark
-        return memory.round(view, jobs, now, compress, True, lambda: self._choices(view, memory)), memory
+        return memory.round(view, jobs, now, compress, True, partial(self._choices, view, memory)), memory
 
-    def _choices(self, view: View, memory: Plan) -> Choices:
+    def _choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
+        return Choices(self.mixed, self._notes(view, memory), view, now, trust)
+
+    def _notes(self, view: View, memory: Plan) -> Any:
         memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
-        return Choices(self.mixed, memory.notes, view)
+        return memory.notes
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
@@ -122,4 +126,4 @@ class Conservative(AnyResource):
     def _missing(self, view: View, memory: Plan, job: int, now: int) -> Reason | None:
         if not self.beyond_nodes(view):
             return short_of(view, job, self.nodes == "whole")
-        return self.mixed.why(view, self._choices(view, memory).notes, job, now)
+        return self.mixed.why(view, self._notes(view, memory), job, now)

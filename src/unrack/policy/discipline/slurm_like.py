@@ -7,7 +7,8 @@ plans from scratch for the first ``depth`` jobs, in order, and starts those whos
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +77,10 @@ class SlurmLike(AnyResource):
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
-        if memory.book is None and self.beyond_plans(view):
-            memory.book = self._reservations.begin(view)
         if memory.book is None and memory.too_coarse(view):
             memory = self.begin(view)
+        if memory.book is None and (self.beyond_plans or memory.modelled):
+            memory.book = self._reservations.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
         jobs = self._jobs(view, now)[: self.depth]
@@ -88,13 +89,16 @@ class SlurmLike(AnyResource):
         else:
             memory.make_room(view)
             memory.forget(jobs)
-            decisions = memory.round(view, jobs, now, False, False, lambda: self._choices(view, memory))
+            decisions = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
-    def _choices(self, view: View, memory: Plan) -> Choices:
+    def _choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
+        return Choices(self.mixed, self._notes(view, memory), view, now, trust)
+
+    def _notes(self, view: View, memory: Plan) -> Any:
         memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
-        return Choices(self.mixed, memory.notes, view)
+        return memory.notes
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
@@ -104,7 +108,7 @@ class SlurmLike(AnyResource):
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        decisions = memory.in_order(view, jobs, now, lambda: self._choices(view, memory))
+        decisions = memory.in_order(view, jobs, now, partial(self._choices, view, memory))
         memory.blocked.note(view, jobs, len(decisions))
         return decisions
 
@@ -135,7 +139,7 @@ class SlurmLike(AnyResource):
             missing = self.mixed.why(view, memory.book.notes, job, now)
             reserved = memory.book.booked[job].start_us if job in memory.book.booked else -1
         elif self.beyond_nodes(view):
-            missing = self.mixed.why(view, self._choices(view, memory).notes, job, now)
+            missing = self.mixed.why(view, self._notes(view, memory), job, now)
         else:
             missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:

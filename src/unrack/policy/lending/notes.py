@@ -113,7 +113,7 @@ def named_leases(plan: Plan, view: View, jobs: Ints, now: int) -> dict[int, Ints
         start = plan.reserved(job)
         if start < now:
             continue
-        first, end, _, _ = plan.columns.where[:, job].tolist()
+        first, end = plan.columns.where[:2, job].tolist()
         rows = _named(plan, plan.columns.rows[first:end], busy_until <= start, view, job)
         if rows is not None:
             busy_until[rows[:, 0]] = start + max(1, int(seen.asks[ESTIMATE, job]))

@@ -80,14 +80,14 @@ class AnyResource:
             return True
         return more_asked(view) if self._counts_nodes else True
 
-    def beyond_plans(self, view: View) -> bool:
-        """Whether a skyline does not do: a job in the system asks for devices, or memory may be elsewhere."""
-        devices = view.columns.devices
-        return not self._counts_nodes or (devices is not None and bool(devices.columns.asked.any()))
+    @cached_property
+    def beyond_plans(self) -> bool:
+        """Whether a skyline does not do: memory may be elsewhere."""
+        return not isinstance(self.memory, LocalMemory)
 
     def chooses(self, view: View) -> bool:
         """Whether where any job goes is a choice of a rule of its own."""
-        return self.gpus is not None and view.columns.claimed is not None
+        return self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
 
     @cached_property
     def _counts_nodes(self) -> bool:

@@ -2,35 +2,106 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
+from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Placement
 from unrack.view import Assumed, View
+from unrack.workload.job import ESTIMATE
 
 Ints = NDArray[np.int64]
 
 
+class Chosen(NamedTuple):
+    """A lease, and for how long the job would hold it, µs."""
+
+    lease: Lease
+    length_us: int
+
+
 class Choices:
-    """Where jobs would go, in one round."""
+    """Where jobs would go, in one round at ``now`` (µs); ``trust``: as of the round."""
 
-    def __init__(self, placement: Placement, notes: Any, view: View) -> None:
-        self.placement, self.notes = placement, notes
+    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
+        self.placement, self.notes, self.view = placement, notes, view
+        self.made: dict[int, Lease] = {}  # what was chosen for whom, of those that hold devices
+        self._now, self._trust = now, trust
         self._assumed = Assumed(view)
+        self._job = -1
+        self._last: tuple[int, Lease | None] = -1, None
+        self._old: Held | None = None
 
-    def find(self, job: int, now: int, free: Ints, places: Ints, left: Ints) -> Lease | None:
-        """A lease; ``None``: the job has no place.
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """The pooled devices over time; ``None`` on a cluster without any."""
+        base = self._assumed.devices_now(self._now)
+        if base is not None and self._trust:
+            base.settle(overdue=False)
+        return None if base is None else Timeline(base)
+
+    def expect(self, held: Iterable[tuple[int, int, Lease]]) -> list[int]:
+        """Take over reservations of devices: job, start (µs) and lease; the jobs that cannot start so any more."""
+        assert self.timeline is not None
+        for job, start_us, lease in sorted(held, key=lambda one: one[1]):
+            self.timeline.add(job, start_us, lease.shares, self._expected_us(job))
+        return self.timeline.broken()
+
+    def find(self, job: int, start_us: int, free: Ints, places: Ints, left: Ints) -> Chosen | None:
+        """A lease from a time on, µs; ``None``: the job has no place.
 
         Parameters
         ----------
-        now
-            When it would start, µs.
         free : int64[2, nodes]
-            Free cores and MB.
+            Free cores and MB, as long as it is expected to run.
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
         """
-        return self.placement.find(self._assumed.at(now, free, places, left), self.notes, job, now)
+        length, timeline = max(1, self._expected_us(job)), self.timeline
+        if timeline is None:
+            lease = self.placement.find(self._assumed.at(start_us, free, places, left), self.notes, job, start_us)
+            return None if lease is None else Chosen(lease, length)
+        if job != self._job:
+            self._job, self._old = job, timeline.remove(job)
+        devices = timeline.least(start_us, start_us + length)
+        view = self._assumed.at(start_us, free, places, left, devices)
+        lease = self.placement.find(view, self.notes, job, start_us)
+        self._last = start_us, lease
+        if lease is None:
+            return None
+        if lease.shares:
+            end = timeline.end_us(job, start_us, lease.shares, length)
+            if end < 0:
+                self._last = start_us, None
+                return None
+            length = end - start_us
+        return Chosen(lease, length)
+
+    def settle(self, start_us: int) -> None:
+        """The last job for which something was chosen has this reserved start now, µs; -1: none, or it starts now."""
+        timeline, (chosen_us, lease), job = self.timeline, self._last, self._job
+        if timeline is None or job < 0:
+            return
+        if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self._now)):
+            self.made[job] = lease
+            if lease.shares:
+                timeline.add(job, chosen_us, lease.shares, self._expected_us(job))
+        elif self._old is not None:
+            timeline.restore(self._old)
+        self._job, self._old = -1, None
+
+    def may_start(self, lease: Lease) -> bool:
+        """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
+        return not lease.shares or self._really.start(lease.job, lease.shares, self._expected_us(lease.job)) >= 0
+
+    @cached_property
+    def _really(self) -> Any:
+        return self._assumed.devices_now(self._now)
+
+    def _expected_us(self, job: int) -> int:
+        return int(self.view.asks[ESTIMATE, job])

@@ -62,15 +62,15 @@ class Round(NamedTuple):
     in_order: bool
 
 
-START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM = range(5)
+START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
-``new_claims``. The last four are those of ``where`` as well."""
+``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
 JOB, ROW, ROW_END, CLAIM, CLAIM_END = range(5)
 """Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end."""
-STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, SHORT = range(10)
+STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_CHOSEN, SHORT = range(11)
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
-how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing); and
-what there was too little room for."""
+how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing), and
+for how long; and what there was too little room for."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
 TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS = range(6)
@@ -109,7 +109,7 @@ class Columns(NamedTuple):
     place_of: Ints  # int64[slots]: the place of each slot
     # reservations by job, as they were after the last round
     start: Ints  # int64[jobs]: reserved start, µs; -1: none
-    where: Ints  # int64[4, jobs]: first and last of its rows and claims, as of `turn`
+    where: Ints  # int64[5, jobs]: first and last of its rows and claims, and for how long, as of `turn`
     rows: Ints  # int64[room, 5]: of groups, as of :attr:`unrack.ledger.lease.Lease.rows`
     claims: Ints  # int64[room, 2]
     # what is asked by job, beside nodes
@@ -117,12 +117,12 @@ class Columns(NamedTuple):
     fixed_at: Ints  # int64[2, jobs]: first and last of its claims in `fixed`, of jobs that want CLAIMS
     fixed: Ints  # int64[room, 2]
     # the round
-    turn: Ints  # int64[5, room]: by place in the order: what has been reserved so far
+    turn: Ints  # int64[6, room]: by place in the order: what has been reserved so far
     new_rows: Ints
     new_claims: Ints
     started: Ints  # int64[5, room]: the jobs that start now
     out: Ints  # int64[room, 5]: their rows, of nodes
-    cursor: Ints  # int64[10]
+    cursor: Ints  # int64[11]
 
 
 @_structref.register

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
+    CHOOSE,
     CHOSEN,
     CLAIMABLE,
     CLAIMED,
@@ -33,13 +35,14 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS_CHOSEN,
     LEASES,
     LEDGER,
+    LENGTH_CHOSEN,
     MOMENTS,
-    NO_ROOM,
     ROWS,
     ROWS_CHOSEN,
     SHORT,
     SLOTS,
     STAGE,
+    START,
     STARTS,
     STEP,
     TURNS,
@@ -56,9 +59,11 @@ from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import View
-from unrack.workload.job import TASKS
+from unrack.workload.job import ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
+Chooser = Callable[[int, bool], Choices]
+"""(now, trust) → choices of a round."""
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
 IN_ORDER = Round(compress=False, trust=False, in_order=True)
 BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
@@ -76,6 +81,10 @@ class Plan:
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
+    every: bool = False  # whether it is of all of them
+    modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
+    leases: dict[int, Lease] = field(default_factory=dict)  # reservations that hold devices
+    choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
     lost: bool = False
     told: PromisedRows | None = None  # of the last round
@@ -93,7 +102,7 @@ class Plan:
         """Group the nodes as coarsely as is exact for the jobs submitted so far; ``every``: all of them are chosen."""
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
-        plan = cls(rule, columns_for(ledger_of(view), nodes, jobs), chosen=every)
+        plan = cls(rule, columns_for(ledger_of(view), nodes, jobs), chosen=every, every=every)
         plan.note_jobs(view)
         if whole and not plan.chosen:
             kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
@@ -128,7 +137,10 @@ class Plan:
         for (job, promise), lease in zip(kept, leases, strict=True):
             plan.columns.start[job] = promise.start_us
             if lease is not None:
-                plan.columns.where[:, job] = row, row + len(lease.rows), claim, claim + len(lease.claims)
+                length = max(1, int(view.asks[ESTIMATE, job]))
+                plan.columns.where[:, job] = row, row + len(lease.rows), claim, claim + len(lease.claims), length
+                if lease.shares:
+                    plan.leases[job] = lease
                 rows.append(lease.rows)
                 claims.append(lease.claims)
                 row, claim = row + len(lease.rows), claim + len(lease.claims)
@@ -142,7 +154,7 @@ class Plan:
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
-        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed) or lease.shares:
+        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed):
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
@@ -156,23 +168,32 @@ class Plan:
 
     def promised(self) -> Promises:
         """What is promised after a round."""
-        c, rows = self.columns, self.told
-        if rows is None or rows.start_us is not c.start or rows.rows is not c.rows or rows.claims is not c.claims:
-            rows = self.told = PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims)
-        return Promises(rows, self.freed)
+        c, told = self.columns, self.told
+        now = c.start, c.rows, c.claims, self.leases
+        if told is None or any(map(is_not, now, (told.start_us, told.rows, told.claims, told.held))):
+            self.told = told = PromisedRows(
+                self.rule.grain, c.start, c.where, c.rows, claims=c.claims, held=self.leases
+            )
+        return Promises(told, self.freed)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
         first, self.known = self.known, view.jobs
-        seen = view.columns.claimed
-        if seen is None or first == self.known:
+        seen, devices = view.columns.claimed, view.columns.devices
+        if (seen is None and devices is None and not self.every) or first == self.known:
             return
         self.make_room(view)
+        wants = self.columns.wants
         for job in range(first, self.known):
-            if not seen.asks(job):
+            asks = devices is not None and devices.asks(job)
+            if asks or self.every:
+                wants[job], self.chosen = Wants.CHOICE, True
+            if asks and devices is not None:
+                self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
+            if wants[job] == Wants.CHOICE or seen is None or not seen.asks(job):
                 continue
             claims = seen.anywhere(job, int(view.asks[TASKS, job]))
-            self.columns.wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
+            wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
             if claims is None:
                 self.chosen = True
                 continue
@@ -219,35 +240,55 @@ class Plan:
         if len(self.columns.start) < room:
             self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
 
-    def in_order(self, view: View, jobs: Ints, now: int, choices: Callable[[], Choices]) -> list[Decision]:
+    def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Decision]:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
         return self._round(view, jobs, now, 0, IN_ORDER, choices)
 
     def round(
-        self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Callable[[], Choices]
+        self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser
     ) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         return self._round(view, jobs, now, view.running_count, Round(compress, trust, False), choices)
 
     def _round(
-        self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Callable[[], Choices]
+        self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser
     ) -> list[Decision]:
         self._look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         made: Choices | None = None
+        if self.leases and not what.in_order:
+            made = choices(now, what.trust)
+            self._expect(made, jobs, now)
         while True:
             if self.sky is None:
                 self.sky = skyline(self.columns)
             count = plan_round(jobs, now, running, *self.rule, *what, self.sky)
-            if count >= 0:
-                return self._starts(count) if count else []
-            if count == NO_ROOM:
-                self._grow(len(jobs), running)
-                cursor[STAGE] = BEGIN
+            if count == CHOOSE:
+                made = made or choices(now, what.trust)
+                self._choose(made, int(cursor[AT]), int(jobs[cursor[AT]]))
                 continue
-            made = made or choices()
-            self._choose(made, int(jobs[cursor[AT]]))
+            if count >= 0:
+                break
+            self._grow(len(jobs), running)
+            cursor[STAGE] = BEGIN
+            if made is not None:
+                self.choosing = -1
+                made = choices(now, what.trust)
+                if self.leases and not what.in_order:
+                    self._expect(made, jobs, now)
+        if made is not None:
+            self._settle(made)
+            self.leases.update(made.made)
+        return self._starts(count, now, made) if count else []
+
+    def _expect(self, choices: Choices, jobs: Ints, now: int) -> None:
+        """Tell of the devices that are reserved; who cannot start as reserved any more has no reservation."""
+        start = self.columns.start
+        waiting = {job for job in jobs.tolist() if job in self.leases}
+        self.leases = {job: self.leases[job] for job in sorted(waiting)}
+        held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
+        self.forget(np.array(choices.expect(held), np.int64))
 
     def _look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
@@ -258,31 +299,45 @@ class Plan:
             self._replace(**dict(zip(LEDGER, ledger_of(view), strict=True)))
             self.make_room(view)
 
-    def _choose(self, choices: Choices, job: int) -> None:
-        c = self.columns
-        at, rows, claims = (int(c.cursor[entry]) for entry in (STEP, ROWS, CLAIMS))
-        places, groups = c.place_of[: c.cursor[SLOTS]], c.total.shape[1]
+    def _choose(self, choices: Choices, at: int, job: int) -> None:
+        c, cursor = self.columns, self.columns.cursor
+        if self.choosing != at:
+            self._settle(choices)
+            self.choosing = at
+        places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
         left = c.low[0, 0, groups : groups + len(places)]
-        lease = choices.find(job, int(c.times[at]), c.low[0, :, :groups], places, left)
-        c.cursor[STAGE] = CHOSEN
-        c.cursor[ROWS_CHOSEN] = -1 if lease is None else len(lease.rows)
-        if lease is None:
+        chosen = choices.find(job, int(c.times[cursor[STEP]]), c.low[0, :, :groups], places, left)
+        cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
+        if chosen is None:
             return
+        lease, rows, claims = chosen.lease, int(cursor[ROWS]), int(cursor[CLAIMS])
         self._hold(LEASES, rows + len(lease.rows))
         self._hold(CLAIMED, claims + len(lease.claims))
         self.columns.new_rows[rows : rows + len(lease.rows)] = lease.rows
         self.columns.new_claims[claims : claims + len(lease.claims)] = lease.claims
-        c.cursor[CLAIMS_CHOSEN] = len(lease.claims)
+        cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = len(lease.rows), len(lease.claims)
+        cursor[LENGTH_CHOSEN] = chosen.length_us
 
-    def _starts(self, count: int) -> list[Decision]:
+    def _settle(self, choices: Choices) -> None:
+        if self.choosing >= 0:
+            choices.settle(int(self.columns.turn[START, self.choosing]))
+        self.choosing = -1
+
+    def _starts(self, count: int, now: int, choices: Choices | None) -> list[Decision]:
         c = self.columns
-        if count == 1 and not len(c.slot):
+        if count == 1 and not len(c.slot) and not self.leases:
             job, row, end, _, _ = c.started[:, 0].tolist()
             return [Start(Lease(job, c.out[row:end].copy()))]
         decisions: list[Decision] = []
         for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
             claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
-            decisions.append(Start(Lease(job, c.out[row:end].copy(), claims=claims)))
+            shares = self.leases[job].shares if job in self.leases else ()
+            lease = Lease(job, c.out[row:end].copy(), shares=shares, claims=claims)
+            if shares and choices is not None and not choices.may_start(lease):
+                c.start[job] = now  # what it waits for ends now, and has not been seen to
+                continue
+            self.leases.pop(job, None)
+            decisions.append(Start(lease))
         return decisions
 
     def _replace(self, **columns: Ints) -> None:
@@ -298,7 +353,7 @@ class Plan:
             level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
             self._replace(times=np.zeros(steps, np.int64), level=level, low=low, place_of=grown(c.place_of, slots))
         elif short == TURNS:
-            self._replace(turn=np.zeros((5, 2 * jobs), np.int64))
+            self._replace(turn=np.zeros((6, 2 * jobs), np.int64))
         elif short == STARTS:
             out = np.zeros((2 * len(c.out) + jobs, 5), np.int64)
             self._replace(out=out, started=np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64))
@@ -321,11 +376,11 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
         times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
-        start=np.full(jobs, -1, np.int64), where=np.zeros((4, jobs), np.int64),
+        start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
         rows=np.zeros((0, 5), np.int64), claims=two,
         wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
-        turn=np.zeros((5, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
-        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(10, np.int64),
+        turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
+        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_ROW,
     JOB,
     LEASES,
+    LENGTH,
+    LENGTH_CHOSEN,
     MOMENTS,
     NO_ROOM,
     PLAN,
@@ -187,8 +189,9 @@ def short_of(cursor: Ints, what: int) -> int:
 
 
 @melted
-def note(turn: Ints, q: int, start: int, span: Span) -> None:
+def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
     """Write down a reservation of the job at place ``q``."""
+    turn[LENGTH, q] = length
     turn[START, q], turn[FIRST_ROW, q], turn[END_ROW, q] = start, span.first, span.last
     turn[FIRST_CLAIM, q], turn[END_CLAIM, q] = span.claim, span.claim_end
 
@@ -226,6 +229,7 @@ def keep(
     """Let reservations stay that can; how many steps, rows and claims there are; -1: there is too little room."""
     times, level, turn, cursor, at, start = sky.times, sky.level, sky.turn, sky.cursor, sky.where, sky.start
     rows_kept, claims_kept, new_rows, new_claims = sky.rows, sky.claims, sky.new_rows, sky.new_claims
+    wants = sky.wants
     for q in range(order.shape[0]):
         job = order[q]
         begins = start[job]
@@ -233,7 +237,7 @@ def keep(
         if begins < now:
             continue
         old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
-        length = max(1, asks[ASKED_US, job])
+        length = at[4, job] if wants[job] == 2 else max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
         if rows > new_rows.shape[0]:
             return short_of(cursor, LEASES), 0, 0
@@ -245,7 +249,7 @@ def keep(
             return NO_ROOM, 0, 0
         new = copied_span(old, new_rows, used, new_claims, claims_used)
         steps = book(times, level, steps, begins, length, slots, new, -1)
-        note(turn, q, begins, new)
+        note(turn, q, begins, length, new)
         used, claims_used = rows, claims
     return steps, used, claims_used
 
@@ -356,15 +360,21 @@ def plan_round(
             return short_of(cursor, MOMENTS)
         old = Span(new_rows, turn[1, q], turn[2, q], new_claims, turn[3, q], turn[4, q])
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
-        if chosen and cursor[ROWS_CHOSEN] >= 0:
+        accepted = chosen and cursor[ROWS_CHOSEN] >= 0
+        if accepted:
             i = cursor[STEP]
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
+            longer = Span(new_rows, used, end, new_claims, claims_used, claims_end)
+            if cursor[LENGTH_CHOSEN] > length:
+                accepted = fits_at(times, level, steps, times[i], cursor[LENGTH_CHOSEN], slots, longer)
+        if accepted:
+            length = cursor[LENGTH_CHOSEN]
         else:
             i = 0
             if chosen:
                 i = cursor[STEP] + 1
             elif begins >= 0:
-                steps = book(times, level, steps, begins, length, slots, old, 1)
+                steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
             if in_order and i != 0:
                 break
@@ -385,12 +395,12 @@ def plan_round(
         if i < 0 and begins < 0:
             continue
         if begins >= 0 and (i < 0 or times[i] >= begins):
-            steps = book(times, level, steps, begins, length, slots, old, -1)
+            steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, -1)
             continue
         new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
-        note(turn, q, times[i], new)
+        note(turn, q, times[i], length, new)
         steps = book(times, level, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)
@@ -400,7 +410,7 @@ def plan_round(
     for q in range(jobs):
         job = order[q]
         start[job] = turn[START, q]
-        for row in range(4):
+        for row in range(5):
             where[row, job] = turn[FIRST_ROW + row, q]
     for r in range(used):
         for c in range(5):

@@ -1,0 +1,109 @@
+"""Pooled devices over time: who holds which of them when, by the booked ends of running jobs and by reservations."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from typing import NamedTuple
+
+from unrack.ledger.lease import Share
+from unrack.view import DeviceMoment
+
+Shares = tuple[Share, ...]
+
+
+class Held(NamedTuple):
+    """Shares that are reserved; those that start at one time start in the order of their turns."""
+
+    start_us: int
+    turn: int
+    job: int
+    shares: Shares
+    expected_us: int
+
+
+class Timeline:
+    """The devices at every moment to come.
+
+    Parameters
+    ----------
+    base
+        The devices now, before anything that is reserved for now starts.
+    """
+
+    def __init__(self, base: DeviceMoment) -> None:
+        self.base = base
+        self.held: list[Held] = []
+        self._turn = 0
+        self._times: list[int] = []
+        self._moments: list[DeviceMoment] = []
+
+    def add(self, job: int, start_us: int, shares: Shares, expected_us: int) -> None:
+        """Reserve."""
+        insort(self.held, Held(start_us, self._turn, job, shares, expected_us))
+        self._turn += 1
+        self._forget(start_us)
+
+    def remove(self, job: int) -> Held | None:
+        """Give up what is reserved for a job; what it was, or ``None``."""
+        found = next((held for held in self.held if held.job == job), None)
+        if found is not None:
+            self.held.remove(found)
+            self._forget(found.start_us)
+        return found
+
+    def restore(self, held: Held) -> None:
+        """Reserve again what was given up."""
+        insort(self.held, held)
+        self._forget(held.start_us)
+
+    def at(self, time: int) -> DeviceMoment:
+        """The devices at a time, µs, when all that ends and starts then has done so; not to be changed."""
+        place = bisect_right(self._times, time)
+        if place and self._times[place - 1] == time:
+            return self._moments[place - 1]
+        after = self._times[place - 1] if place else self.base.now - 1
+        moment = (self._moments[place - 1] if place else self.base).copy()
+        for held in self.held[bisect_right(self.held, (after, self._turn)) :]:
+            if held.start_us > time:
+                break
+            moment.move_on(held.start_us)
+            moment.start(held.job, held.shares, held.expected_us)
+        moment.move_on(time)
+        self._times.insert(place, time)
+        self._moments.insert(place, moment)
+        return moment
+
+    def least(self, start_us: int, end_us: int) -> DeviceMoment:
+        """What may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile."""
+        moment = self.at(start_us).copy()
+        for held in self._between(start_us, end_us):
+            moment.hold(held.job, held.shares)
+        return moment
+
+    def end_us(self, job: int, start_us: int, shares: Shares, expected_us: int) -> int:
+        """When a job would end, µs; -1: it cannot start then, or someone could not start as reserved."""
+        moment = self.at(start_us).copy()
+        end = moment.start(job, shares, expected_us)
+        for held in self._between(start_us, end):
+            moment.move_on(held.start_us)
+            if moment.start(held.job, held.shares, held.expected_us) < 0:
+                return -1
+        return end
+
+    def broken(self) -> list[int]:
+        """The jobs that cannot start as reserved any more; theirs are given up."""
+        moment, found = self.base.copy(), list[int]()
+        for held in self.held:
+            moment.move_on(held.start_us)
+            if moment.start(held.job, held.shares, held.expected_us) < 0:
+                found.append(held.job)
+        self.held = [held for held in self.held if held.job not in found]
+        return found
+
+    def _between(self, after_us: int, before_us: int) -> list[Held]:
+        first = bisect_right(self.held, (after_us, self._turn))
+        return [held for held in self.held[first:] if held.start_us < before_us]
+
+    def _forget(self, since_us: int) -> None:
+        place = bisect_right(self._times, since_us - 1)
+        del self._times[place:], self._moments[place:]
