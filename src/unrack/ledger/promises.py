@@ -36,7 +36,7 @@ class PromisedRows(NamedTuple):
     rows: Ints
     loans: Ints = NO_LOANS
     claims: Ints = NO_CLAIMS
-    held: Mapping[int, Lease] = MappingProxyType({})  # leases of jobs that were promised devices
+    held: Mapping[int, Lease] = MappingProxyType({})  # leases that hold more than rows, loans and claims, by job
 
     def one_by_one(self) -> dict[int, Promise]:
         """The promises by job."""
@@ -45,8 +45,7 @@ class PromisedRows(NamedTuple):
             row, end, more, last = self.where[:4, job].tolist()
             loans = self.loans[more:last].copy() if len(self.loans) else NO_LOANS
             claims = self.claims[more:last].copy() if len(self.claims) else NO_CLAIMS
-            shares = self.held[job].shares if job in self.held else ()
-            lease = Lease(job, self.rows[row:end].copy(), loans, shares, claims)
+            lease = self.held.get(job) or Lease(job, self.rows[row:end].copy(), loans, claims=claims)
             found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
         return found
 

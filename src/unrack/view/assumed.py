@@ -25,10 +25,15 @@ class Assumed:
 
     def __init__(self, view: View) -> None:
         self._origin = view.columns.claimed
-        self._devices = view._state.devices
+        self._devices, self._lent = view._state.devices, view.lent
         self._state = assumed(view._state)
         self._view = View(self._state, view._store)
         self._view.contention = view.contention
+
+    @property
+    def lends(self) -> bool:
+        """Whether it is kept who uses whose memory."""
+        return self._state.memory is not None
 
     def devices_now(self, now: int) -> DeviceMoment | None:
         """The pooled devices now (µs), with the running jobs that hold some; ``None`` on a cluster without any."""
@@ -49,7 +54,8 @@ class Assumed:
         free : int64[2, nodes]
             Free cores and MB.
         places, left
-            int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
+            int64[k] each: places of resources, and how much is free of each; of others it is what is free now. Behind
+            them each node has a place, of which 2^60 less what it lends is free.
         devices
             The pooled devices; ``None``: as they are.
         """
@@ -58,7 +64,12 @@ class Assumed:
         state.free_cores = int(free[0].sum())
         if state.claimed is not None and self._origin is not None:
             state.claimed.free[:] = self._origin.free
-            state.claimed.free[places] = left
+            own = places < len(state.claimed.free)
+            state.claimed.free[places[own]] = left[own]
+        if state.memory is not None:
+            node = places - (0 if state.claimed is None else len(state.claimed.free))
+            state.memory.lent[:] = self._lent
+            state.memory.lent[node[node >= 0]] = 2**60 - left[node >= 0]
         if devices is not None and self._devices is not None:
             state.devices = devices.devices
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)

@@ -13,5 +13,7 @@ def assumed(state: ClusterState) -> ClusterState:
     if state.claimed is not None:
         twin.claimed = twin_of(state.claimed)
         twin.claimed.free = state.claimed.free.copy()
+    if state.memory is not None:
+        twin.memory = state.memory._replace(lent=state.memory.lent.copy())
     twin.seen = Shown(twin)
     return twin

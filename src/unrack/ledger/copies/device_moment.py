@@ -86,4 +86,3 @@ class DeviceMoment:
         elif group == FREE:
             columns.device[GROUP, device] = LEAVING
             columns.pool[FREE_COUNT, columns.device[POOL, device]] -= 1
-

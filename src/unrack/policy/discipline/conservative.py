@@ -65,7 +65,10 @@ class Conservative(AnyResource):
 
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""
-        promises, plan = view.promises, Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view))
+        promises, plan = (
+            view.promises,
+            Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view), self.lends),
+        )
         plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
         if promises.beyond:
             plan.book = self._reservations.resumed(view)
@@ -91,7 +94,7 @@ class Conservative(AnyResource):
         if coarse or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view))
+            memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
             memory.freed = mark
         return memory.round(view, jobs, now, compress, True, partial(self._choices, view, memory)), memory
 

@@ -66,7 +66,7 @@ class SlurmLike(AnyResource):
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
-        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view))
+        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
 
     def _jobs(self, view: View, now: int) -> Ints:
         return in_order(self.order, view, now)[: self.queue].copy()

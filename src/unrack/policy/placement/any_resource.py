@@ -82,12 +82,17 @@ class AnyResource:
 
     @cached_property
     def beyond_plans(self) -> bool:
-        """Whether a skyline does not do: memory may be elsewhere."""
+        """Whether a skyline does not do: where servers may go depends on where others are."""
+        return Need.TIERS in self.memory.places
+
+    @cached_property
+    def lends(self) -> bool:
+        """Whether memory may be that of other nodes."""
         return not isinstance(self.memory, LocalMemory)
 
     def chooses(self, view: View) -> bool:
         """Whether where any job goes is a choice of a rule of its own."""
-        return self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
+        return self.lends or self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
 
     @cached_property
     def _counts_nodes(self) -> bool:

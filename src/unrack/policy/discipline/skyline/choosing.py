@@ -30,7 +30,8 @@ class Choices:
 
     def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
         self.placement, self.notes, self.view = placement, notes, view
-        self.made: dict[int, Lease] = {}  # what was chosen for whom, of those that hold devices
+        # what was chosen for whom, of those that hold devices, or all where memory is lent
+        self.made: dict[int, Lease] = {}
         self._now, self._trust = now, trust
         self._assumed = Assumed(view)
         self._job = -1
@@ -45,12 +46,13 @@ class Choices:
             base.settle(overdue=False)
         return None if base is None else Timeline(base)
 
-    def expect(self, held: Iterable[tuple[int, int, Lease]]) -> list[int]:
-        """Take over reservations of devices: job, start (µs) and lease; the jobs that cannot start so any more."""
-        assert self.timeline is not None
+    def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
+        """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
+        if self.timeline is None:
+            return {}
         for job, start_us, lease in sorted(held, key=lambda one: one[1]):
             self.timeline.add(job, start_us, lease.shares, self._expected_us(job))
-        return self.timeline.broken()
+        return self.timeline.lengths_us()
 
     def find(self, job: int, start_us: int, free: Ints, places: Ints, left: Ints) -> Chosen | None:
         """A lease from a time on, µs; ``None``: the job has no place.
@@ -62,36 +64,43 @@ class Choices:
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
         """
-        length, timeline = max(1, self._expected_us(job)), self.timeline
-        if timeline is None:
-            lease = self.placement.find(self._assumed.at(start_us, free, places, left), self.notes, job, start_us)
-            return None if lease is None else Chosen(lease, length)
+        length, timeline, devices = max(1, self._expected_us(job)), self.timeline, None
         if job != self._job:
-            self._job, self._old = job, timeline.remove(job)
-        devices = timeline.least(start_us, start_us + length)
+            self._job, self._old = job, None if timeline is None else timeline.remove(job)
+        if timeline is not None:
+            devices = timeline.least(start_us, start_us + length)
         view = self._assumed.at(start_us, free, places, left, devices)
         lease = self.placement.find(view, self.notes, job, start_us)
         self._last = start_us, lease
         if lease is None:
             return None
-        if lease.shares:
+        if lease.shares and timeline is not None:
             end = timeline.end_us(job, start_us, lease.shares, length)
             if end < 0:
-                self._last = start_us, None
+                self.refuse()
                 return None
             length = end - start_us
         return Chosen(lease, length)
 
+    def refuse(self) -> None:
+        """What was found last will not do."""
+        self._last = self._last[0], None
+
+    def allows(self, lease: Lease, lent: Ints) -> bool:
+        """Whether a lease may start if so many MB of each node are lent."""
+        return self.placement.allows(self.view, self.notes, lease, lent)
+
     def settle(self, start_us: int) -> None:
         """The last job for which something was chosen has this reserved start now, µs; -1: none, or it starts now."""
         timeline, (chosen_us, lease), job = self.timeline, self._last, self._job
-        if timeline is None or job < 0:
+        if job < 0:
             return
         if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self._now)):
-            self.made[job] = lease
-            if lease.shares:
+            if lease.shares or self._assumed.lends:
+                self.made[job] = lease
+            if lease.shares and timeline is not None:
                 timeline.add(job, chosen_us, lease.shares, self._expected_us(job))
-        elif self._old is not None:
+        elif self._old is not None and timeline is not None:
             timeline.restore(self._old)
         self._job, self._old = -1, None
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.sealed import sealed
 from unrack.view import View
 
@@ -41,6 +42,7 @@ class Wants(IntEnum):
     NODES = 0  # nodes and their memory
     CLAIMS = 1  # these, and claims that are the same wherever it runs
     CHOICE = 2  # a choice that is made outside of the kernel
+    ELSEWHERE = 3  # such a choice, and memory may be that of other nodes
 
 
 class Rule(NamedTuple):
@@ -62,6 +64,8 @@ class Round(NamedTuple):
     in_order: bool
 
 
+PLENTY = 2**60
+"""More than all memory."""
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
 ``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
@@ -189,9 +193,37 @@ def skyline(columns: Columns) -> Any:
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 
-def ledger_of(view: View) -> tuple[Ints, ...]:
-    """The columns of the ledger that a view shows, in the order of :data:`LEDGER`."""
+def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
+    """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
+
+    Where memory is lent, a loan is a row of its lender without tasks, and a claim of what the lender lends: behind the
+    places of resources each node has one, of which ``PLENTY`` less what it lends is free.
+    """
     seen = view.columns
     claimed = seen.claimed
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
-    return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
+    if not lends:
+        return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
+    free = np.concatenate([claims[0], PLENTY - view.lent])
+    rows, places = [np.zeros((0, 5), np.int64)], [np.zeros((0, 2), np.int64)]
+    at, claimed_at = np.zeros((2, 2, seen.lease_at.shape[1]), np.int64)
+    row = claim = 0
+    for job in view.running_jobs.tolist():
+        rows_of, claims_of = as_rows(view.lease(job), len(claims[0]))
+        at[:, job], claimed_at[:, job] = (row, len(rows_of)), (claim, len(claims_of))
+        row, claim = row + len(rows_of), claim + len(claims_of)
+        rows.append(rows_of)
+        places.append(claims_of)
+    own = np.concatenate(rows), at, free, np.concatenate(places), claimed_at
+    return seen.asks, seen.free, seen.total, seen.running, *map(sealed, own)
+
+
+def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
+    """The rows and claims of a lease, loans among them; ``places``: how many there are of resources."""
+    loans = lease.borrowed
+    if not len(loans):
+        return lease.rows, lease.claims
+    rows = np.zeros((len(loans), 5), np.int64)
+    rows[:, FIRST], rows[:, NODES], rows[:, LOCAL_MB] = loans[:, LENDER], 1, loans[:, LOAN_MB]
+    lent = np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
+    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, lent])

@@ -90,14 +90,14 @@ class Timeline:
                 return -1
         return end
 
-    def broken(self) -> list[int]:
-        """The jobs that cannot start as reserved any more; theirs are given up."""
-        moment, found = self.base.copy(), list[int]()
+    def lengths_us(self) -> dict[int, int]:
+        """For how long each job holds what is reserved for it, µs; who cannot start so any more gives it up: -1."""
+        moment, found = self.base.copy(), dict[int, int]()
         for held in self.held:
             moment.move_on(held.start_us)
-            if moment.start(held.job, held.shares, held.expected_us) < 0:
-                found.append(held.job)
-        self.held = [held for held in self.held if held.job not in found]
+            end = moment.start(held.job, held.shares, held.expected_us)
+            found[held.job] = -1 if end < 0 else end - held.start_us
+        self.held = [held for held in self.held if found[held.job] >= 0]
         return found
 
     def _between(self, after_us: int, before_us: int) -> list[Held]:

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.growing import grown
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Blocked
 from unrack.policy.discipline.reservations import Book
-from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
@@ -35,8 +35,10 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS_CHOSEN,
     LEASES,
     LEDGER,
+    LENGTH,
     LENGTH_CHOSEN,
     MOMENTS,
+    PLENTY,
     ROWS,
     ROWS_CHOSEN,
     SHORT,
@@ -45,12 +47,14 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STARTS,
     STEP,
+    STEPS,
     TURNS,
     Columns,
     Grain,
     Round,
     Rule,
     Wants,
+    as_rows,
     ledger_of,
     skyline,
 )
@@ -82,8 +86,11 @@ class Plan:
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
+    lends: bool = False  # whether memory may be that of other nodes
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
-    leases: dict[int, Lease] = field(default_factory=dict)  # reservations that hold devices
+    leases: dict[int, Lease] = field(
+        default_factory=dict
+    )  # reservations that hold devices, or all where memory is lent
     choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
     lost: bool = False
@@ -98,11 +105,14 @@ class Plan:
     main: Pass | None = None
 
     @classmethod
-    def begin(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
-        """Group the nodes as coarsely as is exact for the jobs submitted so far; ``every``: all of them are chosen."""
+    def begin(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Plan:
+        """Group the nodes as coarsely as is exact for the jobs submitted so far.
+
+        ``every``: where all of them go is chosen. ``lends``: and their memory may be elsewhere.
+        """
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
-        plan = cls(rule, columns_for(ledger_of(view), nodes, jobs), chosen=every, every=every)
+        plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.note_jobs(view)
         if whole and not plan.chosen:
             kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
@@ -126,24 +136,25 @@ class Plan:
         )  # fmt: skip
 
     @classmethod
-    def resumed(cls, view: View, whole: bool, place: str, every: bool = False) -> Plan:
+    def resumed(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Plan:
         """As :meth:`begin`, with the promises made so far."""
-        plan, promised = cls.begin(view, whole, place, every), view.promises.by_job()
+        plan, promised = cls.begin(view, whole, place, every, lends), view.promises.by_job()
         kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
         leases = [plan._lease_of(view, job, promise) for job, promise in kept]
         plan.lost = any(lease is None for lease in leases)
-        rows, claims = [plan.columns.rows[:0]], [NO_CLAIMS]
+        rows, claims, nodes = [plan.columns.rows[:0]], [NO_CLAIMS], len(plan.columns.of)
         row = claim = 0
         for (job, promise), lease in zip(kept, leases, strict=True):
             plan.columns.start[job] = promise.start_us
             if lease is not None:
+                own = as_rows(lease, len(plan.columns.slot) - plan.lends * nodes)
                 length = max(1, int(view.asks[ESTIMATE, job]))
-                plan.columns.where[:, job] = row, row + len(lease.rows), claim, claim + len(lease.claims), length
-                if lease.shares:
+                plan.columns.where[:, job] = row, row + len(own[0]), claim, claim + len(own[1]), length
+                if lease.shares or plan.lends:
                     plan.leases[job] = lease
-                rows.append(lease.rows)
-                claims.append(lease.claims)
-                row, claim = row + len(lease.rows), claim + len(lease.claims)
+                rows.append(own[0])
+                claims.append(own[1])
+                row, claim = row + len(own[0]), claim + len(own[1])
         if kept and not plan.lost:
             plan._replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
         return plan
@@ -154,7 +165,9 @@ class Plan:
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
-        if lease is None or promise.grain != self.grain or promise.turn >= 0 or len(lease.borrowed):
+        if lease is None or promise.grain != self.grain or promise.turn >= 0:
+            return None
+        if len(lease.borrowed) and not self.lends:
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
@@ -187,10 +200,10 @@ class Plan:
         for job in range(first, self.known):
             asks = devices is not None and devices.asks(job)
             if asks or self.every:
-                wants[job], self.chosen = Wants.CHOICE, True
+                wants[job], self.chosen = Wants.ELSEWHERE if self.lends else Wants.CHOICE, True
             if asks and devices is not None:
                 self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
-            if wants[job] == Wants.CHOICE or seen is None or not seen.asks(job):
+            if wants[job] >= Wants.CHOICE or seen is None or not seen.asks(job):
                 continue
             claims = seen.anywhere(job, int(view.asks[TASKS, job]))
             wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
@@ -244,15 +257,11 @@ class Plan:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
         return self._round(view, jobs, now, 0, IN_ORDER, choices)
 
-    def round(
-        self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser
-    ) -> list[Decision]:
+    def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         return self._round(view, jobs, now, view.running_count, Round(compress, trust, False), choices)
 
-    def _round(
-        self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser
-    ) -> list[Decision]:
+    def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Decision]:
         self._look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
@@ -266,7 +275,7 @@ class Plan:
             count = plan_round(jobs, now, running, *self.rule, *what, self.sky)
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
-                self._choose(made, int(cursor[AT]), int(jobs[cursor[AT]]))
+                self._choose(made, int(cursor[AT]), jobs)
                 continue
             if count >= 0:
                 break
@@ -288,35 +297,63 @@ class Plan:
         waiting = {job for job in jobs.tolist() if job in self.leases}
         self.leases = {job: self.leases[job] for job in sorted(waiting)}
         held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
-        self.forget(np.array(choices.expect(held), np.int64))
+        for job, length in choices.expect(held).items():
+            self.columns.where[LENGTH - 1, job] = length
+            if length < 0:
+                start[job] = -1
 
     def _look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
         seen = view.columns
         claims = 0 if seen.claimed is None else seen.claimed.replaced
-        if seen.asks is not self.columns.asks or self.replaced != seen.replaced + claims:
-            self.replaced = seen.replaced + claims
-            self._replace(**dict(zip(LEDGER, ledger_of(view), strict=True)))
+        mark = seen.replaced + claims + (view.version if self.lends else 0)
+        if seen.asks is not self.columns.asks or self.replaced != mark:
+            self.replaced = mark
+            self._replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
             self.make_room(view)
 
-    def _choose(self, choices: Choices, at: int, job: int) -> None:
-        c, cursor = self.columns, self.columns.cursor
+    def _choose(self, choices: Choices, at: int, order: Ints) -> None:
+        c, cursor, job = self.columns, self.columns.cursor, int(order[at])
         if self.choosing != at:
             self._settle(choices)
             self.choosing = at
         places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
         left = c.low[0, 0, groups : groups + len(places)]
         chosen = choices.find(job, int(c.times[cursor[STEP]]), c.low[0, :, :groups], places, left)
+        if chosen is not None and len(chosen.lease.borrowed) and not self._leaves_open(choices, chosen, order):
+            choices.refuse()
+            chosen = None
         cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
         if chosen is None:
             return
-        lease, rows, claims = chosen.lease, int(cursor[ROWS]), int(cursor[CLAIMS])
-        self._hold(LEASES, rows + len(lease.rows))
-        self._hold(CLAIMED, claims + len(lease.claims))
-        self.columns.new_rows[rows : rows + len(lease.rows)] = lease.rows
-        self.columns.new_claims[claims : claims + len(lease.claims)] = lease.claims
-        cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = len(lease.rows), len(lease.claims)
+        rows, claims = int(cursor[ROWS]), int(cursor[CLAIMS])
+        own = as_rows(chosen.lease, len(c.slot) - self.lends * len(c.of))
+        self._hold(LEASES, rows + len(own[0]))
+        self._hold(CLAIMED, claims + len(own[1]))
+        self.columns.new_rows[rows : rows + len(own[0])] = own[0]
+        self.columns.new_claims[claims : claims + len(own[1])] = own[1]
+        cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = map(len, own)
         cursor[LENGTH_CHOSEN] = chosen.length_us
+
+    def _leaves_open(self, choices: Choices, chosen: Chosen, order: Ints) -> bool:
+        """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
+        c, cursor = self.columns, self.columns.cursor
+        first, nodes = int(c.times[cursor[STEP]]), len(c.of)
+        start = c.turn[START, : len(order)]
+        later = (start >= first) & (start < first + chosen.length_us)
+        loans, lender = chosen.lease.borrowed, np.zeros(nodes, np.int64)
+        np.add.at(lender, loans[:, LENDER], loans[:, LOAN_MB])
+        steps, slot = c.times[: cursor[STEPS]], c.slot[len(c.slot) - nodes :]
+        free = c.free_places[len(c.slot) - nodes :]
+        for job, begins in zip(order[later].tolist(), start[later].tolist(), strict=True):
+            lease = choices.made.get(job) or self.leases.get(job)
+            if lease is None or not lender[lease.nodes].any():
+                continue
+            level = c.level[np.searchsorted(steps, begins), 0]
+            left = np.where(slot < 0, free, level[c.total.shape[1] + slot])
+            if not choices.allows(lease, PLENTY - left + lender):
+                return False
+        return True
 
     def _settle(self, choices: Choices) -> None:
         if self.choosing >= 0:
@@ -330,10 +367,11 @@ class Plan:
             return [Start(Lease(job, c.out[row:end].copy()))]
         decisions: list[Decision] = []
         for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
-            claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
-            shares = self.leases[job].shares if job in self.leases else ()
-            lease = Lease(job, c.out[row:end].copy(), shares=shares, claims=claims)
-            if shares and choices is not None and not choices.may_start(lease):
+            lease = self.leases.get(job)
+            if lease is None:
+                claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
+                lease = Lease(job, c.out[row:end].copy(), claims=claims)
+            elif choices is not None and not choices.may_start(lease):
                 c.start[job] = now  # what it waits for ends now, and has not been seen to
                 continue
             self.leases.pop(job, None)
@@ -355,7 +393,7 @@ class Plan:
         elif short == TURNS:
             self._replace(turn=np.zeros((6, 2 * jobs), np.int64))
         elif short == STARTS:
-            out = np.zeros((2 * len(c.out) + jobs, 5), np.int64)
+            out = np.zeros((2 * len(c.out) + jobs + len(c.of), 5), np.int64)
             self._replace(out=out, started=np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64))
         else:
             self._hold(short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)

@@ -237,7 +237,7 @@ def keep(
         if begins < now:
             continue
         old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
-        length = at[4, job] if wants[job] == 2 else max(1, asks[ASKED_US, job])
+        length = at[4, job] if wants[job] >= 2 else max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
         if rows > new_rows.shape[0]:
             return short_of(cursor, LEASES), 0, 0
@@ -274,9 +274,14 @@ def start_those_due(
         if turn[START, q] != now:
             continue
         asked = gang_of(seen.asks, order[q])
-        if at + min(nodes, max(1, asked.tasks)) > out.shape[0] or n == started.shape[1]:
-            return short_of(sky.cursor, STARTS)
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
+        needed = min(nodes, max(1, asked.tasks))
+        if groups.grain == 0:
+            needed = 0
+            for r in range(first, last):
+                needed += new_rows[r, NODES]
+        if at + needed > out.shape[0] or n == started.shape[1]:
+            return short_of(sky.cursor, STARTS)
         span = Span(new_rows, first, last, new_claims, claim, claim_end)
         enough = True
         for c in range(claim, claim_end):
@@ -355,6 +360,8 @@ def plan_round(
         if begins >= 0 and (not compress or begins == now):
             continue
         asked = gang_of(seen.asks, job)
+        if wants[job] == 3:
+            asked = Gang(asked.tasks, asked.cores, 0, asked.us)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
@@ -378,7 +385,7 @@ def plan_round(
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
             if in_order and i != 0:
                 break
-            if i >= 0 and wants[job] == 2 and (begins < 0 or times[i] < begins):
+            if i >= 0 and wants[job] >= 2 and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
