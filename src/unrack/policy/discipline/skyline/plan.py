@@ -7,7 +7,7 @@ nodes, none later than it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_not
 from typing import Any
 
@@ -100,6 +100,7 @@ class Plan:
     planned_version: int = -1
     planned_at: int = -1
     notes: Any = None  # of the placement, where a choice was made
+    named: Plan | None = None  # of single nodes, for jobs that start in order where reservations count whole nodes
     # once a job has asked for devices: the reservations, and the main loop
     book: Book | None = None
     main: Pass | None = None
@@ -255,7 +256,15 @@ class Plan:
 
     def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Decision]:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
-        return self._round(view, jobs, now, 0, IN_ORDER, choices)
+        if self.grain != Grain.WHOLE:
+            return self._round(view, jobs, now, 0, IN_ORDER, choices)
+        if self.named is None:
+            nodes = np.arange(view.online.size)
+            columns = columns_for(ledger_of(view, self.lends), len(nodes), len(self.columns.start))
+            self.named = replace(self, columns=columns, known=0, fixed=0, replaced=-1)
+            self.named._group(Grain.NODES, nodes, view.total, nodes)
+        self.named.note_jobs(view)
+        return self.named.in_order(view, jobs, now, choices)
 
     def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Decision]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
