@@ -96,13 +96,15 @@ class Conservative(AnyResource):
             jobs = memory.by_start(jobs)
             memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
             memory.freed = mark
-        return memory.round(view, jobs, now, compress, True, partial(self._choices, view, memory)), memory
+        starts = memory.round(view, jobs, now, compress, True, partial(self._choices, view, memory))
+        return self.by_rule(view, self._notes(view, memory), starts) if starts else [], memory
 
     def _choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
         return Choices(self.mixed, self._notes(view, memory), view, now, trust)
 
     def _notes(self, view: View, memory: Plan) -> Any:
-        memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
+        if memory.notes is None and self.beyond_nodes(view):
+            memory.notes = self.mixed.begin(view)
         return memory.notes
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

@@ -89,7 +89,8 @@ class SlurmLike(AnyResource):
         else:
             memory.make_room(view)
             memory.forget(jobs)
-            decisions = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
+            starts = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
+            decisions = self.by_rule(view, self._notes(view, memory), starts) if starts else []
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
@@ -97,7 +98,8 @@ class SlurmLike(AnyResource):
         return Choices(self.mixed, self._notes(view, memory), view, now, trust)
 
     def _notes(self, view: View, memory: Plan) -> Any:
-        memory.notes = self.mixed.begin(view) if memory.notes is None else memory.notes
+        if memory.notes is None and self.beyond_nodes(view):
+            memory.notes = self.mixed.begin(view)
         return memory.notes
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
@@ -108,9 +110,9 @@ class SlurmLike(AnyResource):
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        decisions = memory.in_order(view, jobs, now, partial(self._choices, view, memory))
-        memory.blocked.note(view, jobs, len(decisions))
-        return decisions
+        starts = memory.in_order(view, jobs, now, partial(self._choices, view, memory))
+        memory.blocked.note(view, jobs, len(starts))
+        return self.by_rule(view, self._notes(view, memory), starts) if starts else []
 
     @cached_property
     def _reservations(self) -> Reservations:

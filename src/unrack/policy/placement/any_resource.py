@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.contract import EVERYTHING, Ability, Estimates, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, reads_of
 from unrack.policy.placement.claiming import claims_asked
@@ -73,6 +73,11 @@ class AnyResource:
     def placement(self) -> Any:
         """Where jobs go that ask for more than nodes, on nodes of the user's choice where a function says so."""
         return self.mixed if isinstance(self.place, str) else OnNodes(self.place, self.mixed)
+
+    def by_rule(self, view: View, notes: Any, decisions: list[Start]) -> list[Decision]:
+        """Starts with the rule that placed them; there is none while all jobs ask for nodes alone."""
+        rule = self.mixed.rule(notes) if notes is not None and self.beyond_nodes(view) else ""
+        return [decision._replace(rule=rule) for decision in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""

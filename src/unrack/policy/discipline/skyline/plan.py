@@ -19,7 +19,7 @@ from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.contract import Decision, Start
+from unrack.policy.contract import Start
 from unrack.policy.discipline.list_pass import Pass
 from unrack.policy.discipline.list_scheduler import Blocked
 from unrack.policy.discipline.reservations import Book
@@ -254,7 +254,7 @@ class Plan:
         if len(self.columns.start) < room:
             self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
 
-    def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Decision]:
+    def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Start]:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
         if self.grain != Grain.WHOLE:
             return self._round(view, jobs, now, 0, IN_ORDER, choices)
@@ -266,11 +266,11 @@ class Plan:
         self.named.note_jobs(view)
         return self.named.in_order(view, jobs, now, choices)
 
-    def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Decision]:
+    def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         return self._round(view, jobs, now, view.running_count, Round(compress, trust, False), choices)
 
-    def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Decision]:
+    def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
         self._look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
@@ -369,12 +369,12 @@ class Plan:
             choices.settle(int(self.columns.turn[START, self.choosing]))
         self.choosing = -1
 
-    def _starts(self, count: int, now: int, choices: Choices | None) -> list[Decision]:
+    def _starts(self, count: int, now: int, choices: Choices | None) -> list[Start]:
         c = self.columns
         if count == 1 and not len(c.slot) and not self.leases:
             job, row, end, _, _ = c.started[:, 0].tolist()
             return [Start(Lease(job, c.out[row:end].copy()))]
-        decisions: list[Decision] = []
+        decisions: list[Start] = []
         for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
             lease = self.leases.get(job)
             if lease is None:

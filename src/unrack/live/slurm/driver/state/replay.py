@@ -68,10 +68,28 @@ def replay(records: Iterable[Mapping[str, Any]], policy: str | None = None) -> R
         if lost:
             continue
         found, fault = replayed(epoch, record["told"], record["now"])
-        if found != record["decided"] or bool(fault) != bool(record.get("fault")):
+        if node_by_node(found) != node_by_node(record["decided"]) or bool(fault) != bool(record.get("fault")):
             was = record.get("fault") or record["decided"]
             differences.append(Difference(turns, record["now"], was, fault or found))
             lost = True
     if epoch is None:
         raise InputError("journal", "no record of a beginning", "the journal of a driver")
     return Replay(turns, decisions, epochs, differences)
+
+
+def node_by_node(decided: list[Any]) -> list[Any]:
+    """Decisions as records, with a row for each node: equal nodes in a row may be one row or several.
+
+    Examples
+    --------
+    >>> node_by_node([["start", {"job": 3, "rows": [[1, 2, 1, 4, 0]]}, "first-fit"]])
+    [['start', {'job': 3, 'rows': [[1, 1, 1, 4, 0], [2, 1, 1, 4, 0]]}, 'first-fit']]
+    """
+
+    def spread(part: Any) -> Any:
+        if not isinstance(part, dict) or "rows" not in part:
+            return part
+        rows = [[node, 1, *held] for first, nodes, *held in part["rows"] for node in range(first, first + nodes)]
+        return {**part, "rows": rows}
+
+    return [[spread(part) for part in decision] for decision in decided]
