@@ -29,7 +29,6 @@ from unrack.policy.discipline.skyline.columns import (
     BEGIN,
     CHOOSE,
     CHOSEN,
-    CLAIMABLE,
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
@@ -37,18 +36,14 @@ from unrack.policy.discipline.skyline.columns import (
     LEDGER,
     LENGTH,
     LENGTH_CHOSEN,
-    MOMENTS,
     PLENTY,
     ROWS,
     ROWS_CHOSEN,
-    SHORT,
     SLOTS,
     STAGE,
     START,
-    STARTS,
     STEP,
     STEPS,
-    TURNS,
     Columns,
     Grain,
     Round,
@@ -59,6 +54,7 @@ from unrack.policy.discipline.skyline.columns import (
     skyline,
 )
 from unrack.policy.discipline.skyline.plan_round import first_due, plan_round
+from unrack.policy.discipline.skyline.room import columns_for, grown_rows, more_room, room_for_leases
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
@@ -391,50 +387,9 @@ class Plan:
         self.columns, self.sky = self.columns._replace(**columns), None
 
     def _grow(self, jobs: int, running: int) -> None:
-        """More room for what there was too little room for, with what so many jobs need at least."""
-        c = self.columns
-        short, width, slots = int(c.cursor[SHORT]), c.total.shape[1], len(c.place_of)
-        if short in (MOMENTS, CLAIMABLE):
-            steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
-            slots *= 1 + (short == CLAIMABLE)
-            level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
-            self._replace(times=np.zeros(steps, np.int64), level=level, low=low, place_of=grown(c.place_of, slots))
-        elif short == TURNS:
-            self._replace(turn=np.zeros((6, 2 * jobs), np.int64))
-        elif short == STARTS:
-            out = np.zeros((2 * len(c.out) + jobs + len(c.of), 5), np.int64)
-            self._replace(out=out, started=np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64))
-        else:
-            self._hold(short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
+        self._replace(**more_room(self.columns, jobs, running))
 
     def _hold(self, what: int, count: int) -> None:
         """Room for so many rows or claims of reservations."""
-        names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
-        if count > len(getattr(self.columns, names[0])):
-            self._replace(**{name: grown_rows(getattr(self.columns, name), count) for name in names})
-
-
-def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
-    """Columns of a plan in which nothing is reserved, with the least room."""
-    places = len(ledger[LEDGER.index("free_places")])
-    slots = 16 if places else 0
-    none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
-    return Columns(
-        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
-        times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
-        slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
-        start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
-        rows=np.zeros((0, 5), np.int64), claims=two,
-        wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
-        turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
-        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
-    )  # fmt: skip
-
-
-def grown_rows(rows: Ints, count: int) -> Ints:
-    """The same rows, with room for so many."""
-    if count <= len(rows):
-        return rows
-    larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.int64)
-    larger[: len(rows)] = rows
-    return larger
+        if found := room_for_leases(self.columns, what, count):
+            self._replace(**found)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined, melted
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
-from unrack.ledger.names import FIRST_ROW as LEASE_ROW
+from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -51,12 +50,12 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
     TURNS,
 )
+from unrack.policy.discipline.skyline.levels import levels_of, short_of
 from unrack.policy.discipline.skyline.steps import (
     Groups,
     Slots,
     Span,
     book,
-    copy_step,
     earliest,
     fits_at,
     slot_for,
@@ -89,22 +88,6 @@ def reserve(low: NDArray[np.int64], groups: Groups, fit: int, asked: Gang, out: 
     return at
 
 
-@melted
-def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
-    """Add the nodes of a running job to the groups of one step."""
-    rows, first = seen.pool, seen.lease_at[LEASE_ROW, job]
-    last = first + seen.lease_at[ROW_COUNT, job]
-    if groups.grain == 0:
-        add_rows(level, rows, first, last, 1)
-        return
-    for r in range(first, last):
-        if groups.grain == 2:
-            level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
-            continue
-        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            level[CPU, groups.of[node]] += 1
-
-
 @inlined
 def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: Span, out: Ints, at: int) -> int:
     """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
@@ -133,59 +116,6 @@ def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, 
             if left > 0:
                 return -1
     return at
-
-
-@melted
-def levels_of(
-    now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
-    times: Ints, level: NDArray[np.int64], cursor: Ints,
-) -> int:  # fmt: skip
-    """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
-    free, total, running = seen.free, seen.total, seen.running
-    for s in range(cursor[SLOTS]):
-        slots.slot[slots.place_of[s]] = -1
-    cursor[SLOTS] = 0
-    times[0] = now
-    steps = 1
-    for g in range(level.shape[2]):
-        level[0, CPU, g] = level[0, MEM, g] = 0
-    for node in range(free.shape[1]):
-        if groups.grain == 0:
-            level[0, CPU, node] = free[CPU, node]
-            level[0, MEM, node] = free[MEM, node]
-        elif groups.grain == 2:
-            level[0, CPU, 0] += free[CPU, node]
-        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
-            level[0, CPU, groups.of[node]] += 1
-    places = slots.free.shape[0] > 0
-    for later in range(2):
-        for i in range(seen.running_count):
-            if (trust and running[ENDS_US, i] == now) == (later == 1):
-                continue
-            job = running[WHO, i]
-            if later == 1:
-                end = max(running[ENDS_US, i], now + 1)
-                if end != times[steps - 1]:
-                    times[steps] = end
-                    copy_step(level, steps - 1, steps)
-                    steps += 1
-            give_back(seen, job, groups, level[steps - 1])
-            if not places:
-                continue
-            first, count = claimed_at[LEASE_ROW, job], claimed_at[ROW_COUNT, job]
-            if cursor[SLOTS] + count > slots.place_of.shape[0]:
-                return short_of(cursor, CLAIMABLE)
-            for c in range(first, first + count):
-                at = slot_for(level, steps, slots, cursor, SLOTS, claimed[c, 0])
-                level[steps - 1, CPU, at] += claimed[c, 1]
-    return steps
-
-
-@inlined
-def short_of(cursor: Ints, what: int) -> int:
-    """Say that there is too little room for something."""
-    cursor[SHORT] = what
-    return NO_ROOM
 
 
 @melted

@@ -1,0 +1,86 @@
+"""Compiled: the levels of a skyline as running jobs leave them, by their booked ends."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import inlined, melted
+from unrack.ledger.holding import add_rows
+from unrack.ledger.lease import CORES, FIRST, NODES
+from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.names import FIRST_ROW as LEASE_ROW
+from unrack.policy.columns import LedgerColumns
+from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS
+from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, slot_for
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def short_of(cursor: Ints, what: int) -> int:
+    """Say that there is too little room for something."""
+    cursor[SHORT] = what
+    return NO_ROOM
+
+
+@melted
+def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
+    """Add the nodes of a running job to the groups of one step."""
+    rows, first = seen.pool, seen.lease_at[LEASE_ROW, job]
+    last = first + seen.lease_at[ROW_COUNT, job]
+    if groups.grain == 0:
+        add_rows(level, rows, first, last, 1)
+        return
+    for r in range(first, last):
+        if groups.grain == 2:
+            level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
+            continue
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            level[CPU, groups.of[node]] += 1
+
+
+@melted
+def levels_of(
+    now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
+    times: Ints, level: NDArray[np.int64], cursor: Ints,
+) -> int:  # fmt: skip
+    """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
+    free, total, running = seen.free, seen.total, seen.running
+    for s in range(cursor[SLOTS]):
+        slots.slot[slots.place_of[s]] = -1
+    cursor[SLOTS] = 0
+    times[0] = now
+    steps = 1
+    for g in range(level.shape[2]):
+        level[0, CPU, g] = level[0, MEM, g] = 0
+    for node in range(free.shape[1]):
+        if groups.grain == 0:
+            level[0, CPU, node] = free[CPU, node]
+            level[0, MEM, node] = free[MEM, node]
+        elif groups.grain == 2:
+            level[0, CPU, 0] += free[CPU, node]
+        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
+            level[0, CPU, groups.of[node]] += 1
+    places = slots.free.shape[0] > 0
+    for later in range(2):
+        for i in range(seen.running_count):
+            if (trust and running[ENDS_US, i] == now) == (later == 1):
+                continue
+            job = running[WHO, i]
+            if later == 1:
+                end = max(running[ENDS_US, i], now + 1)
+                if end != times[steps - 1]:
+                    times[steps] = end
+                    copy_step(level, steps - 1, steps)
+                    steps += 1
+            give_back(seen, job, groups, level[steps - 1])
+            if not places:
+                continue
+            first, count = claimed_at[LEASE_ROW, job], claimed_at[ROW_COUNT, job]
+            if cursor[SLOTS] + count > slots.place_of.shape[0]:
+                return short_of(cursor, CLAIMABLE)
+            for c in range(first, first + count):
+                at = slot_for(level, steps, slots, cursor, SLOTS, claimed[c, 0])
+                level[steps - 1, CPU, at] += claimed[c, 1]
+    return steps

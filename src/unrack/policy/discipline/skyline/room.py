@@ -1,0 +1,70 @@
+"""Room for a plan: its columns as they are at first, and larger ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.growing import grown
+from unrack.policy.discipline.skyline.columns import (
+    CLAIMABLE,
+    LEASES,
+    LEDGER,
+    MOMENTS,
+    SHORT,
+    STARTS,
+    TURNS,
+    Columns,
+)
+
+Ints = NDArray[np.int64]
+
+
+def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
+    """Larger columns for what the kernel had too little room for, with what so many jobs need at least."""
+    short, width, slots = int(c.cursor[SHORT]), c.total.shape[1], len(c.place_of)
+    if short in (MOMENTS, CLAIMABLE):
+        steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
+        slots *= 1 + (short == CLAIMABLE)
+        level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
+        return {"times": np.zeros(steps, np.int64), "level": level, "low": low, "place_of": grown(c.place_of, slots)}
+    if short == TURNS:
+        return {"turn": np.zeros((6, 2 * jobs), np.int64)}
+    if short == STARTS:
+        out = np.zeros((2 * len(c.out) + jobs + len(c.of), 5), np.int64)
+        return {"out": out, "started": np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64)}
+    return room_for_leases(c, short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
+
+
+def room_for_leases(c: Columns, what: int, count: int) -> dict[str, Ints]:
+    """Columns with room for so many rows (LEASES) or claims of reservations; none if they have it."""
+    names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
+    if count <= len(getattr(c, names[0])):
+        return {}
+    return {name: grown_rows(getattr(c, name), count) for name in names}
+
+
+def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
+    """Columns of a plan in which nothing is reserved, with the least room."""
+    places = len(ledger[LEDGER.index("free_places")])
+    slots = 16 if places else 0
+    none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    return Columns(
+        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
+        times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
+        slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
+        start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
+        rows=np.zeros((0, 5), np.int64), claims=two,
+        wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
+        turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
+        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
+    )  # fmt: skip
+
+
+def grown_rows(rows: Ints, count: int) -> Ints:
+    """The same rows, with room for so many."""
+    if count <= len(rows):
+        return rows
+    larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.int64)
+    larger[: len(rows)] = rows
+    return larger
