@@ -214,6 +214,8 @@ def test_what_is_not_scarce_changes_nothing_on_random_worlds(policy: str, worlds
         world = random_world(random, alike)
         nodes = sum(kind["count"] for kind in world.cluster["nodes"])
         unscarce = [licence] if alike else [licence, link, apart, drives]
+        if "best-fit" in policy or "worst-fit" in policy:  # tasks with drives are placed one by one by these
+            unscarce = unscarce[:3]
         other = unscarce[seed % len(unscarce)](world)
         told = difference(starts(world, policy), starts(other, policy))
         assert not told, f"{unscarce[seed % len(unscarce)].__name__} in world {seed} of {nodes} nodes: {told}"

@@ -7,22 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from law_worlds import World, attempts, begun, faults
-from mixed_worlds import DISCIPLINES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
+from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
 from test_laws import Make, in_turn
 
+from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.events import Round, Submitted
 from unrack.ledger.lease import LENDER
 from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start
-from unrack.policy.discipline.future import Future
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
+from unrack.policy.discipline.skyline.devices import Timeline
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.lending.scheduler import Lending
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
+from unrack.sim.kernel import Kernel
+from unrack.sim.log import RunLog
 from unrack.workload.job import JobTable, job_table
 
 CASES = list(mixed_cases())
@@ -76,22 +81,27 @@ def test_no_reservation_ever_moves_back(mix: str) -> None:
     for seed in range(6):
         cluster, jobs, models = make(seed)
         kernel = begun(World(cluster, honest(jobs, exact=bool(models)), models), with_rules("conservative", **rules))
-        first: dict[int, int] = {}
-        handle = kernel.core.handle
-
-        def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, first: Any = first) -> Any:
-            decisions = handle(event, now)
-            if type(event) is Round:
-                for job, promise in kernel.core.state.promises.by_job().items():
-                    assert promise.start_us <= first.setdefault(job, promise.start_us), (job, now)
-                for decision in decisions:
-                    assert now <= first.get(decision.lease.job, now), (decision.lease.job, now)
-            return decisions
-
-        kernel.core.handle = watched  # type: ignore[method-assign]
-        log = kernel.run()
+        first, log = watch_promises(kernel)
         assert first, "nobody had to wait"
         assert set(log.state.tolist()) <= {FINISHED, REJECTED}
+
+
+def watch_promises(kernel: Kernel) -> tuple[dict[int, int], RunLog]:
+    """A run in which no reservation moves back; the first of each job, and the log."""
+    first: dict[int, int] = {}
+    handle = kernel.core.handle
+
+    def watched(event: Any, now: int) -> Any:
+        decisions = handle(event, now)
+        if type(event) is Round:
+            for job, promise in kernel.core.state.promises.by_job().items():
+                assert promise.start_us <= first.setdefault(job, promise.start_us), (job, now)
+            for decision in decisions:
+                assert now <= first.get(decision.lease.job, now), (decision.lease.job, now)
+        return decisions
+
+    kernel.core.handle = watched  # type: ignore[method-assign]
+    return first, kernel.run()
 
 
 def test_who_lends_starts_no_tasks_and_who_borrows_stays_in_its_group() -> None:
@@ -166,8 +176,50 @@ def test_servers_one_by_one_are_served_as_by_the_tier_policies(rule: str) -> Non
         assert (ours.state == theirs.state).all()
 
 
-def test_a_reservation_that_would_delay_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug of the promise: nobody looks at who comes later."""
-    monkeypatch.setattr(Future, "_due", lambda self, after_us: [])
-    with pytest.raises(AssertionError):
+def sharers(seed: int, count: int = 20) -> World:
+    """Two drives that many share, and slow each other down by it, on two small nodes; requests are exact."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 3, "memory": 8}], "pools": [{**DRIVES, "count": 2}]})
+    asks = random.random(count) < 0.6
+    submit = np.sort(random.integers(0, 3000, count)) * S
+    work = np.where(asks, 1600, random.integers(100, 1500, count)) * S
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=work, memory_mb=np.zeros(count, np.int64),
+        tasks=np.where(asks, 1, random.integers(1, 4, count)), cores=np.where(asks, 1, random.integers(1, 3, count)),
+        app=pl.Series(np.where(asks, "smufin", "other").tolist()),
+        devices={("nvme", name): np.where(asks, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return World(cluster, jobs, ("smufin",))
+
+
+@pytest.mark.parametrize("place", ["disaggregation-aware", "min-fragmentation"])
+def test_who_shares_delays_nobody_with_a_reservation(place: str) -> None:
+    for seed in range(25):
+        watch_promises(begun(sharers(seed), f"conservative(place={place})"))
+
+
+def nobody_is_moved(made: Plan, choices: Any, chosen: Any, start_us: int) -> bool:
+    """Who ends later as he shares is not looked at."""
+    return True
+
+
+def nobody_comes(made: Timeline, after_us: int, before_us: int) -> list[Any]:
+    """Who is to hold devices later is not looked at."""
+    return []
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "bug"), [(Plan, "_moves", nobody_is_moved), (Timeline, "_between", nobody_comes)]
+)
+def test_a_reservation_that_would_delay_another_is_caught(
+    what: Any, name: str, bug: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bugs of the promise."""
+
+    def promises() -> None:
+        test_who_shares_delays_nobody_with_a_reservation("min-fragmentation")
         test_no_reservation_ever_moves_back("everything")
+
+    monkeypatch.setattr(what, name, bug)
+    with pytest.raises(AssertionError):
+        promises()

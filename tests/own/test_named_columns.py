@@ -123,8 +123,8 @@ def test_nodes_and_running_jobs_are_columns_by_name_that_cannot_be_written() -> 
     assert core.view.running_end_us.tolist() == [61 * S]
     for column in (*nodes, core.view.running_jobs, core.view.running_end_us, core.view.tasks):
         assert not column.flags.writeable
-    draft = Draft(core.view, 61 * S)
-    draft.settle()
+    draft = Draft(core.view, 60 * S)
+    draft.move_on(61 * S)
     assert draft.view.now == 61 * S
     assert draft.view.nodes.free_cores.tolist() == [4, 4, 4]
 
@@ -180,7 +180,8 @@ def test_every_candidate_with_devices_can_be_started_and_says_what_is_left_of_th
             if one.chosen:
                 ends = view.expected_ends_us(one)
                 assert set(ends) == {job, *one.sharers}
-                assert draft.booked_end_us(job) == ends[job]
+                running = dict(zip(draft.view.running_jobs.tolist(), draft.view.running_end_us.tolist(), strict=True))
+                assert running[job] == ends[job]
                 kind = one.nvme
                 for other in draft.view.devices.compositions("nvme"):  # type: ignore[union-attr]
                     if job in other.jobs:

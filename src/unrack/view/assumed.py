@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import index
+from types import MappingProxyType
+from typing import SupportsIndex
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,9 +14,28 @@ from unrack.ledger.copies.assumed import assumed
 from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.view import DeviceView
+from unrack.ledger.lease import Lease
+from unrack.ledger.state import FINISHED, RUNNING
 from unrack.view.view import View
 
 Ints = NDArray[np.int64]
+
+
+class Beside(View):
+    """A view on which other jobs run, on other leases."""
+
+    held: Mapping[int, Lease] = MappingProxyType({})  # what jobs hold that do not run on the ledger
+    now_status: NDArray[np.int8] | None = None  # as of :attr:`View.status`; ``None``: as on the ledger
+
+    @property
+    def status(self) -> NDArray[np.int8]:
+        """int8[jobs]: a :class:`unrack.ledger.state.Status` each."""
+        return super().status if self.now_status is None else self.now_status
+
+    def lease(self, job: SupportsIndex) -> Lease:
+        """What a job holds."""
+        number = index(job)
+        return self.held[number] if number in self.held else super().lease(number)
 
 
 class Assumed:
@@ -27,7 +51,7 @@ class Assumed:
         self._origin = view.columns.claimed
         self._devices, self._lent = view._state.devices, view.lent
         self._state = assumed(view._state)
-        self._view = View(self._state, view._store)
+        self._view, self._ledger = Beside(self._state, view._store), view
         self._view.contention = view.contention
 
     @property
@@ -46,7 +70,10 @@ class Assumed:
         }
         return DeviceMoment(self._devices, now, held)
 
-    def at(self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None) -> View:
+    def at(
+        self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None,
+        beside: Mapping[int, Lease] = MappingProxyType({}),
+    ) -> View:  # fmt: skip
         """The view at a time (µs), which is overwritten by the next.
 
         Parameters
@@ -58,6 +85,8 @@ class Assumed:
             them each node has a place, of which 2^60 less what it lends is free.
         devices
             The pooled devices; ``None``: as they are.
+        beside
+            Waiting jobs that run then, and on what.
         """
         state = self._state
         state.free[:] = free
@@ -75,5 +104,11 @@ class Assumed:
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)
             state.seen.devices = state.devices.reader
             self._view.devices = DeviceView(state.devices.reader)
+        if beside or self._view.held:
+            self._view.held, ledger = beside, self._ledger
+            status = ledger.status.copy()
+            status[ledger.running_jobs[ledger.running_end_us <= now]] = FINISHED
+            status[list(beside)] = RUNNING
+            self._view.now_status = status
         self._view.now = now
         return self._view

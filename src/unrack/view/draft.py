@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from operator import index
-from typing import SupportsIndex
-
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.copies.draft import copied, move_on, next_end_us, settle, show
+from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.lease import Lease
 from unrack.units import NEVER_US
 from unrack.view.view import View
@@ -49,26 +46,8 @@ class Draft:
         self._view.now = self.now
         return self._view
 
-    def copy(self) -> Draft:
-        """Another draft of the same, which goes its own way."""
-        twin = object.__new__(Draft)
-        twin._origin, twin.now = self._origin, self.now
-        twin._state, twin._view = copied(self._state), None
-        return twin
-
-    @property
-    def lent(self) -> Ints:
-        """int64[nodes]: MB of each node that tasks elsewhere use; to be read only."""
-        memory = self._state.memory
-        return np.zeros(len(self._state.cluster), np.int64) if memory is None else memory.lent
-
-    def start(self, lease: Lease, again: bool = False) -> None:
+    def start(self, lease: Lease) -> None:
         """Start a waiting job.
-
-        Parameters
-        ----------
-        again
-            The lease has been started on a draft before: whether it holds what the job asks is not looked at again.
 
         Raises
         ------
@@ -76,24 +55,7 @@ class Draft:
             The job does not wait, or something is not free; nothing has changed.
         """
         state = self._state
-        if state.devices is not None:
-            state.devices.trusts = again
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
-
-    def goes_on_as(self, other: Draft) -> bool:
-        """Whether the same jobs run as on another draft at the same time, until the same times, and nothing else ends.
-
-        Both must be of one ledger, on which each job starts with one lease only.
-        """
-        one, two = self._state, other._state
-        count = one.running_count
-        if count != two.running_count or not np.array_equal(one.running[:, :count], two.running[:, :count]):
-            return False
-        return one.devices is None or two.devices is None or one.devices.detaching == two.devices.detaching
-
-    def booked_end_us(self, job: SupportsIndex) -> int:
-        """When a running job is booked to end, µs."""
-        return self._state.booked_end(index(job))
 
     def start_by_itself(self, lease: Lease, until: int) -> bool:
         """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.
@@ -119,7 +81,3 @@ class Draft:
         """Let everything end that is booked to end by ``until`` (µs)."""
         move_on(self._state, self.now + 1, until)
         self.now = until
-
-    def settle(self) -> bool:
-        """Let everything end that is booked to end at this very moment; whether anything is."""
-        return settle(self._state, self.now)

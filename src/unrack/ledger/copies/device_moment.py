@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from unrack.errors import RefusedError
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.columns import FREE, FREE_COUNT, GROUP, LEAVING, MODEL, POOL
+from unrack.ledger.devices.columns import END_US, FREE, FREE_COUNT, GROUP, LEAVING, MODEL, POOL
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.lease import NO_ROWS, Lease, Share
@@ -17,8 +19,6 @@ CLOSED = -2
 class DeviceMoment:
     """A private copy of the devices, at a time.
 
-    Jobs on it may not slow each other down: each ends when it was to end as it started.
-
     Parameters
     ----------
     devices
@@ -27,14 +27,22 @@ class DeviceMoment:
         The time, µs.
     ends
         Running job to its booked end, µs, and its shares.
+
+    Attributes
+    ----------
+    ended
+        When the jobs ended that have ended since, µs.
     """
 
     def __init__(self, devices: DeviceState, now: int, ends: dict[int, tuple[int, Shares]]) -> None:
         self.devices, self.now, self.ends = copied_devices(devices), now, dict(ends)
+        self.ended: dict[int, int] = {}
 
     def copy(self) -> DeviceMoment:
         """Another of the same."""
-        return DeviceMoment(self.devices, self.now, self.ends)
+        twin = DeviceMoment(self.devices, self.now, self.ends)
+        twin.ended = dict(self.ended)
+        return twin
 
     def start(self, job: int, shares: Shares, expected_us: int) -> int:
         """Start a job; its booked end, µs; -1: its devices are not free, and nothing has changed."""
@@ -45,6 +53,7 @@ class DeviceMoment:
             return -1
         end = self.devices.end_us(job, expected_us, self.now)
         self.ends[job] = end, shares
+        self._follow(shares, job)
         return end
 
     def hold(self, job: int, shares: Shares) -> None:
@@ -72,11 +81,23 @@ class DeviceMoment:
             (end, job) for job, (end, _) in self.ends.items() if end == self.now or (overdue and end < self.now)
         )
         for _, job in over:
-            self.devices.give(job, self.ends.pop(job)[1], self.now)
+            shares = self.ends.pop(job)[1]
+            self.ended[job] = self.now
+            self.devices.give(job, shares, self.now)
+            self._follow(shares, -1)
         done = tuple(device for device, end in self.devices.detaching.items() if end <= self.now)
         self.devices.detached(done)
         self.devices.leaving.clear()
         return bool(over or done)
+
+    def _follow(self, shares: Shares, but: int) -> None:
+        """Those who share with these go on at other speeds, and end at other times."""
+        columns = self.devices.columns
+        if all(columns.group[MODEL, min(share.devices)] < 0 for share in shares):
+            return
+        booked = np.array(sorted((end, job) for job, (end, _) in self.ends.items()), np.int64).reshape(-1, 2)
+        self.devices.follow(shares, but, self.now, np.ascontiguousarray(booked.T), len(booked))
+        self.ends = {job: (int(columns.clock[END_US, job]), held) for job, (_, held) in self.ends.items()}
 
     def _close(self, device: int) -> None:
         columns = self.devices.columns

@@ -113,15 +113,3 @@ def move_on(state: ClusterState, since: int, until: int) -> None:
             over = [device for device, end in state.devices.detaching.items() if end <= first]
             state.devices.detached(tuple(over))
             state.devices.leaving.clear()
-
-
-def settle(state: ClusterState, now: int) -> bool:
-    """Let everything end that is booked to end at this very moment (µs); whether anything is."""
-    jobs = state.running[1, : state.running_count][state.running[0, : state.running_count] == now].tolist()
-    for job in jobs:
-        state.release(job, now)
-    devices = state.devices
-    over = () if devices is None else tuple(d for d, end in devices.detaching.items() if end == now)
-    if devices is not None and over:
-        devices.detached(over)
-    return bool(jobs or over)

@@ -8,13 +8,12 @@ O(waiting x steps of the plan) a round.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.discipline.reservations import Reservations
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
@@ -70,13 +69,11 @@ class Conservative(AnyResource):
             Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view), self.lends),
         )
         plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
-        if promises.beyond:
-            plan.book = self._reservations.resumed(view)
         return plan
 
     def promised(self, view: View, memory: Plan) -> Promises:
         """The reservations of waiting jobs."""
-        return memory.promised() if memory.book is None else memory.book.promised(memory.freed)
+        return memory.promised()
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
@@ -85,13 +82,7 @@ class Conservative(AnyResource):
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now).copy()
-        coarse = memory.book is None and memory.too_coarse(view)
-        if memory.book is None and (self.beyond_plans or memory.modelled):
-            memory.make_room(view)
-            jobs, memory.book = memory.by_start(jobs), self._reservations.begin(view)
-        if memory.book is not None:
-            return self._reservations.keep(view, memory.book, jobs.tolist(), now, compress), memory
-        if coarse or memory.lost:
+        if memory.too_coarse(view) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
             memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
@@ -111,16 +102,10 @@ class Conservative(AnyResource):
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
         if not view.waiting:
             return None
-        return memory.due_us(view, now) if memory.book is None else self._reservations.due_us(view, memory.book, now)
-
-    @cached_property
-    def _reservations(self) -> Reservations:
-        return Reservations(self.mixed)
+        return memory.due_us(view, now)
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """It holds a reservation for later, or there is no room even then."""
-        if memory.book is not None:
-            return self._reservations.why(view, memory.book, job, now)
         missing = self._missing(view, memory, job, now)
         if missing is not None:
             return missing

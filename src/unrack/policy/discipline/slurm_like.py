@@ -7,17 +7,14 @@ plans from scratch for the first ``depth`` jobs, in order, and starts those whos
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.policy.contract import Decision, Estimates
-from unrack.policy.discipline.list_pass import ListPass
-from unrack.policy.discipline.list_scheduler import UNLIMITED, short_of
-from unrack.policy.discipline.queue_kernel import Backfill
-from unrack.policy.discipline.reservations import Reservations
+from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
@@ -77,20 +74,15 @@ class SlurmLike(AnyResource):
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
-        if memory.book is None and memory.too_coarse(view):
+        if memory.too_coarse(view):
             memory = self.begin(view)
-        if memory.book is None and (self.beyond_plans or memory.modelled):
-            memory.book = self._reservations.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
         jobs = self._jobs(view, now)[: self.depth]
-        if memory.book is not None:
-            decisions = self._reservations.anew(view, memory.book, jobs.tolist(), now)
-        else:
-            memory.make_room(view)
-            memory.forget(jobs)
-            starts = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
-            decisions = self.by_rule(view, self._notes(view, memory), starts) if starts else []
+        memory.make_room(view)
+        memory.forget(jobs)
+        starts = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
+        decisions = self.by_rule(view, self._notes(view, memory), starts) if starts else []
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
@@ -104,23 +96,12 @@ class SlurmLike(AnyResource):
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
-        if memory.book is not None:
-            memory.main = memory.main or self._main_loop.begin(view)
-            return self._main_loop.decide(view, memory.main, now, self.queue)
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
         starts = memory.in_order(view, jobs, now, partial(self._choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
         return self.by_rule(view, self._notes(view, memory), starts) if starts else []
-
-    @cached_property
-    def _reservations(self) -> Reservations:
-        return Reservations(self.mixed)
-
-    @cached_property
-    def _main_loop(self) -> ListPass:
-        return ListPass(self.mixed, self.order, Backfill.NONE, UNLIMITED)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
@@ -137,10 +118,7 @@ class SlurmLike(AnyResource):
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
         reserved = memory.reserved(job)
-        if memory.book is not None:
-            missing = self.mixed.why(view, memory.book.notes, job, now)
-            reserved = memory.book.booked[job].start_us if job in memory.book.booked else -1
-        elif self.beyond_nodes(view):
+        if self.beyond_nodes(view):
             missing = self.mixed.why(view, self._notes(view, memory), job, now)
         else:
             missing = short_of(view, job, self.nodes == "whole")

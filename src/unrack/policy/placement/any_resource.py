@@ -86,11 +86,6 @@ class AnyResource:
         return more_asked(view) if self._counts_nodes else True
 
     @cached_property
-    def beyond_plans(self) -> bool:
-        """Whether a skyline does not do: where servers may go depends on where others are."""
-        return Need.TIERS in self.memory.places
-
-    @cached_property
     def lends(self) -> bool:
         """Whether memory may be that of other nodes."""
         return not isinstance(self.memory, LocalMemory)

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
+from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Placement
+from unrack.sealed import sealed
 from unrack.view import Assumed, View
 from unrack.workload.job import ESTIMATE
 
@@ -19,16 +21,28 @@ Ints = NDArray[np.int64]
 
 
 class Chosen(NamedTuple):
-    """A lease, and for how long the job would hold it, µs."""
+    """A lease, and what follows from it."""
 
     lease: Lease
-    length_us: int
+    length_us: int  # for how long the job would hold it
+    moved: dict[
+        int, tuple[int, int]
+    ]  # others who would end at another time, as they share: job to before and after, µs
 
 
 class Choices:
-    """Where jobs would go, in one round at ``now`` (µs); ``trust``: as of the round."""
+    """Where jobs would go, in one round at ``now`` (µs); ``trust``: as of the round.
+
+    Attributes
+    ----------
+    slow
+        Whether jobs on shared devices slow each other down, and plans are for later too.
+    ends
+        When jobs that hold devices, or are to hold some, end, µs, where they do.
+    """
 
     def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
+        self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
         # what was chosen for whom, of those that hold devices, or all where memory is lent
         self.made: dict[int, Lease] = {}
@@ -48,13 +62,22 @@ class Choices:
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
         """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
-        if self.timeline is None:
+        timeline = self.timeline
+        if timeline is None:
             return {}
+        starts = {}
         for job, start_us, lease in sorted(held, key=lambda one: one[1]):
-            self.timeline.add(job, start_us, lease.shares, self._expected_us(job))
-        return self.timeline.lengths_us()
+            timeline.add(job, start_us, lease.shares, self._expected_us(job))
+            starts[job] = start_us
+        broken = timeline.drop_broken()
+        ends = timeline.ends_us()
+        assert ends is not None
+        self.ends = ends
+        return {job: -1 if job in broken else ends[job] - start_us for job, start_us in starts.items()}
 
-    def find(self, job: int, start_us: int, free: Ints, places: Ints, left: Ints) -> Chosen | None:
+    def find(
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: dict[int, Lease]
+    ) -> Chosen | None:
         """A lease from a time on, µs; ``None``: the job has no place.
 
         Parameters
@@ -63,24 +86,43 @@ class Choices:
             Free cores and MB, as long as it is expected to run.
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
+        beside
+            What others hold meanwhile as reserved, where that matters.
         """
         length, timeline, devices = max(1, self._expected_us(job)), self.timeline, None
         if job != self._job:
             self._job, self._old = job, None if timeline is None else timeline.remove(job)
         if timeline is not None:
             devices = timeline.least(start_us, start_us + length)
-        view = self._assumed.at(start_us, free, places, left, devices)
+        view = self._assumed.at(start_us, free, places, left, devices, beside)
         lease = self.placement.find(view, self.notes, job, start_us)
         self._last = start_us, lease
         if lease is None:
             return None
-        if lease.shares and timeline is not None:
+        if not lease.shares or timeline is None:
+            return Chosen(lease, length, {})
+        if self.slow:
+            after = timeline.ends_us(timeline.held_by(job, start_us, lease.shares, length))
+            end = -1 if after is None else after[job]
+            self._after = after or {}
+        else:
             end = timeline.end_us(job, start_us, lease.shares, length)
-            if end < 0:
-                self.refuse()
-                return None
-            length = end - start_us
-        return Chosen(lease, length)
+        if end < 0:
+            self.refuse()
+            return None
+        others = ((one, self.ends.get(one, at), at) for one, at in self._after.items() if one != job)
+        return Chosen(lease, end - start_us, {one: (before, at) for one, before, at in others if before != at})
+
+    def believe(self) -> None:
+        """Those who share with what was found last end as it makes them end."""
+        self.ends = self._after
+
+    def running(self) -> Ints:
+        """int64[2, running]: as of the ledger, with the ends that are believed."""
+        running = self.view.running[:, : self.view.running_count].copy()
+        for i, job in enumerate(running[WHO].tolist()):
+            running[ENDS_US, i] = self.ends.get(job, running[ENDS_US, i])
+        return sealed(np.ascontiguousarray(running[:, np.lexsort((running[WHO], running[ENDS_US]))]))
 
     def refuse(self) -> None:
         """What was found last will not do."""

@@ -6,6 +6,7 @@ from bisect import bisect_right, insort
 from typing import NamedTuple
 
 from unrack.ledger.lease import Share
+from unrack.units import NEVER_US
 from unrack.view import DeviceMoment
 
 Shares = tuple[Share, ...]
@@ -90,15 +91,29 @@ class Timeline:
                 return -1
         return end
 
-    def lengths_us(self) -> dict[int, int]:
-        """For how long each job holds what is reserved for it, µs; who cannot start so any more gives it up: -1."""
-        moment, found = self.base.copy(), dict[int, int]()
+    def ends_us(self, beside: Held | None = None) -> dict[int, int] | None:
+        """When each job that holds devices, or is to, ends, µs; ``None``: someone cannot start as reserved."""
+        moment = self.base.copy()
+        for held in self.held if beside is None else sorted([*self.held, beside]):
+            moment.move_on(held.start_us)
+            if moment.start(held.job, held.shares, held.expected_us) < 0:
+                return None
+        moment.move_on(NEVER_US)
+        return moment.ended
+
+    def drop_broken(self) -> list[int]:
+        """Give up the reservations of those who cannot start so any more; whose they were."""
+        moment, found = self.base.copy(), list[int]()
         for held in self.held:
             moment.move_on(held.start_us)
-            end = moment.start(held.job, held.shares, held.expected_us)
-            found[held.job] = -1 if end < 0 else end - held.start_us
-        self.held = [held for held in self.held if found[held.job] >= 0]
+            if moment.start(held.job, held.shares, held.expected_us) < 0:
+                found.append(held.job)
+        self.held = [held for held in self.held if held.job not in found]
         return found
+
+    def held_by(self, job: int, start_us: int, shares: Shares, expected_us: int) -> Held:
+        """What a job would reserve, behind all others who start at that time."""
+        return Held(start_us, self._turn, job, shares, expected_us)
 
     def _between(self, after_us: int, before_us: int) -> list[Held]:
         first = bisect_right(self.held, (after_us, self._turn))

@@ -1,28 +1,15 @@
-"""Reservations of waiting jobs: what schedulers that plan ahead remember, around a compiled round.
-
-Reservations count nodes or cores as long as that is exact; with the first job for which it is not they are laid onto
-nodes, none later than it was.
-"""
+"""What schedulers that plan ahead remember: reservations, and the rounds in which they are made, kept and met."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from operator import is_not
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.growing import grown
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
-from unrack.ledger.lease import NODES as LEASE_NODES
-from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.contract import Start
-from unrack.policy.discipline.list_pass import Pass
-from unrack.policy.discipline.list_scheduler import Blocked
-from unrack.policy.discipline.reservations import Book
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -44,211 +31,28 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
-    Columns,
     Grain,
     Round,
-    Rule,
-    Wants,
     as_rows,
     ledger_of,
     skyline,
 )
-from unrack.policy.discipline.skyline.plan_round import first_due, plan_round
-from unrack.policy.discipline.skyline.room import columns_for, grown_rows, more_room, room_for_leases
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.discipline.skyline.plan_round import plan_round
+from unrack.policy.discipline.skyline.reserved import Reserved
+from unrack.policy.discipline.skyline.room import columns_for, more_room, room_for_leases
+from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.resources.places import NO_CLAIMS
-from unrack.units import NEVER_US
 from unrack.view import View
-from unrack.workload.job import ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
 Chooser = Callable[[int, bool], Choices]
 """(now, trust) → choices of a round."""
-NODES, CORES = int(Grain.NODES), int(Grain.CORES)
 IN_ORDER = Round(compress=False, trust=False, in_order=True)
-BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
-"""Columns by job, and what they are of a job that is not known yet."""
 
 
 @dataclass(slots=True)
-class Plan:
-    """Reservations, and how the cluster is grouped for planning."""
-
-    rule: Rule
-    columns: Columns
-    replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
-    sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
-    fixed: int = 0  # how many claims are noted that are the same wherever a job runs
-    known: int = 0  # of how many jobs it is known what decides where they go
-    chosen: bool = False  # whether of any of them that is a choice
-    every: bool = False  # whether it is of all of them
-    lends: bool = False  # whether memory may be that of other nodes
-    modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
-    leases: dict[int, Lease] = field(
-        default_factory=dict
-    )  # reservations that hold devices, or all where memory is lent
-    choosing: int = -1  # the place in the order of the job for which a choice was made last
-    # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
-    lost: bool = False
-    told: PromisedRows | None = None  # of the last round
-    freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
-    blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
-    planned_version: int = -1
-    planned_at: int = -1
-    notes: Any = None  # of the placement, where a choice was made
-    named: Plan | None = None  # of single nodes, for jobs that start in order where reservations count whole nodes
-    # once a job has asked for devices: the reservations, and the main loop
-    book: Book | None = None
-    main: Pass | None = None
-
-    @classmethod
-    def begin(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Plan:
-        """Group the nodes as coarsely as is exact for the jobs submitted so far.
-
-        ``every``: where all of them go is chosen. ``lends``: and their memory may be elsewhere.
-        """
-        nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
-        rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
-        plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
-        plan.note_jobs(view)
-        if whole and not plan.chosen:
-            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
-            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
-            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
-            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
-            plan._group(Grain.WHOLE, group_of.ravel(), kinds, rank)
-        elif view.equal_cores() and not plan.chosen:
-            plan._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
-        else:
-            plan._group(Grain.NODES, np.arange(nodes), view.total, np.arange(nodes))
-        return plan
-
-    def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
-        self.rule = self.rule._replace(grain=int(grain))
-        of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
-        width = total.shape[1] + len(self.columns.place_of)
-        self._replace(
-            of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
-            level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
-        )  # fmt: skip
-
-    @classmethod
-    def resumed(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Plan:
-        """As :meth:`begin`, with the promises made so far."""
-        plan, promised = cls.begin(view, whole, place, every, lends), view.promises.by_job()
-        kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
-        leases = [plan._lease_of(view, job, promise) for job, promise in kept]
-        plan.lost = any(lease is None for lease in leases)
-        rows, claims, nodes = [plan.columns.rows[:0]], [NO_CLAIMS], len(plan.columns.of)
-        row = claim = 0
-        for (job, promise), lease in zip(kept, leases, strict=True):
-            plan.columns.start[job] = promise.start_us
-            if lease is not None:
-                own = as_rows(lease, len(plan.columns.slot) - plan.lends * nodes)
-                length = max(1, int(view.asks[ESTIMATE, job]))
-                plan.columns.where[:, job] = row, row + len(own[0]), claim, claim + len(own[1]), length
-                if lease.shares or plan.lends:
-                    plan.leases[job] = lease
-                rows.append(own[0])
-                claims.append(own[1])
-                row, claim = row + len(own[0]), claim + len(own[1])
-        if kept and not plan.lost:
-            plan._replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
-        return plan
-
-    def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
-        """What was promised, in groups of this plan; ``None``: it means nothing here."""
-        tasks, lease = int(view.asks[TASKS, job]), promise.lease
-        claims = NO_CLAIMS if lease is None else lease.claims
-        if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
-            return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
-        if lease is None or promise.grain != self.grain or promise.turn >= 0:
-            return None
-        if len(lease.borrowed) and not self.lends:
-            return None
-        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
-        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
-        there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
-        return lease if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
-
-    @property
-    def grain(self) -> Grain:
-        """What a group of the plan is."""
-        return Grain(self.rule.grain)
-
-    def promised(self) -> Promises:
-        """What is promised after a round."""
-        c, told = self.columns, self.told
-        now = c.start, c.rows, c.claims, self.leases
-        if told is None or any(map(is_not, now, (told.start_us, told.rows, told.claims, told.held))):
-            self.told = told = PromisedRows(
-                self.rule.grain, c.start, c.where, c.rows, claims=c.claims, held=self.leases
-            )
-        return Promises(told, self.freed)
-
-    def note_jobs(self, view: View) -> None:
-        """Note of jobs that were submitted since what decides where they go."""
-        first, self.known = self.known, view.jobs
-        seen, devices = view.columns.claimed, view.columns.devices
-        if (seen is None and devices is None and not self.every) or first == self.known:
-            return
-        self.make_room(view)
-        wants = self.columns.wants
-        for job in range(first, self.known):
-            asks = devices is not None and devices.asks(job)
-            if asks or self.every:
-                wants[job], self.chosen = Wants.ELSEWHERE if self.lends else Wants.CHOICE, True
-            if asks and devices is not None:
-                self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
-            if wants[job] >= Wants.CHOICE or seen is None or not seen.asks(job):
-                continue
-            claims = seen.anywhere(job, int(view.asks[TASKS, job]))
-            wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
-            if claims is None:
-                self.chosen = True
-                continue
-            end = self.fixed
-            self.fixed += len(claims)
-            if self.fixed > len(self.columns.fixed):
-                self._replace(fixed=grown_rows(self.columns.fixed, self.fixed))
-            self.columns.fixed[end : self.fixed] = claims
-            self.columns.fixed_at[:, job] = end, self.fixed
-
-    def too_coarse(self, view: View) -> bool:
-        """Whether a job has come for which counting cores, or nodes, is not exact any more."""
-        self.note_jobs(view)
-        grain = self.rule.grain
-        return (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
-
-    def by_start(self, jobs: Ints) -> Ints:
-        """The jobs in order of reserved start, those without a reservation last.
-
-        Who is given the earliest place in this order, on whatever groups, never starts later than reserved: at the
-        reserved start of a job those before it have begun, so that what is free then stays free.
-        """
-        start = self.columns.start[jobs]
-        return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
-
-    def reserved(self, job: int) -> int:
-        """When a job is to start, µs; -1: nobody has said."""
-        return int(self.columns.start[job]) if job < len(self.columns.start) else -1
-
-    def forget(self, jobs: Ints) -> None:
-        """Nothing is reserved for these jobs."""
-        self.columns.start[jobs] = -1
-
-    def due_us(self, view: View, now: int) -> int | None:
-        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it."""
-        if view.first_end_us <= now:
-            return None
-        due = first_due(self.columns.start, view.queue, now)
-        return None if due == NEVER_US else due
-
-    def make_room(self, view: View) -> None:
-        """Make room for as many jobs as the ledger has."""
-        room = view.columns.asks.shape[1]
-        if len(self.columns.start) < room:
-            self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
+class Plan(Reserved):
+    """Reservations, and rounds of a plan."""
 
     def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Start]:
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
@@ -270,10 +74,7 @@ class Plan:
         self._look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
-        made: Choices | None = None
-        if self.leases and not what.in_order:
-            made = choices(now, what.trust)
-            self._expect(made, jobs, now)
+        made = self._begun(jobs, now, what, choices)
         while True:
             if self.sky is None:
                 self.sky = skyline(self.columns)
@@ -284,28 +85,32 @@ class Plan:
                 continue
             if count >= 0:
                 break
-            self._grow(len(jobs), running)
+            self._replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
-            if made is not None:
-                self.choosing = -1
-                made = choices(now, what.trust)
-                if self.leases and not what.in_order:
-                    self._expect(made, jobs, now)
+            made = made and (self._begun(jobs, now, what, choices) or choices(now, what.trust))
         if made is not None:
             self._settle(made)
             self.leases.update(made.made)
         return self._starts(count, now, made) if count else []
 
-    def _expect(self, choices: Choices, jobs: Ints, now: int) -> None:
-        """Tell of the devices that are reserved; who cannot start as reserved any more has no reservation."""
-        start = self.columns.start
+    def _begun(self, jobs: Ints, now: int, what: Round, choices: Chooser) -> Choices | None:
+        """The choices of a round, where reservations hold devices: who cannot start as reserved any more has none."""
+        self.choosing = -1
+        if what.in_order or not (self.leases or self.modelled):
+            return None
+        made, start = choices(now, what.trust), self.columns.start
+        made.slow = self.modelled
         waiting = {job for job in jobs.tolist() if job in self.leases}
         self.leases = {job: self.leases[job] for job in sorted(waiting)}
         held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
-        for job, length in choices.expect(held).items():
+        for job, length in made.expect([one for one in held if one[2].shares]).items():
             self.columns.where[LENGTH - 1, job] = length
             if length < 0:
                 start[job] = -1
+        if self.modelled:
+            self._replace(running=made.running())
+            self.replaced = -1
+        return made
 
     def _look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
@@ -324,10 +129,16 @@ class Plan:
             self.choosing = at
         places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
         left = c.low[0, 0, groups : groups + len(places)]
-        chosen = choices.find(job, int(c.times[cursor[STEP]]), c.low[0, :, :groups], places, left)
+        start_us = int(c.times[cursor[STEP]])
+        beside = self._beside(choices, order, start_us) if self.lends and choices.view.slo is not None else {}
+        chosen = choices.find(job, start_us, c.low[0, :, :groups], places, left, beside)
         if chosen is not None and len(chosen.lease.borrowed) and not self._leaves_open(choices, chosen, order):
             choices.refuse()
             chosen = None
+        if chosen is not None and choices.slow and chosen.lease.shares and not self._moves(choices, chosen, start_us):
+            choices.refuse()
+            chosen = None
+        c = self.columns
         cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
         if chosen is None:
             return
@@ -339,6 +150,32 @@ class Plan:
         self.columns.new_claims[claims : claims + len(own[1])] = own[1]
         cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = map(len, own)
         cursor[LENGTH_CHOSEN] = chosen.length_us
+
+    def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, Lease]:
+        """What others hold as reserved, at this time or later."""
+        turn = self.columns.turn[:, : len(order)]
+        there = (turn[START] >= 0) & (turn[START] + turn[LENGTH] > start_us)
+        jobs = order[there].tolist()
+        return {job: lease for job in jobs if (lease := choices.made.get(job) or self.leases.get(job)) is not None}
+
+    def _moves(self, choices: Choices, chosen: Chosen, start_us: int) -> bool:
+        """Let those who share with a job end later, or earlier; False: that would disturb others, and nothing moves."""
+        c, cursor = self.columns, self.columns.cursor
+        more = 2 * len(chosen.moved) + 8
+        if cursor[STEPS] + more > len(c.times):
+            level = np.concatenate([c.level, np.zeros((2 * more, *c.level.shape[1:]), np.int64)])
+            self._replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
+        shifted, places = Shifted(self.columns, int(cursor[STEPS])), len(c.slot) - self.lends * len(c.of)
+        for job, (before, after) in chosen.moved.items():
+            lease = choices.made.get(job) or self.leases.get(job) or choices.view.lease(job)
+            shifted.add(min(before, after), max(before, after), *as_rows(lease, places), 1 if after < before else -1)
+        fits = shifted.fits(start_us, start_us + chosen.length_us, *as_rows(chosen.lease, places))
+        if fits:
+            choices.believe()
+        else:
+            shifted.undo()
+        cursor[STEPS] = shifted.steps
+        return fits
 
     def _leaves_open(self, choices: Choices, chosen: Chosen, order: Ints) -> bool:
         """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
@@ -382,12 +219,6 @@ class Plan:
             self.leases.pop(job, None)
             decisions.append(Start(lease))
         return decisions
-
-    def _replace(self, **columns: Ints) -> None:
-        self.columns, self.sky = self.columns._replace(**columns), None
-
-    def _grow(self, jobs: int, running: int) -> None:
-        self._replace(**more_room(self.columns, jobs, running))
 
     def _hold(self, what: int, count: int) -> None:
         """Room for so many rows or claims of reservations."""
