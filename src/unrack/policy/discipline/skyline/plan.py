@@ -58,13 +58,14 @@ class Plan(Reserved):
         """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
         if self.grain != Grain.WHOLE:
             return self._round(view, jobs, now, 0, IN_ORDER, choices)
-        if self.named is None:
+        named = self.named
+        if named is None:
             nodes = np.arange(view.online.size)
             columns = columns_for(ledger_of(view, self.lends), len(nodes), len(self.columns.start))
-            self.named = replace(self, columns=columns, known=0, fixed=0, replaced=-1)
-            self.named._group(Grain.NODES, nodes, view.total, nodes)
-        self.named.note_jobs(view)
-        return self.named.in_order(view, jobs, now, choices)
+            named = self.named = replace(self, columns=columns, known=0, fixed=0, replaced=-1)
+            named._group(Grain.NODES, nodes, view.total, nodes)
+        named.note_jobs(view)
+        return named.in_order(view, jobs, now, choices)
 
     def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
