@@ -114,7 +114,7 @@ def test_nothing_in_the_project_names_a_machine_or_a_registry() -> None:
 
 MOST_LINES, MOST_FILES = 400, 12
 HOUSE = 84_400
-"""Lines of the package without ``live/``: it only ever gets fewer, but for a new engine beside those that it replaces."""
+"""Lines of the package without ``live/``: it only gets fewer, but for a new engine beside those that it replaces."""
 
 
 @pytest.mark.parametrize("source", [SOURCE, ROOT / "papers" / "src"], ids=["unrack", "papers"])

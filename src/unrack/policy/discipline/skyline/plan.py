@@ -65,7 +65,8 @@ class Plan(Reserved):
             named = self.named = replace(self, columns=columns, known=0, fixed=0, replaced=-1)
             named._group(Grain.NODES, nodes, view.total, nodes)
         named.note_jobs(view)
-        return named.in_order(view, jobs, now, choices)
+        started: list[Start] = named.in_order(view, jobs, now, choices)
+        return started
 
     def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""

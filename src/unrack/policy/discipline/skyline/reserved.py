@@ -59,7 +59,7 @@ class Reserved:
     planned_version: int = -1
     planned_at: int = -1
     notes: Any = None  # of the placement, where a choice was made
-    named: Self | None = None  # a plan of single nodes, for jobs that start in order where reservations count whole nodes
+    named: Any = None  # a plan of single nodes, for jobs that start in order where reservations count whole nodes
 
     @classmethod
     def begin(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Self:
