@@ -6,7 +6,7 @@ import numpy as np
 
 from unrack.errors import RefusedError
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.columns import END_US, FREE, FREE_COUNT, GROUP, LEAVING, MODEL, POOL
+from unrack.ledger.devices.columns import END_US, FREE, FREE_COUNT, GROUP, JOBS, LEAVING, MODEL, POOL
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.lease import NO_ROWS, Lease, Share
@@ -93,7 +93,8 @@ class DeviceMoment:
     def _follow(self, shares: Shares, but: int) -> None:
         """Those who share with these go on at other speeds, and end at other times."""
         columns = self.devices.columns
-        if all(columns.group[MODEL, min(share.devices)] < 0 for share in shares):
+        groups = columns.group[:, [min(share.devices) for share in shares]]
+        if not ((groups[JOBS] > 0) & (groups[MODEL] >= 0)).any():
             return
         booked = np.array(sorted((end, job) for job, (end, _) in self.ends.items()), np.int64).reshape(-1, 2)
         self.devices.follow(shares, but, self.now, np.ascontiguousarray(booked.T), len(booked))

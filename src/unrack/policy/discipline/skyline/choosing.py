@@ -65,15 +65,15 @@ class Choices:
         timeline = self.timeline
         if timeline is None:
             return {}
-        starts = {}
         for job, start_us, lease in sorted(held, key=lambda one: one[1]):
             timeline.add(job, start_us, lease.shares, self._expected_us(job))
-            starts[job] = start_us
-        broken = timeline.drop_broken()
-        ends = timeline.ends_us()
-        assert ends is not None
-        self.ends = ends
-        return {job: -1 if job in broken else ends[job] - start_us for job, start_us in starts.items()}
+        lengths = timeline.lengths_us()
+        if self.slow:
+            ends = timeline.ends_us()
+            assert ends is not None
+            self.ends = ends
+            lengths |= {held.job: ends[held.job] - held.start_us for held in timeline.held}
+        return lengths
 
     def find(
         self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: dict[int, Lease]

@@ -101,14 +101,14 @@ class Timeline:
         moment.move_on(NEVER_US)
         return moment.ended
 
-    def drop_broken(self) -> list[int]:
-        """Give up the reservations of those who cannot start so any more; whose they were."""
-        moment, found = self.base.copy(), list[int]()
+    def lengths_us(self) -> dict[int, int]:
+        """For how long each holds what is reserved if nobody slows it down, µs; who cannot start so gives it up: -1."""
+        moment, found = self.base.copy(), dict[int, int]()
         for held in self.held:
             moment.move_on(held.start_us)
-            if moment.start(held.job, held.shares, held.expected_us) < 0:
-                found.append(held.job)
-        self.held = [held for held in self.held if held.job not in found]
+            end = moment.start(held.job, held.shares, held.expected_us)
+            found[held.job] = -1 if end < 0 else end - held.start_us
+        self.held = [held for held in self.held if found[held.job] >= 0]
         return found
 
     def held_by(self, job: int, start_us: int, shares: Shares, expected_us: int) -> Held:
