@@ -16,6 +16,7 @@ from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import FINISHED, RUNNING
+from unrack.sealed import sealed
 from unrack.view.view import View
 
 Ints = NDArray[np.int64]
@@ -74,7 +75,7 @@ class Assumed:
         self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None,
         beside: Mapping[int, Lease] = MappingProxyType({}),
     ) -> View:  # fmt: skip
-        """The view at a time (µs), which is overwritten by the next.
+        """The view at a time (µs), which is overwritten by the next; who is booked to end by then does not run.
 
         Parameters
         ----------
@@ -104,10 +105,14 @@ class Assumed:
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)
             state.seen.devices = state.devices.reader
             self._view.devices = DeviceView(state.devices.reader)
+        ledger = self._ledger
+        over = int(np.searchsorted(ledger.running_end_us, now, "right"))
+        state.running = np.ascontiguousarray(ledger.running[:, over:])
+        state.running_count, state.seen.running = ledger.running_count - over, sealed(state.running)
         if beside or self._view.held:
-            self._view.held, ledger = beside, self._ledger
+            self._view.held = beside
             status = ledger.status.copy()
-            status[ledger.running_jobs[ledger.running_end_us <= now]] = FINISHED
+            status[ledger.running_jobs[:over]] = FINISHED
             status[list(beside)] = RUNNING
             self._view.now_status = status
         self._view.now = now

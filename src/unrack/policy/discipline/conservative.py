@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
-from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order
-from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Code, Reason
@@ -35,7 +33,7 @@ def freed(view: View, compress: str) -> int:
 
 
 @dataclass(frozen=True)
-class Conservative(AnyResource):
+class Conservative(Planning):
     """Backfill in which every job holds a reservation that only ever moves forward.
 
     Parameters
@@ -64,10 +62,8 @@ class Conservative(AnyResource):
 
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""
-        promises, plan = (
-            view.promises,
-            Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view), self.lends),
-        )
+        promises = view.promises
+        plan = Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
         plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
         return plan
 
@@ -87,16 +83,8 @@ class Conservative(AnyResource):
             jobs = memory.by_start(jobs)
             memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
             memory.freed = mark
-        starts = memory.round(view, jobs, now, compress, True, partial(self._choices, view, memory))
-        return self.by_rule(view, self._notes(view, memory), starts) if starts else [], memory
-
-    def _choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
-        return Choices(self.mixed, self._notes(view, memory), view, now, trust)
-
-    def _notes(self, view: View, memory: Plan) -> Any:
-        if memory.notes is None and self.beyond_nodes(view):
-            memory.notes = self.mixed.begin(view)
-        return memory.notes
+        starts = memory.round(view, jobs, now, compress, True, partial(self.choices, view, memory))
+        return self.by_rule(view, self.notes(view, memory), starts) if starts else [], memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
@@ -106,14 +94,9 @@ class Conservative(AnyResource):
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """It holds a reservation for later, or there is no room even then."""
-        missing = self._missing(view, memory, job, now)
+        missing = self.missing(view, memory, job, now)
         if missing is not None:
             return missing
         if memory.reserved(job) >= 0:
             return Reason(Code.RESERVED, f"from {memory.reserved(job) / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)
-
-    def _missing(self, view: View, memory: Plan, job: int, now: int) -> Reason | None:
-        if not self.beyond_nodes(view):
-            return short_of(view, job, self.nodes == "whole")
-        return self.mixed.why(view, self._notes(view, memory), job, now)

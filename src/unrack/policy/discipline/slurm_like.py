@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.policy.contract import Decision, Estimates
-from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
-from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Code, Reason
@@ -32,7 +29,7 @@ MAINS = ("events", "interval")
 
 
 @dataclass(frozen=True)
-class SlurmLike(AnyResource):
+class SlurmLike(Planning):
     """A main loop at every event, and backfill that plans for part of the queue at intervals.
 
     Parameters
@@ -81,27 +78,19 @@ class SlurmLike(AnyResource):
         jobs = self._jobs(view, now)[: self.depth]
         memory.make_room(view)
         memory.forget(jobs)
-        starts = memory.round(view, jobs, now, False, False, partial(self._choices, view, memory))
-        decisions = self.by_rule(view, self._notes(view, memory), starts) if starts else []
+        starts = memory.round(view, jobs, now, False, False, partial(self.choices, view, memory))
+        decisions = self.by_rule(view, self.notes(view, memory), starts) if starts else []
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
-
-    def _choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
-        return Choices(self.mixed, self._notes(view, memory), view, now, trust)
-
-    def _notes(self, view: View, memory: Plan) -> Any:
-        if memory.notes is None and self.beyond_nodes(view):
-            memory.notes = self.mixed.begin(view)
-        return memory.notes
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        starts = memory.in_order(view, jobs, now, partial(self._choices, view, memory))
+        starts = memory.in_order(view, jobs, now, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
-        return self.by_rule(view, self._notes(view, memory), starts) if starts else []
+        return self.by_rule(view, self.notes(view, memory), starts) if starts else []
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
@@ -118,10 +107,7 @@ class SlurmLike(AnyResource):
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
         reserved = memory.reserved(job)
-        if self.beyond_nodes(view):
-            missing = self.mixed.why(view, self._notes(view, memory), job, now)
-        else:
-            missing = short_of(view, job, self.nodes == "whole")
+        missing = self.missing(view, memory, job, now)
         if missing is not None:
             return missing
         place = np.flatnonzero(self._jobs(view, now) == job)
