@@ -28,7 +28,7 @@ class Claimed:
     asked : int64[quantities, room]
         What every job asks.
     rows : int64[room, 2]
-        The claims of all running jobs, and between them those of jobs that have ended.
+        The claims of all running jobs, and between them those of jobs that have ended. A draft keeps none.
     held_at : int64[2, room]
         By job, where its claims are in ``rows``: the first, and how many.
     home : int64[devices]
@@ -51,7 +51,7 @@ class Claimed:
         self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
-        self._used = 0
+        self._used, self._listed = 0, True
         self.asking = 0
 
     def add_job(self, job: int, asked: Ints) -> None:
@@ -94,10 +94,10 @@ class Claimed:
             As said.
         """
         claims = lease.claims
-        if not self.asks[lease.job] and not len(claims):
-            return
         if claims.dtype != np.int64 or claims.ndim != 2 or claims.shape[1] != 2:
             raise RefusedError(f"{what}: what its lease claims is no int64[claims, 2]")
+        if not self.asks[lease.job] and not len(claims):
+            return
         rows = lease.rows
         fixed = self.anywhere(lease.job, int(rows[:, NODES] @ rows[:, TASKS]))
         known = fixed is not None and not len(held) and np.array_equal(fixed, claims)
@@ -127,6 +127,8 @@ class Claimed:
         place = claims[:, PLACE]
         self.free[place] -= claims[:, AMOUNT]
         self.holders[:, place] += np.array([[1], [job]])
+        if not self._listed:
+            return
         count = len(claims)
         if self._used + count > len(self.rows):
             self._compact(count)
@@ -139,7 +141,8 @@ class Claimed:
         place = claims[:, PLACE]
         self.free[place] += claims[:, AMOUNT]
         self.holders[:, place] -= np.array([[1], [job]])
-        self.held_at[1, job] = 0
+        if self._listed:
+            self.held_at[1, job] = 0
 
     def _compact(self, count: int) -> None:
         """Make space for ``count`` claims more: drop those of ended jobs, or take more memory."""
@@ -157,10 +160,8 @@ class Claimed:
     def copy(self) -> Claimed:
         """The same for a draft; what jobs ask is shared."""
         twin = object.__new__(Claimed)
-        twin.places, twin.free, twin.holders = self.places, self.free.copy(), self.holders.copy()
-        twin.asked, twin.asking, twin.home = self.asked, self.asking, self.home
-        twin.asks, twin._anywhere, twin.replaced = self.asks, self._anywhere, self.replaced
-        twin.rows, twin.held_at, twin._used = self.rows.copy(), self.held_at.copy(), self._used
+        twin.__dict__.update(self.__dict__)
+        twin.free, twin.holders, twin._listed = self.free.copy(), self.holders.copy(), False
         return twin
 
 

@@ -1,5 +1,6 @@
 """What policies and slowdown models see."""
 
+from unrack.view.assumed import PLENTY as PLENTY
 from unrack.view.assumed import Assumed as Assumed
 from unrack.view.assumed import DeviceMoment as DeviceMoment
 from unrack.view.draft import Draft as Draft

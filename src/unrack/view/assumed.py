@@ -20,6 +20,8 @@ from unrack.sealed import sealed
 from unrack.view.view import View
 
 Ints = NDArray[np.int64]
+PLENTY = 2**60
+"""More than all memory."""
 
 
 class Beside(View):
@@ -49,10 +51,9 @@ class Assumed:
     """
 
     def __init__(self, view: View) -> None:
-        self._origin = view.columns.claimed
-        self._devices, self._lent = view._state.devices, view.lent
+        self._ledger, self._devices = view, view._state.devices
         self._state = assumed(view._state)
-        self._view, self._ledger = Beside(self._state, view._store), view
+        self._view = Beside(self._state, view._store)
         self._view.contention = view.contention
 
     @property
@@ -83,29 +84,28 @@ class Assumed:
             Free cores and MB.
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now. Behind
-            them each node has a place, of which 2^60 less what it lends is free.
+            them each node has a place, of which PLENTY less what it lends is free.
         devices
             The pooled devices; ``None``: as they are.
         beside
             Waiting jobs that run then, and on what.
         """
-        state = self._state
+        state, ledger = self._state, self._ledger
         state.free[:] = free
         state.free_cores = int(free[0].sum())
-        if state.claimed is not None and self._origin is not None:
-            state.claimed.free[:] = self._origin.free
+        if state.claimed is not None and ledger.columns.claimed is not None:
+            state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)
             state.claimed.free[places[own]] = left[own]
         if state.memory is not None:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
-            state.memory.lent[:] = self._lent
-            state.memory.lent[node[node >= 0]] = 2**60 - left[node >= 0]
+            state.memory.lent[:] = ledger.lent
+            state.memory.lent[node[node >= 0]] = PLENTY - left[node >= 0]
         if devices is not None and self._devices is not None:
             state.devices = devices.devices
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)
             state.seen.devices = state.devices.reader
             self._view.devices = DeviceView(state.devices.reader)
-        ledger = self._ledger
         over = int(np.searchsorted(ledger.running_end_us, now, "right"))
         state.running = np.ascontiguousarray(ledger.running[:, over:])
         state.running_count, state.seen.running = ledger.running_count - over, sealed(state.running)

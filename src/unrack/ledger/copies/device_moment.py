@@ -75,8 +75,8 @@ class DeviceMoment:
             self.settle()
         self.now = until
 
-    def settle(self, overdue: bool = True) -> bool:
-        """Let everything end that is booked to end by now, or just now if not ``overdue``; whether anything is."""
+    def settle(self, overdue: bool = True) -> None:
+        """Let everything end that is booked to end by now, or just now if not ``overdue``."""
         over = sorted(
             (end, job) for job, (end, _) in self.ends.items() if end == self.now or (overdue and end < self.now)
         )
@@ -88,7 +88,6 @@ class DeviceMoment:
         done = tuple(device for device, end in self.devices.detaching.items() if end <= self.now)
         self.devices.detached(done)
         self.devices.leaving.clear()
-        return bool(over or done)
 
     def _follow(self, shares: Shares, but: int) -> None:
         """Those who share with these go on at other speeds, and end at other times."""

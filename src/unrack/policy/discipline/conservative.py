@@ -81,7 +81,7 @@ class Conservative(Planning):
         if memory.too_coarse(view) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+            memory = self.new_plan(view)
             memory.freed = mark
         starts = memory.round(view, jobs, now, compress, True, partial(self.choices, view, memory))
         return self.by_rule(view, self.notes(view, memory), starts) if starts else [], memory

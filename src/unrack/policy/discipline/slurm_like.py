@@ -60,7 +60,7 @@ class SlurmLike(Planning):
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
-        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+        return self.new_plan(view)
 
     def _jobs(self, view: View, now: int) -> Ints:
         return in_order(self.order, view, now)[: self.queue].copy()

@@ -25,9 +25,8 @@ class Chosen(NamedTuple):
 
     lease: Lease
     length_us: int  # for how long the job would hold it
-    moved: dict[
-        int, tuple[int, int]
-    ]  # others who would end at another time, as they share: job to before and after, µs
+    # others who would end at another time, as they share: job to before and after, µs
+    moved: dict[int, tuple[int, int]]
 
 
 class Choices:

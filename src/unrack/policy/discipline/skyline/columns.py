@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unrack.jit import compiled
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.sealed import sealed
-from unrack.view import View
+from unrack.view import PLENTY, View
 
 Ints = NDArray[np.int64]
 _types: Any = numba.core.types
@@ -64,8 +64,7 @@ class Round(NamedTuple):
     in_order: bool
 
 
-PLENTY = 2**60
-"""More than all memory."""
+CHOICE, ELSEWHERE = int(Wants.CHOICE), int(Wants.ELSEWHERE)
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
 ``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
@@ -167,14 +166,8 @@ _new = _structref.new
 @compiled
 def _skyline(c: Columns) -> Any:
     s = _new(_TYPE)
-    s.asks, s.free, s.installed, s.running, s.pool, s.lease_at = (
-        c.asks,
-        c.free,
-        c.installed,
-        c.running,
-        c.pool,
-        c.lease_at,
-    )
+    s.asks, s.free, s.installed, s.running = c.asks, c.free, c.installed, c.running
+    s.pool, s.lease_at = c.pool, c.lease_at
     s.free_places, s.claimed, s.claimed_at = c.free_places, c.claimed, c.claimed_at
     s.of, s.total, s.rank = c.of, c.total, c.rank
     s.times, s.level, s.low, s.slot, s.place_of = c.times, c.level, c.low, c.slot, c.place_of

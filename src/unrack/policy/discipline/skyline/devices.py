@@ -40,9 +40,8 @@ class Timeline:
 
     def add(self, job: int, start_us: int, shares: Shares, expected_us: int) -> None:
         """Reserve."""
-        insort(self.held, Held(start_us, self._turn, job, shares, expected_us))
+        self.restore(self.held_by(job, start_us, shares, expected_us))
         self._turn += 1
-        self._forget(start_us)
 
     def remove(self, job: int) -> Held | None:
         """Give up what is reserved for a job; what it was, or ``None``."""
@@ -67,8 +66,7 @@ class Timeline:
         for held in self.held[bisect_right(self.held, (after, self._turn)) :]:
             if held.start_us > time:
                 break
-            moment.move_on(held.start_us)
-            moment.start(held.job, held.shares, held.expected_us)
+            started(moment, held)
         moment.move_on(time)
         self._times.insert(place, time)
         self._moments.insert(place, moment)
@@ -86,8 +84,7 @@ class Timeline:
         moment = self.at(start_us).copy()
         end = moment.start(job, shares, expected_us)
         for held in self._between(start_us, end):
-            moment.move_on(held.start_us)
-            if moment.start(held.job, held.shares, held.expected_us) < 0:
+            if started(moment, held) < 0:
                 return -1
         return end
 
@@ -95,8 +92,7 @@ class Timeline:
         """When each job that holds devices, or is to, ends, µs; ``None``: someone cannot start as reserved."""
         moment = self.base.copy()
         for held in self.held if beside is None else sorted([*self.held, beside]):
-            moment.move_on(held.start_us)
-            if moment.start(held.job, held.shares, held.expected_us) < 0:
+            if started(moment, held) < 0:
                 return None
         moment.move_on(NEVER_US)
         return moment.ended
@@ -105,8 +101,7 @@ class Timeline:
         """For how long each holds what is reserved if nobody slows it down, µs; who cannot start so gives it up: -1."""
         moment, found = self.base.copy(), dict[int, int]()
         for held in self.held:
-            moment.move_on(held.start_us)
-            end = moment.start(held.job, held.shares, held.expected_us)
+            end = started(moment, held)
             found[held.job] = -1 if end < 0 else end - held.start_us
         self.held = [held for held in self.held if found[held.job] >= 0]
         return found
@@ -122,3 +117,9 @@ class Timeline:
     def _forget(self, since_us: int) -> None:
         place = bisect_right(self._times, since_us - 1)
         del self._times[place:], self._moments[place:]
+
+
+def started(moment: DeviceMoment, held: Held) -> int:
+    """Move on to the start of what is reserved, and start it: its booked end, µs; -1: that is not possible."""
+    moment.move_on(held.start_us)
+    return moment.start(held.job, held.shares, held.expected_us)

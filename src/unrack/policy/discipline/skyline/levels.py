@@ -81,6 +81,6 @@ def levels_of(
             if cursor[SLOTS] + count > slots.place_of.shape[0]:
                 return short_of(cursor, CLAIMABLE)
             for c in range(first, first + count):
-                at = slot_for(level, steps, slots, cursor, SLOTS, claimed[c, 0])
+                at = slot_for(level, steps, slots, cursor, claimed[c, 0])
                 level[steps - 1, CPU, at] += claimed[c, 1]
     return steps

@@ -23,7 +23,6 @@ from unrack.policy.discipline.skyline.columns import (
     LEDGER,
     LENGTH,
     LENGTH_CHOSEN,
-    PLENTY,
     ROWS,
     ROWS_CHOSEN,
     SLOTS,
@@ -39,10 +38,10 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.reserved import Reserved
-from unrack.policy.discipline.skyline.room import columns_for, more_room, room_for_leases
+from unrack.policy.discipline.skyline.room import columns_for, more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.resources.places import NO_CLAIMS
-from unrack.view import View
+from unrack.view import PLENTY, View
 
 Ints = NDArray[np.int64]
 Chooser = Callable[[int, bool], Choices]
@@ -81,15 +80,15 @@ class Plan(Reserved):
             if self.sky is None:
                 self.sky = skyline(self.columns)
             count = plan_round(jobs, now, running, *self.rule, *what, self.sky)
+            if count >= 0:
+                break
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
                 self._choose(made, int(cursor[AT]), jobs)
                 continue
-            if count >= 0:
-                break
             self._replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
-            made = made and (self._begun(jobs, now, what, choices) or choices(now, what.trust))
+            made = self._begun(jobs, now, what, choices)
         if made is not None:
             self._settle(made)
             self.leases.update(made.made)
@@ -102,8 +101,8 @@ class Plan(Reserved):
             return None
         made, start = choices(now, what.trust), self.columns.start
         made.slow = self.modelled
-        waiting = {job for job in jobs.tolist() if job in self.leases}
-        self.leases = {job: self.leases[job] for job in sorted(waiting)}
+        waiting = set(jobs.tolist())
+        self.leases = {job: self.leases[job] for job in sorted(self.leases) if job in waiting}
         held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
         for job, length in made.expect([one for one in held if one[2].shares]).items():
             self.columns.where[LENGTH - 1, job] = length
@@ -134,18 +133,17 @@ class Plan(Reserved):
         start_us = int(c.times[cursor[STEP]])
         beside = self._beside(choices, order, start_us) if self.lends and choices.view.slo is not None else {}
         chosen = choices.find(job, start_us, c.low[0, :, :groups], places, left, beside)
-        if chosen is not None and len(chosen.lease.borrowed) and not self._leaves_open(choices, chosen, order):
-            choices.refuse()
-            chosen = None
-        if chosen is not None and choices.slow and chosen.lease.shares and not self._moves(choices, chosen, start_us):
-            choices.refuse()
-            chosen = None
-        c = self.columns
         cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
         if chosen is None:
             return
+        lends, slows = len(chosen.lease.borrowed) > 0, choices.slow and len(chosen.lease.shares) > 0
+        if (lends and not self._leaves_open(choices, chosen, order)) or (
+            slows and not self._moves(choices, chosen, start_us)
+        ):
+            choices.refuse()
+            return
         rows, claims = int(cursor[ROWS]), int(cursor[CLAIMS])
-        own = as_rows(chosen.lease, len(c.slot) - self.lends * len(c.of))
+        own = as_rows(chosen.lease, self.places)
         self._hold(LEASES, rows + len(own[0]))
         self._hold(CLAIMED, claims + len(own[1]))
         self.columns.new_rows[rows : rows + len(own[0])] = own[0]
@@ -158,7 +156,11 @@ class Plan(Reserved):
         turn = self.columns.turn[:, : len(order)]
         there = (turn[START] >= 0) & (turn[START] + turn[LENGTH] > start_us)
         jobs = order[there].tolist()
-        return {job: lease for job in jobs if (lease := choices.made.get(job) or self.leases.get(job)) is not None}
+        return {job: lease for job in jobs if (lease := self._held_by(choices, job)) is not None}
+
+    def _held_by(self, choices: Choices, job: int) -> Lease | None:
+        """The lease of a reservation that holds more than nodes and claims: of this round, or kept from before."""
+        return choices.made.get(job) or self.leases.get(job)
 
     def _moves(self, choices: Choices, chosen: Chosen, start_us: int) -> bool:
         """Let those who share with a job end later, or earlier; False: that would disturb others, and nothing moves."""
@@ -167,11 +169,11 @@ class Plan(Reserved):
         if cursor[STEPS] + more > len(c.times):
             level = np.concatenate([c.level, np.zeros((2 * more, *c.level.shape[1:]), np.int64)])
             self._replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
-        shifted, places = Shifted(self.columns, int(cursor[STEPS])), len(c.slot) - self.lends * len(c.of)
+        shifted = Shifted(self.columns, int(cursor[STEPS]))
         for job, (before, after) in chosen.moved.items():
-            lease = choices.made.get(job) or self.leases.get(job) or choices.view.lease(job)
-            shifted.add(min(before, after), max(before, after), *as_rows(lease, places), 1 if after < before else -1)
-        fits = shifted.fits(start_us, start_us + chosen.length_us, *as_rows(chosen.lease, places))
+            rows, claims = as_rows(self._held_by(choices, job) or choices.view.lease(job), self.places)
+            shifted.add(min(before, after), max(before, after), rows, claims, 1 if after < before else -1)
+        fits = shifted.fits(start_us, start_us + chosen.length_us, *as_rows(chosen.lease, self.places))
         if fits:
             choices.believe()
         else:
@@ -182,15 +184,14 @@ class Plan(Reserved):
     def _leaves_open(self, choices: Choices, chosen: Chosen, order: Ints) -> bool:
         """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
         c, cursor = self.columns, self.columns.cursor
-        first, nodes = int(c.times[cursor[STEP]]), len(c.of)
+        first = int(c.times[cursor[STEP]])
         start = c.turn[START, : len(order)]
         later = (start >= first) & (start < first + chosen.length_us)
-        loans, lender = chosen.lease.borrowed, np.zeros(nodes, np.int64)
+        loans, lender = chosen.lease.borrowed, np.zeros(len(c.of), np.int64)
         np.add.at(lender, loans[:, LENDER], loans[:, LOAN_MB])
-        steps, slot = c.times[: cursor[STEPS]], c.slot[len(c.slot) - nodes :]
-        free = c.free_places[len(c.slot) - nodes :]
+        steps, slot, free = c.times[: cursor[STEPS]], c.slot[self.places :], c.free_places[self.places :]
         for job, begins in zip(order[later].tolist(), start[later].tolist(), strict=True):
-            lease = choices.made.get(job) or self.leases.get(job)
+            lease = self._held_by(choices, job)
             if lease is None or not lender[lease.nodes].any():
                 continue
             level = c.level[np.searchsorted(steps, begins), 0]
@@ -224,5 +225,5 @@ class Plan(Reserved):
 
     def _hold(self, what: int, count: int) -> None:
         """Room for so many rows or claims of reservations."""
-        if found := room_for_leases(self.columns, what, count):
+        if found := room_for_reserved(self.columns, what, count):
             self._replace(**found)

@@ -18,6 +18,7 @@ from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
+    CHOICE,
     CHOOSE,
     CHOSEN,
     CLAIM,
@@ -26,6 +27,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    ELSEWHERE,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
@@ -135,7 +137,7 @@ def slots_for(
         cursor[SHORT] = CLAIMABLE
         return False
     for c in range(first, last):
-        slot_for(level, steps, slots, cursor, SLOTS, claims[c, 0])
+        slot_for(level, steps, slots, cursor, claims[c, 0])
     return True
 
 
@@ -167,7 +169,7 @@ def keep(
         if begins < now:
             continue
         old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
-        length = at[4, job] if wants[job] >= 2 else max(1, asks[ASKED_US, job])
+        length = at[LENGTH - 1, job] if wants[job] >= CHOICE else max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
         if rows > new_rows.shape[0]:
             return short_of(cursor, LEASES), 0, 0
@@ -290,12 +292,13 @@ def plan_round(
         if begins >= 0 and (not compress or begins == now):
             continue
         asked = gang_of(seen.asks, job)
-        if wants[job] == 3:
+        if wants[job] == ELSEWHERE:
             asked = Gang(asked.tasks, asked.cores, 0, asked.us)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
-        old = Span(new_rows, turn[1, q], turn[2, q], new_claims, turn[3, q], turn[4, q])
+        first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
+        old = Span(new_rows, first, last, new_claims, claim, claim_end)
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
         accepted = chosen and cursor[ROWS_CHOSEN] >= 0
         if accepted:
@@ -315,7 +318,7 @@ def plan_round(
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
             if in_order and i != 0:
                 break
-            if i >= 0 and wants[job] >= 2 and (begins < 0 or times[i] < begins):
+            if i >= 0 and wants[job] >= CHOICE and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used

@@ -15,6 +15,10 @@ from unrack.view import View
 class Planning(AnyResource):
     """A scheduler with a plan over whatever jobs ask for."""
 
+    def new_plan(self, view: View) -> Plan:
+        """A plan in which nothing is reserved."""
+        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+
     def choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
         """The choices of a round; see :class:`Choices`."""
         return Choices(self.mixed, self.notes(view, memory), view, now, trust)

@@ -99,12 +99,12 @@ class Reserved:
         kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
         leases = [plan._lease_of(view, job, promise) for job, promise in kept]
         plan.lost = any(lease is None for lease in leases)
-        rows, claims, nodes = [plan.columns.rows[:0]], [NO_CLAIMS], len(plan.columns.of)
+        rows, claims = [plan.columns.rows[:0]], [NO_CLAIMS]
         row = claim = 0
         for (job, promise), lease in zip(kept, leases, strict=True):
             plan.columns.start[job] = promise.start_us
             if lease is not None:
-                own = as_rows(lease, len(plan.columns.slot) - plan.lends * nodes)
+                own = as_rows(lease, plan.places)
                 length = max(1, int(view.asks[ESTIMATE, job]))
                 plan.columns.where[:, job] = row, row + len(own[0]), claim, claim + len(own[1]), length
                 if lease.shares or plan.lends:
@@ -122,9 +122,7 @@ class Reserved:
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
-        if lease is None or promise.grain != self.grain:
-            return None
-        if len(lease.borrowed) and not self.lends:
+        if lease is None or promise.grain != self.grain or (len(lease.borrowed) and not self.lends):
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
@@ -135,6 +133,11 @@ class Reserved:
     def grain(self) -> Grain:
         """What a group of the plan is."""
         return Grain(self.rule.grain)
+
+    @property
+    def places(self) -> int:
+        """How many places there are of resources."""
+        return len(self.columns.slot) - self.lends * len(self.columns.of)
 
     def promised(self) -> Promises:
         """What is promised after a round."""

@@ -33,10 +33,10 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
     if short == STARTS:
         out = np.zeros((2 * len(c.out) + jobs + len(c.of), 5), np.int64)
         return {"out": out, "started": np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64)}
-    return room_for_leases(c, short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
+    return room_for_reserved(c, short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
 
 
-def room_for_leases(c: Columns, what: int, count: int) -> dict[str, Ints]:
+def room_for_reserved(c: Columns, what: int, count: int) -> dict[str, Ints]:
     """Columns with room for so many rows (LEASES) or claims of reservations; none if they have it."""
     names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
     if count <= len(getattr(c, names[0])):

@@ -12,6 +12,7 @@ from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang
+from unrack.policy.discipline.skyline.columns import SLOTS
 from unrack.policy.placement.node_kernel import tasks_on
 
 Ints = NDArray[np.int64]
@@ -156,12 +157,12 @@ def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tup
 
 
 @melted
-def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, at: int, place: int) -> int:
-    """The column of a place in levels; it gets a slot if it has none. ``cursor[at]``: how many have one."""
+def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, place: int) -> int:
+    """The column of a place in levels; it gets a slot if it has none."""
     s = slots.slot[place]
     if s < 0:
-        s = cursor[at]
-        cursor[at] += 1
+        s = cursor[SLOTS]
+        cursor[SLOTS] += 1
         slots.slot[place] = s
         slots.place_of[s] = place
         for k in range(steps):
