@@ -7,7 +7,6 @@ nodes, none later than it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import is_not
 from typing import Any, Self
 
 import numpy as np
@@ -53,7 +52,6 @@ class Reserved:
     choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
     lost: bool = False
-    told: PromisedRows | None = None  # of the last round
     freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
     blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
@@ -141,13 +139,9 @@ class Reserved:
 
     def promised(self) -> Promises:
         """What is promised after a round."""
-        c, told = self.columns, self.told
-        now = c.start, c.rows, c.claims, self.leases
-        if told is None or any(map(is_not, now, (told.start_us, told.rows, told.claims, told.held))):
-            self.told = told = PromisedRows(
-                self.rule.grain, c.start, c.where, c.rows, claims=c.claims, held=self.leases
-            )
-        return Promises(told, self.freed, beyond=self.lends)
+        c = self.columns
+        made = PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims, held=self.leases)
+        return Promises(made, self.freed, beyond=self.lends)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
