@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import inlined, melted
+from unrack.jit import inlined
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
@@ -24,7 +24,7 @@ def short_of(cursor: Ints, what: int) -> int:
     return NO_ROOM
 
 
-@melted
+@inlined
 def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> None:
     """Add the nodes of a running job to the groups of one step."""
     rows, first = seen.pool, seen.lease_at[LEASE_ROW, job]
@@ -40,7 +40,7 @@ def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> Non
             level[CPU, groups.of[node]] += 1
 
 
-@melted
+@inlined
 def levels_of(
     now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
     times: Ints, level: NDArray[np.int64], cursor: Ints,

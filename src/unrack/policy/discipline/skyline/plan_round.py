@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined, melted
+from unrack.jit import compiled, inlined
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_US, CPU, MEM
@@ -120,7 +120,7 @@ def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, 
     return at
 
 
-@melted
+@inlined
 def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
     """Write down a reservation of the job at place ``q``."""
     turn[LENGTH, q] = length
@@ -128,7 +128,7 @@ def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
     turn[FIRST_CLAIM, q], turn[END_CLAIM, q] = span.claim, span.claim_end
 
 
-@melted
+@inlined
 def slots_for(
     level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
 ) -> bool:
@@ -141,7 +141,7 @@ def slots_for(
     return True
 
 
-@melted
+@inlined
 def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> Span:
     """The same rows and claims in other columns, from ``at`` and ``claim`` on, which have room."""
     for r in range(source.last - source.first):
@@ -154,7 +154,7 @@ def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> 
     return Span(rows, at, last, claims, claim, claim_end)
 
 
-@melted
+@inlined
 def keep(
     order: Ints, now: int, asks: Ints, sky: Any, slots: Slots, steps: int, used: int, claims_used: int
 ) -> tuple[int, int, int]:
@@ -186,7 +186,7 @@ def keep(
     return steps, used, claims_used
 
 
-@melted
+@inlined
 def start_those_due(
     order: Ints, now: int, fit: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
 ) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import melted
+from unrack.jit import inlined, melted
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
@@ -87,7 +87,7 @@ def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
     return enough
 
 
-@melted
+@inlined
 def earliest(
     times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
     claims: Span, low: NDArray[np.int64], i: int,
@@ -142,7 +142,7 @@ def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
         level[target, MEM, g] = level[source, MEM, g]
 
 
-@melted
+@inlined
 def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
     low = first_at_least(times, 0, steps, time)
@@ -170,7 +170,7 @@ def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, p
     return int(slots.first + s)
 
 
-@melted
+@inlined
 def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
     """Add to steps ``a`` to ``b`` (sign 1), or take from them (-1); every place has a slot."""
     rows = span.rows
@@ -186,7 +186,7 @@ def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span,
             level[k, CPU, g] += sign * span.claims[c, 1]
 
 
-@melted
+@inlined
 def book(
     times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span, sign: int
 ) -> int:
@@ -197,7 +197,7 @@ def book(
     return steps
 
 
-@melted
+@inlined
 def fits_at(
     times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span
 ) -> bool:
