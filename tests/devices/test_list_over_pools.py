@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from device_worlds import D, World, cluster, crowd, play, pool, table, worlds
@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from unrack.core import Core
 from unrack.events import Round, Submitted
 from unrack.policy.contract import Decision, Start
-from unrack.policy.discipline.list_pass import ListPass, Pass, Step
-from unrack.policy.placement.mixed import PLACES
+from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
+from unrack.policy.placement.mixed import PLACES, Mixed
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.sim.log import RunLog
 from unrack.units import NEVER_US
-from unrack.view import View
+from unrack.view import Draft, View
 
 S = 1_000_000
 SHOWN = ("attempt_job", "attempt_start_us", "attempt_end_us")
@@ -76,38 +76,48 @@ def test_a_head_counts_on_devices_that_are_still_being_detached() -> None:
     assert starts(play(World(cluster([8, 1], slow), jobs), "easy").log) == [0, 0, 130, 170, 40]
 
 
+def starts_us(view: View, decided: list[Decision], job: int, now: int) -> int:
+    """When a job has a place as running jobs and those that start now end, by carrying it out on a copy."""
+    mixed, draft = Mixed(), Draft(view, now)
+    for decision in decided:
+        assert isinstance(decision, Start)
+        draft.start(decision.lease)
+    notes = mixed.begin(view)
+    while (end := draft.next_end_us()) is not None:
+        draft.move_on(end)
+        if mixed.find(draft.view, notes, job, end) is not None:
+            return end
+    return NEVER_US
+
+
 @settings(max_examples=60)
 @given(world=worlds())
 def test_whoever_is_first_in_the_queue_starts_by_when_it_was_promised(world: World) -> None:
     honest = tuple(replace(job, request=None) for job in world.jobs)
     promised: dict[int, int] = {}
 
-    class Watched(ListPass):
-        def decide(self, view: View, memory: Pass, now: int, most: int | None = None) -> list[Decision]:
-            decided = super().decide(view, memory, now, most)
-            if memory.head >= 0 and memory.head not in promised:
-                step = Step(self.placement, memory, view, now)
-                for decision in decided:
-                    assert isinstance(decision, Start)
-                    step.start(decision.lease)
-                promise = step.starts_us(memory.head)
-                promised[memory.head] = NEVER_US if promise is None else promise
-            return decided
+    class Watched(ListScheduler):
+        def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
+            decided, memory = super().decide(view, memory, now)
+            started = {decision.lease.job for decision in decided if isinstance(decision, Start)}
+            head = next((job for job in view.queue.tolist() if job not in started), -1)
+            if head >= 0 and head not in promised:
+                promised[head] = starts_us(view, decided, head, now)
+            return decided, memory
 
-    policy = parse_policy("easy")
-    vars(policy)["_beyond"] = Watched(*(getattr(policy._beyond, each.name) for each in fields(ListPass)))  # type: ignore[attr-defined]
+    policy = Watched(backfill="easy")
     log = play(world._replace(jobs=honest, faults=()), policy).log
     begun = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
     for job, promise in promised.items():
         assert begun.get(job, NEVER_US) <= promise, f"job {job} was to start at {promise},  and did at {begun.get(job)}"
 
 
-def test_while_no_job_asks_for_devices_the_pass_is_the_compiled_one() -> None:
+def test_while_no_job_asks_for_devices_nothing_is_chosen() -> None:
     jobs = tuple(D(i // 3, 5 + i % 7, cores=1 + i % 4, tasks=1 + i % 3) for i in range(60))
     bare, pooled = World(cluster([4, 4, 6]), jobs), World(cluster([4, 4, 6], DRIVES), jobs)
     for name in ("easy", "easy(backfill_order=sjf, place=best-fit)", "fcfs", "sjf"):
         assert starts(play(bare, name).log) == starts(play(pooled, name).log)
-        assert play(pooled, name).core.memory.beyond is None
+        assert play(pooled, name).core.memory.notes is None
 
 
 def test_a_crowd_is_served_to_the_last_job_under_every_order() -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from unrack.policy.contract import Traits as Traits
     from unrack.policy.discipline.conservative import Conservative as Conservative
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
-    from unrack.policy.discipline.python_pass import candidates as candidates
     from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
     from unrack.policy.flow.costs.contract import Costs as Costs
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from unrack.policy.flow.scheduler import Flow as Flow
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
+    from unrack.policy.placement.on_nodes import candidates as candidates
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
     from unrack.policy.table import parse_policy as parse_policy
@@ -59,12 +59,12 @@ else:
             "contract": "Decision Estimates Need Policy Provisioning Reject Requeue Resize Start Traits",
             "discipline.conservative": "Conservative",
             "discipline.list_scheduler": "ListScheduler",
-            "discipline.python_pass": "candidates",
             "discipline.slurm_like": "SlurmLike",
             "file": "load_policy",
             "flow.costs.contract": "Costs Phase",
             "flow.scheduler": "Flow",
             "orders": "by_formula by_key",
+            "placement.on_nodes": "candidates",
             "pools.own": "Placed",
             "pools.pool_policy": "Pooled",
             "table": "parse_policy split_policy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import index
 from types import MappingProxyType
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.lease import Lease
+from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.state import FINISHED, RUNNING
+from unrack.resources.places import PLACE
 from unrack.sealed import sealed
 from unrack.view.view import View
 
@@ -24,10 +26,20 @@ PLENTY = 2**60
 """More than all memory."""
 
 
+class Runs(NamedTuple):
+    """A job that runs in what is assumed: when it ends, µs, and what it holds."""
+
+    end_us: int
+    lease: Lease
+
+
+NOBODY: Mapping[int, Runs] = MappingProxyType({})
+
+
 class Beside(View):
     """A view on which other jobs run, on other leases."""
 
-    held: Mapping[int, Lease] = MappingProxyType({})  # what jobs hold that do not run on the ledger
+    held: Mapping[int, Runs] = NOBODY  # jobs that do not run on the ledger
     now_status: NDArray[np.int8] | None = None  # as of :attr:`View.status`; ``None``: as on the ledger
 
     @property
@@ -38,7 +50,7 @@ class Beside(View):
     def lease(self, job: SupportsIndex) -> Lease:
         """What a job holds."""
         number = index(job)
-        return self.held[number] if number in self.held else super().lease(number)
+        return self.held[number].lease if number in self.held else super().lease(number)
 
 
 class Assumed:
@@ -48,10 +60,18 @@ class Assumed:
     ----------
     view
         Of the ledger.
+    trust
+        Whether jobs that are booked to end now have ended.
+
+    Attributes
+    ----------
+    running : int64[2, running]
+        Booked end and job, in that order, of those that run on the ledger.
     """
 
-    def __init__(self, view: View) -> None:
-        self._ledger, self._devices = view, view._state.devices
+    def __init__(self, view: View, trust: bool) -> None:
+        self._ledger, self._devices, self._trust = view, view._state.devices, trust
+        self.running = view.running[:, : view.running_count]
         self._state = assumed(view._state)
         self._view = Beside(self._state, view._store)
         self._view.contention = view.contention
@@ -74,7 +94,7 @@ class Assumed:
 
     def at(
         self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None,
-        beside: Mapping[int, Lease] = MappingProxyType({}),
+        beside: Mapping[int, Runs] = NOBODY,
     ) -> View:  # fmt: skip
         """The view at a time (µs), which is overwritten by the next; who is booked to end by then does not run.
 
@@ -88,15 +108,19 @@ class Assumed:
         devices
             The pooled devices; ``None``: as they are.
         beside
-            Waiting jobs that run then, and on what.
+            Waiting jobs that run then.
         """
         state, ledger = self._state, self._ledger
+        later = self._trust or now > ledger.now
+        over = int(np.searchsorted(self.running[ENDS_US], now, "right")) if later else 0
+        state.version += 1  # what is kept of one moment is not true of the next
         state.free[:] = free
         state.free_cores = int(free[0].sum())
         if state.claimed is not None and ledger.columns.claimed is not None:
             state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)
             state.claimed.free[places[own]] = left[own]
+            self._hold(state.claimed.holders, self.running[WHO, :over], beside)
         if state.memory is not None:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
             state.memory.lent[:] = ledger.lent
@@ -106,14 +130,29 @@ class Assumed:
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)
             state.seen.devices = state.devices.reader
             self._view.devices = DeviceView(state.devices.reader)
-        over = int(np.searchsorted(ledger.running_end_us, now, "right"))
-        state.running = np.ascontiguousarray(ledger.running[:, over:])
-        state.running_count, state.seen.running = ledger.running_count - over, sealed(state.running)
+        running = self.running[:, over:]
+        if beside:
+            more = np.array([(runs.end_us, job) for job, runs in beside.items()], np.int64).T
+            running = np.concatenate([running, more], axis=1)
+            running = running[:, np.lexsort((running[WHO], running[ENDS_US]))]
+        state.running = np.ascontiguousarray(running)
+        state.running_count, state.seen.running = running.shape[1], sealed(state.running)
         if beside or self._view.held:
             self._view.held = beside
             status = ledger.status.copy()
-            status[ledger.running_jobs[:over]] = FINISHED
+            status[self.running[WHO, :over]] = FINISHED
             status[list(beside)] = RUNNING
             self._view.now_status = status
         self._view.now = now
         return self._view
+
+    def _hold(self, holders: Ints, ended: Ints, beside: Mapping[int, Runs]) -> None:
+        """Who holds something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""
+        seen = self._ledger.columns.claimed
+        assert seen is not None
+        holders[:] = seen.holders
+        for job in ended.tolist():
+            first, count = seen.held_at[:, job].tolist()
+            holders[:, seen.rows[first : first + count, PLACE]] -= np.array([[1], [job]])
+        for job, runs in beside.items():
+            holders[:, runs.lease.claims[:, PLACE]] += np.array([[1], [job]])

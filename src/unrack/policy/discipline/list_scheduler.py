@@ -1,31 +1,30 @@
 """List schedulers: an order, a placement and a rule for who may pass the head of the queue.
 
-With a built-in placement on nodes, a pass over the queue runs compiled (``queue_kernel.py``). With a function of the
-user's own it runs in Python (``python_pass.py``). Both make the same decisions, which the tests hold them to. While a
-job in the system asks for more than nodes, passes are those of ``list_pass.py``, which tries things on drafts.
+A pass over the queue runs compiled (``queue_kernel.py``). Where a place is a choice, by a rule for what a job asks for
+or by a function of the user's own, the pass stops and asks (``queue_pass.py``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
-from unrack.ledger.lease import Lease
-from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.policy.contract import Decision, Estimates, Reject, Start
-from unrack.policy.discipline.list_pass import ListPass, Pass
-from unrack.policy.discipline.python_pass import Placement, plain_pass
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule, nothing_new, pass_over
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule, nothing_new
+from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
+from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.node_kernel import room_for
+from unrack.policy.placement.on_nodes import NodePlacement
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
@@ -35,53 +34,16 @@ UNLIMITED = 2**40
 
 
 @dataclass(slots=True)
-class Buffers:
-    """Room for one pass's answer, and what the last pass had seen."""
+class ListNotes(Passes):
+    """What a list scheduler remembers: what the last pass had seen."""
 
-    # the answer; what is in them between passes means nothing
-    started: Ints = field(default_factory=lambda: np.empty((3, 64), np.int64))
-    rows: Ints = field(default_factory=lambda: np.empty((256, 5), np.int64))
     # `view.releases` at the last pass, and the last job that was submitted by then
     releases: int = -1
     last_job: int = -1
     complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
-    alike: bool = False  # whether every task so far asks one core and no memory, on shared nodes
-    beyond: Pass | None = None  # of the last pass, where that was one over nodes with devices
-
-    def grow(self, needed: int) -> None:
-        """Make room for ``needed`` jobs and rows."""
-        self.started = np.empty((3, 2 * needed), np.int64)
-        self.rows = np.empty((2 * needed, 5), np.int64)
-
-    def leases(self, count: int) -> list[Decision]:
-        """The first ``count`` answers as decisions."""
-        if count == 0:
-            return []
-        if count == 1:
-            job, _, end = self.started[:, 0].tolist()
-            return [Start(Lease(job, self.rows[:end].copy()))]
-        jobs, first, end = self.started[:, :count].tolist()
-        return [Start(Lease(jobs[i], self.rows[first[i] : end[i]].copy())) for i in range(count)]
-
-
-@dataclass(slots=True)
-class Blocked:
-    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
-
-    Without backfill nobody starts until it does.
-    """
-
-    head: int = -1
-    releases: int = -1
-
-    def still(self, view: View, jobs: Ints) -> bool:
-        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
-        return int(jobs[0]) == self.head and view.releases == self.releases
-
-    def note(self, view: View, jobs: Ints, started: int) -> None:
-        """A pass without backfill started the first ``started`` of ``jobs``."""
-        self.head = int(jobs[started]) if started < len(jobs) else -1
-        self.releases = view.releases
+    alike: bool = (
+        False  # whether every task so far asks one core and no memory, on shared nodes, and no place is chosen
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +84,7 @@ class ListScheduler(AnyResource):
     """
 
     order: str | Order = "fcfs"
-    place: str | Placement = "first-fit"
+    place: str | NodePlacement = "first-fit"
     backfill: str = "none"
     nodes: str = "shared"
     estimates: Estimates = Estimates.REQUESTED
@@ -139,44 +101,50 @@ class ListScheduler(AnyResource):
                 f"policy {self.label}", "backfill_order, and nobody may pass", "backfill any or easy beside it"
             )
 
-    def begin(self, view: View) -> Buffers:
-        """Make room for answers."""
-        return Buffers()
+    def begin(self, view: View) -> ListNotes:
+        """Nothing was seen yet."""
+        return ListNotes.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
 
-    def decide(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
+    def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if nobody waits."""
-        decisions, memory = self._starts(view, memory, now)
-        if not self.wait and view.waiting > len(decisions):
-            started = {decision.lease.job for decision in decisions if isinstance(decision, Start)}
+        starts = self._starts(view, memory, now) if view.waiting else []
+        decisions: list[Decision] = self.by_rule(view, self._notes(view, memory), starts) if starts else []
+        if not self.wait and view.waiting > len(starts):
+            started = {start.lease.job for start in starts}
             reason = Reason(Code.NO_ROOM, "a place when it came")
-            turned_away = [Reject(job, reason) for job in view.queue.tolist() if job not in started]
-            decisions = [*decisions, *turned_away]
+            decisions += [Reject(job, reason) for job in view.queue.tolist() if job not in started]
         return decisions, memory
 
-    def _starts(self, view: View, memory: Buffers, now: int) -> tuple[list[Decision], Buffers]:
-        if not view.waiting:
-            return [], memory
-        if self.beyond_nodes(view):
-            if memory.beyond is None:
-                memory.beyond = self._beyond.begin(view)
-            return self._beyond.decide(view, memory.beyond, now), memory
-        memory.beyond = None
-        if not isinstance(self.place, str):
-            jobs = in_order(self.order, view, now)
-            behind = None if self.backfill_order is None else in_order(self.backfill_order, view, now)
-            return plain_pass(view, jobs, self.place, BACKFILL[self.backfill], self.depth, now, behind), memory
+    def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
+        memory.note_jobs(view)
         if self.nothing_new(view, memory, now):
-            return [], memory
-        memory.alike = self.nodes == "shared" and view.equal_cores()
-        memory.complete = self.settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
+            return []
+        memory.alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
+        by_arrival = self.order == "fcfs" and memory.alike
+        memory.complete = self.settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
-        rule = PassRule(BACKFILL[self.backfill], self.depth, self.nodes == "whole", FITS[self.place])
-        return choose(rule, columns_of(view), jobs, memory, now, second), memory
+        if not jobs.flags.writeable:  # a kernel is compiled for either kind
+            jobs = jobs.copy()
+        return memory.pass_over(
+            view, jobs, second, now, self.pass_rule, memory.alike, partial(self._choices, view, memory)
+        )
+
+    def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
+        notes, told = self._notes(view, memory), self.beyond_nodes(view)
+        return Choices(self.placement, notes, view, now, trust, told)
+
+    def _notes(self, view: View, memory: ListNotes) -> Any:
+        """What the placement remembers; ``None`` while all jobs are counted."""
+        if memory.notes is None and (memory.chosen or self.beyond_nodes(view)):
+            memory.notes = self.placement.begin(view)
+        return memory.notes
 
     @cached_property
-    def _beyond(self) -> ListPass:
-        return ListPass(self.placement, self.order, Backfill(BACKFILL[self.backfill]), self.depth, self.backfill_order)
+    def pass_rule(self) -> PassRule:
+        """How passes go."""
+        fit = FITS.get(self.place, 0) if isinstance(self.place, str) else 0
+        return PassRule(BACKFILL[self.backfill], self.depth, self.nodes == "whole", fit)
 
     @cached_property
     def settles(self) -> bool:
@@ -184,7 +152,7 @@ class ListScheduler(AnyResource):
         bounded = self.backfill != "none" and self.depth < UNLIMITED
         return is_fixed(self.order) and is_fixed(self.backfill_order or self.order) and not bounded
 
-    def nothing_new(self, view: View, memory: Buffers, now: int) -> bool:
+    def nothing_new(self, view: View, memory: ListNotes, now: int) -> bool:
         """Whether a pass can be spared, as the function of that name of the kernel says; notes what was seen."""
         releases, last_job = memory.releases, memory.last_job
         memory.releases = view.releases
@@ -204,16 +172,17 @@ class ListScheduler(AnyResource):
             overdue=easy and view.first_end_us <= now,
         )
 
-    def next_round(self, view: View, memory: Buffers, now: int) -> int | None:
-        """Only events matter, unless the order ages or deadlines count; even then most fit at events alone."""
-        return None if memory.beyond is None else self._beyond.next_round(view, memory.beyond, now)
+    def next_round(self, view: View, memory: ListNotes, now: int) -> int | None:
+        """When time alone gives one of those who were tried a place; most fit at events alone, in whatever order."""
+        return self.placement.opens_us(view, memory.notes, memory.opening, now) if memory.opening else None
 
-    def why(self, view: View, memory: Buffers, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: ListNotes, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
-        if memory.beyond is not None:
-            return self._beyond.why(view, memory.beyond, job, now)
         jobs = in_order(self.order, view, now)
-        missing = short_of(view, job, self.nodes == "whole")
+        notes = self._notes(view, memory)
+        missing = (
+            short_of(view, job, self.nodes == "whole") if notes is None else self.placement.why(view, notes, job, now)
+        )
         if missing is not None:
             return missing
         head = int(jobs[0])
@@ -231,28 +200,11 @@ class ListScheduler(AnyResource):
 BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Backfill.EASY)}
 
 
-NO_SECOND: Ints = np.empty(0, np.int64)
-"""Those behind the head are tried in the order of the queue."""
-
-
 def places_in(jobs: Ints, behind: Ints) -> Ints:
     """int64[waiting]: where in ``jobs`` those of ``behind`` are, in the order of ``behind``."""
     by_number = np.argsort(jobs)
     places: Ints = by_number[np.searchsorted(jobs, behind, sorter=by_number)]
     return places
-
-
-def choose(
-    rule: PassRule, seen: LedgerColumns, jobs: Ints, room: Buffers, now: int, second: Ints = NO_SECOND
-) -> list[Decision]:
-    """The decisions of one compiled pass; ``second``: as of the kernel."""
-    if not jobs.flags.writeable:
-        jobs = jobs.copy()
-    while True:
-        count = pass_over(rule, jobs, second, now, seen, room.alike, room.started, room.rows)
-        if count >= 0:
-            return room.leases(count)
-        room.grow(-count)
 
 
 def short_of(view: View, job: int, whole: bool) -> Reason | None:

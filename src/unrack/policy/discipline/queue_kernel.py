@@ -3,7 +3,9 @@
 EASY (Lifka 1995; Mu'alem and Feitelson 2001): start jobs in order while they fit. The first that does not fit, the
 head, gets a reservation at the earliest time at which the booked ends of running jobs leave room for it (its shadow
 time). A later job may start now if it is expected to end by then, or if the head still fits at the shadow time beside
-it. The test counts the tasks of the head that fit on each node, so it holds for unequal nodes and for memory too.
+it. The test counts the tasks of the head that fit on each node, and what is free of the places that it claims, so it
+holds for unequal nodes, for memory and for licences. Where a place is a choice (``Wants.CHOICE``) the pass stops with
+CHOOSE, is answered, and goes on.
 
 A job that has run past its booked end is expected to end 1 µs from now.
 
@@ -14,31 +16,46 @@ that starts O(nodes that it uses + nodes / 64).
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.ledger.blocks import most_free, take_rows
+from unrack.ledger.blocks import count_blocks, refresh, take_rows
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import (
     ASKED_CORES,
     ASKED_TASKS,
-    ASKED_US,
     CPU,
     ENDS_US,
     FIRST_ROW,
-    JOB,
     MEM,
-    ROW,
     ROW_COUNT,
-    ROW_END,
     WHO,
 )
-from unrack.policy.columns import Gang, LedgerColumns, gang_of
+from unrack.policy.columns import Gang, gang_of
+from unrack.policy.discipline.skyline.columns import (
+    CHOICE,
+    CHOOSE,
+    CLAIM,
+    CLAIM_END,
+    CLAIMABLE,
+    CLAIMED,
+    ELSEWHERE,
+    JOB,
+    NO_ROOM,
+    ROW,
+    ROW_END,
+    SHORT,
+    SLOTS,
+    STARTS,
+    UNTIL,
+)
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, slots_for
 from unrack.policy.placement.node_kernel import first_fit, place_job, tasks_on
+from unrack.units import NEVER_US
 
 Ints = NDArray[np.int64]
 
@@ -60,21 +77,26 @@ class PassRule(NamedTuple):
     fit: int  # a `Fit`
 
 
-class Nodes(NamedTuple):
-    """What the nodes have: columns of the ledger or of a draft, which a pass writes."""
+(
+    STAGE, AT, HEAD, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SHADOW, ROOM,
+    TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT,
+) = range(21)  # fmt: skip
+"""Entries of ``walk``, how far a pass has come.
 
-    # int64[2, nodes]: as in `ClusterState`
-    free: Ints
-    total: Ints
-    most: Ints  # int64[blocks + groups]: the summary of `free` (`blocks`)
-
-
-class Held(NamedTuple):
-    """Who runs on what; columns of :class:`unrack.ledger.state.ClusterState`."""
-
-    running: Ints
-    pool: Ints
-    lease_at: Ints
+STAGE: what comes next. AT: the place of the job that is looked at, in the order or, when there is a head, among those
+behind it. HEAD: the place of the head; -1: there is none yet. COUNT, ROWS, CLAIMS: how much of ``started``, ``out`` and
+``new_claims`` is used. FREE_CORES: of all nodes. ASKING: the job about which a choice is to be made.
+FOUND, CLAIMS_FOUND: the ends of its rows and claims (-1: it has no place); HELD_US: for how long it would hold them;
+MOVES: whether others would end at another time, or its devices stay held after its end; OPENS: whether its start may
+make a place for those who had none.
+SHADOW: when the head starts, µs (UNSEEN: nobody has asked; NEVER: never). ROOM: how many tasks of it fit then.
+TIME, RUN, ENDED, MOMENT: how far the search for that time has come. ANSWER: of yes and no. LOOKED_AT: the job that is
+looked at."""
+WALK = 21
+BEGIN, LOOK, PLACED, SEEK, SOUGHT, JUDGE, JUDGED = range(7)
+"""Stages. PLACED: a place for the job was chosen, or refused. SOUGHT: ANSWER says whether the head has a place at TIME.
+JUDGED: ANSWER says whether the head still has a place if the job starts; then it has been taken from what is free."""
+UNSEEN, NEVER = -2, -1
 
 
 def nothing_new(
@@ -108,11 +130,9 @@ def nothing_new(
 
 
 @inlined
-def change_rows(
-    free: Ints, total: Ints, cores: int, mb: int, whole: bool, rows: Ints, first: int, last: int, sign: int
-) -> int:
-    """Add (sign 1) or take (-1) rows; returns how many more tasks of ``cores`` and ``mb`` fit."""
-    gained = 0
+def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, first: int, last: int, sign: int) -> int:
+    """Add (sign 1) or take (-1) rows; returns how many more tasks of the head fit."""
+    cores, mb, gained = head.cores, head.mb, 0
     for r in range(first, last):
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             gained -= tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
@@ -123,55 +143,113 @@ def change_rows(
 
 
 @inlined
-def release_until(
-    then: Nodes, head: Gang, whole: bool, now: int, held: Held, count: int, out: Ints, started: Ints, n_started: int,
-    asks: Ints, alike: bool, free_cores: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Let jobs end, in order of booked end, until the head fits: (shadow time, tasks of it that fit then).
+def change_claims(left: NDArray[np.int64], k: int, slots: Slots, span: Span, sign: int) -> None:
+    """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1)."""
+    for c in range(span.claim, span.claim_end):
+        left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
 
-    ``then`` holds what is free now and is changed to what is free at the shadow time. ``started[:, i]`` are the jobs
-    started in this pass: job, first row and end of its rows in ``out``. Returns time -1 if it never fits.
-    """
-    free, total, cores, mb, running, pool = then.free, then.total, head.cores, head.mb, held.running, held.pool
-    room = free_cores if alike else 0
-    for node in range(0 if alike else free.shape[1]):
-        room += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
-    ends = np.empty(n_started, np.int64)
-    by_end = np.empty(n_started, np.int64)
-    for s in range(n_started):  # insertion sort: a pass starts few jobs
-        ends[s] = now + asks[ASKED_US, started[JOB, s]]
+
+@inlined
+def ends_of(started: Ints, count: int) -> Ints:
+    """The jobs that start in this pass by their ends: an insertion sort, as a pass starts few."""
+    by_end = np.empty(count, np.int64)
+    for s in range(count):
         k = s
-        while k > 0 and ends[by_end[k - 1]] > ends[s]:
+        while k > 0 and started[UNTIL, by_end[k - 1]] > started[UNTIL, s]:
             by_end[k] = by_end[k - 1]
             k -= 1
         by_end[k] = s
-    i, k, shadow = 0, 0, -1
-    while i < count or k < n_started:
-        from_running = k == n_started or (i < count and running[ENDS_US, i] <= ends[by_end[k]])
-        end = running[ENDS_US, i] if from_running else ends[by_end[k]]
-        if end <= now:
-            end = now + 1
-        if shadow >= 0 and end > shadow:
-            break
-        if from_running:
+    return by_end
+
+
+@inlined
+def begin_search(head: Gang, whole: bool, alike: bool, c: Any) -> None:
+    """Let ``then`` and ``left[1]`` be as now."""
+    walk, now, then, total, left = c.walk, c.now, c.then, c.installed, c.left
+    walk[RUN] = walk[ENDED] = walk[MOMENT] = 0
+    for s in range(c.cursor[SLOTS]):
+        left[1, CPU, s] = left[0, CPU, s]
+    if alike:
+        walk[ROOM] = walk[FREE_CORES]
+        return
+    room = 0
+    for node in range(now.shape[1]):
+        then[CPU, node], then[MEM, node] = now[CPU, node], now[MEM, node]
+        room += tasks_on(now[CPU, node], now[MEM, node], total[CPU, node], head.cores, head.mb, whole)
+    walk[ROOM] = room
+
+
+@inlined
+def search(head: Gang, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots) -> bool:
+    """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
+
+    ``then`` holds what is free after that. False: there are too few slots, and the search is to begin again.
+    """
+    running, walk, started, moments, claimed_at, asks = c.running, c.walk, c.started, c.moments, c.claimed_at, c.asks
+    pool, lease_at, then, total, left, out, cursor = c.pool, c.lease_at, c.then, c.installed, c.left, c.out, c.cursor
+    held, own_claims = c.claimed, c.new_claims
+    n, claiming = walk[COUNT], slots.free.shape[0] > 0
+    by_end = ends_of(started, n)
+    i, k, m, room = walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM]
+    while True:
+        time = NEVER_US
+        if i < count:
+            time = max(running[ENDS_US, i], now + 1)
+        if k < n:
+            time = min(time, max(started[UNTIL, by_end[k]], now + 1))
+        if m < moments.shape[0]:
+            time = min(time, max(moments[m], now + 1))
+        if time == NEVER_US:
+            walk[TIME] = NEVER
+            return True
+        while i < count and running[ENDS_US, i] <= time:
             job = running[WHO, i]
-            first, end_row = held.lease_at[FIRST_ROW, job], held.lease_at[ROW_COUNT, job]
-            end_row += first
-            room += (
-                asks[ASKED_TASKS, job] if alike else change_rows(free, total, cores, mb, whole, pool, first, end_row, 1)
-            )
+            if claiming and claimed_at[ROW_COUNT, job] > 0:
+                claim = claimed_at[FIRST_ROW, job]
+                last = claim + claimed_at[ROW_COUNT, job]
+                if not slots_for(left, 2, slots, cursor, held, claim, last):
+                    return False
+                change_claims(left, 1, slots, Span(out, 0, 0, held, claim, last), 1)
+            if alike:
+                room += asks[ASKED_TASKS, job]
+            else:
+                first = lease_at[FIRST_ROW, job]
+                room += change_rows(then, total, head, whole, pool, first, first + lease_at[ROW_COUNT, job], 1)
             i += 1
-        else:
+        while k < n and started[UNTIL, by_end[k]] <= time:
             s = by_end[k]
-            room += (
-                asks[ASKED_TASKS, started[JOB, s]]
-                if alike
-                else change_rows(free, total, cores, mb, whole, out, started[ROW, s], started[ROW_END, s], 1)
-            )
+            if started[CLAIM_END, s] > started[CLAIM, s]:
+                span = Span(out, 0, 0, own_claims, started[CLAIM, s], started[CLAIM_END, s])
+                change_claims(left, 1, slots, span, 1)
+            if alike:
+                room += asks[ASKED_TASKS, started[JOB, s]]
+            else:
+                room += change_rows(then, total, head, whole, out, started[ROW, s], started[ROW_END, s], 1)
             k += 1
-        if shadow < 0 and room >= head.tasks:
-            shadow = end
-    return shadow, room
+        while m < moments.shape[0] and moments[m] <= time:
+            m += 1
+        if room >= head.tasks and claims_fit(left, 1, slots, wanted):
+            walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM] = time, i, k, m, room
+            return True
+
+
+@inlined
+def keeps(head: Gang, wanted: Span, whole: bool, alike: bool, tasks: int, span: Span, c: Any, slots: Slots) -> bool:
+    """Whether the head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
+    walk, then, left = c.walk, c.then, c.left
+    if span.claim_end > span.claim:
+        change_claims(left, 1, slots, span, -1)
+    lost = -tasks
+    if not alike:
+        lost = change_rows(then, c.installed, head, whole, span.rows, span.first, span.last, -1)
+    if walk[ROOM] + lost >= head.tasks and claims_fit(left, 1, slots, wanted):
+        walk[ROOM] += lost
+        return True
+    if not alike:
+        add_rows(then, span.rows, span.first, span.last, 1)
+    if span.claim_end > span.claim:
+        change_claims(left, 1, slots, span, 1)
+    return False
 
 
 @inlined
@@ -201,89 +279,146 @@ def those_behind(order: Ints, head: int, second: Ints) -> Ints:
 
 
 @inlined
-def place(rule: PassRule, nodes: Nodes, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
-    """Rows for all tasks, written from ``out[at]``; the end of what was written, or -1 if they do not all fit now."""
-    if rule.fit == 0:
-        return first_fit(nodes.free, nodes.total, nodes.most, tasks, cores, mb, rule.whole, out, at)
-    return place_job(nodes.free, nodes.total, tasks, cores, mb, rule.whole, rule.fit, out, at)
+def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
+    """Nobody has been looked at."""
+    for s in range(cursor[SLOTS]):
+        slots.slot[slots.place_of[s]] = -1
+    cursor[SLOTS] = 0
+    walk[AT] = walk[COUNT] = walk[ROWS] = walk[CLAIMS] = 0
+    walk[HEAD], walk[SHADOW], walk[FREE_CORES], walk[STAGE] = -1, UNSEEN, free_cores, LOOK
 
 
 @inlined
-def consider(
-    rule: PassRule, order: Ints, second: Ints, asks: Ints, nodes: Nodes, free_cores: int, held: Held, count: int,
-    alike: bool, now: int, started: Ints, out: Ints,
-) -> tuple[int, int]:  # fmt: skip
-    """The pass itself: what it returns, and the end of the rows in ``out``, which it has taken from ``nodes``."""
-    n: int = 0
-    at, i = 0, 0
-    # the head of the queue, as long as it fits
-    while i < order.shape[0]:
-        job = order[i]
-        tasks, cores, mb, _ = gang_of(asks, job)
-        if tasks * cores > free_cores:
-            break
-        most_rows = min(nodes.free.shape[1], tasks)
-        if at + most_rows > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + most_rows + n)), at
-        end = place(rule, nodes, tasks, cores, mb, out, at)
-        if end < 0:
-            break
-        free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
-        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
-        n, at, i = n + 1, end, i + 1
-    if rule.backfill == 0 or i + 1 >= order.shape[0]:
-        return n, at
-    # the jobs behind it
-    head = gang_of(asks, order[i])
-    shadow, room = -1, 0
-    shadow_free = nodes.free
-    known = False
-    behind = those_behind(order, i, second)
-    for k in range(min(behind.shape[0], rule.depth)):
-        job = behind[k]
+def lacking(c: Any, stage: int, what: int) -> int:
+    """Say that there is too little room for something, and with which stage to go on."""
+    c.walk[STAGE], c.cursor[SHORT] = stage, what
+    return NO_ROOM
+
+
+@inlined
+def asking(walk: Ints, stage: int, job: int) -> int:
+    """Ask for a choice, with whose answer to go on at a stage."""
+    walk[STAGE], walk[ASKING] = stage, job
+    return CHOOSE
+
+
+@inlined
+def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
+    """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
+    walk, asks, started, wants, out, free, total, most = (
+        c.walk, c.asks, c.started, c.wants, c.out, c.now, c.installed, c.most
+    )  # fmt: skip
+    fixed_at, claims, left, kind, refused = c.fixed_at, c.new_claims, c.left, c.kind, c.refused
+    slots = Slots(c.slot, c.place_of, c.free_places, 0)
+    head, stage = walk[HEAD], walk[STAGE]
+    behind = order if head < 0 else those_behind(order, head, second)
+    first = Gang(0, 0, 0, 0)
+    if head >= 0:
+        first = gang_of(asks, order[head])
+    while True:
+        i = walk[AT]
+        if head < 0:
+            if i >= order.shape[0]:
+                break
+            job = order[i]
+        else:
+            if i >= min(behind.shape[0], rule.depth):
+                break
+            job = behind[i]
         tasks, cores, mb, us = gang_of(asks, job)
-        if tasks * cores > free_cores:
-            continue
-        late = rule.backfill == 2 and alike and known and shadow >= 0 and now + us > shadow
-        if late and room - tasks < head.tasks:
-            continue  # wherever it went
-        most_rows = min(nodes.free.shape[1], tasks)
-        if at + most_rows > out.shape[0] or n == started.shape[1]:
-            return int(-2 * (at + most_rows + n)), at
-        end = place(rule, nodes, tasks, cores, mb, out, at)
-        if end < 0:
-            continue
-        if rule.backfill == 2:
-            if not known:
-                if not alike:
-                    shadow_free = nodes.free.copy()
-                then = Nodes(shadow_free, nodes.total, nodes.most)
-                shadow, room = release_until(
-                    then, head, rule.whole, now, held, count, out, started, n, asks, alike, free_cores
-                )
-                known = True
-            if shadow >= 0 and now + us > shadow:
-                if alike:
-                    left = room - tasks
+        at, claim = walk[ROWS], walk[CLAIMS]
+        if stage == LOOK:
+            walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = -1, claim, us, 0, 0
+            walk[LOOKED_AT], stage = job, PLACED
+            possible = tasks * cores <= walk[FREE_CORES]
+            if rule.backfill == 2 and alike and walk[SHADOW] >= 0 and now + us > walk[SHADOW]:
+                possible = possible and walk[ROOM] - tasks >= first.tasks  # else wherever it went
+            if possible:
+                fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
+                if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
+                    return lacking(c, LOOK, STARTS)
+                if claim + fixed > claims.shape[0]:
+                    return lacking(c, LOOK, CLAIMED)
+                if wants[job] >= CHOICE:
+                    if kind[job] < 0 or refused[kind[job]] == 0:
+                        return asking(walk, PLACED, job)
                 else:
-                    left = room + change_rows(
-                        shadow_free, nodes.total, head.cores, head.mb, rule.whole, out, at, end, -1
-                    )
-                if left < head.tasks:
-                    if not alike:
-                        add_rows(shadow_free, out, at, end, 1)
+                    for k in range(fixed):
+                        for column in range(2):
+                            claims[claim + k, column] = c.fixed[fixed_at[0, job] + k, column]
+                    if claims_fit(left, 0, slots, Span(out, 0, 0, claims, claim, claim + fixed)):
+                        if rule.fit == 0:
+                            walk[FOUND] = first_fit(free, total, most, tasks, cores, mb, rule.whole, out, at)
+                        else:
+                            walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
+                        walk[CLAIMS_FOUND] = claim + fixed
+        if stage == PLACED:
+            if walk[FOUND] < 0:
+                stage = LOOK
+                walk[AT] += 1
+                if head >= 0:
                     continue
-                room = left
-        free_cores -= take_rows(nodes.free, nodes.most, out, at, end)
-        started[JOB, n], started[ROW, n], started[ROW_END, n] = job, at, end
-        n, at = n + 1, end
-    return n, at
+                head, walk[HEAD], walk[AT] = i, i, 0
+                if rule.backfill == 0:
+                    break
+                behind = those_behind(order, head, second)
+                first = gang_of(asks, order[head])
+                continue
+            if walk[CLAIMS_FOUND] > claim and not slots_for(
+                left, 2, slots, c.cursor, claims, claim, walk[CLAIMS_FOUND]
+            ):
+                return lacking(c, PLACED, CLAIMABLE)
+            if head >= 0 and rule.backfill == 2:
+                stage = SEEK if walk[SHADOW] == UNSEEN else JUDGE
+        if stage >= SEEK:
+            span = Span(out, at, walk[FOUND], claims, claim, walk[CLAIMS_FOUND])
+            who = order[head]
+            wanted = Span(out, 0, 0, c.fixed, fixed_at[0, who], fixed_at[1, who])
+            chooses = wants[who] >= CHOICE
+            asked = Gang(first.tasks, first.cores, 0, first.us) if wants[who] == ELSEWHERE else first
+            while stage in (SEEK, SOUGHT):
+                if stage == SEEK:
+                    begin_search(asked, rule.whole, alike, c)
+                elif walk[ANSWER] == 1:
+                    walk[SHADOW], stage = walk[TIME], JUDGE
+                    break
+                if not search(asked, wanted, rule.whole, alike, now, count, c, slots):
+                    return lacking(c, SEEK, CLAIMABLE)
+                if chooses and walk[TIME] >= 0:
+                    return asking(walk, SOUGHT, who)
+                walk[SHADOW], stage = walk[TIME], JUDGE
+            late = walk[SHADOW] >= 0 and now + walk[HELD_US] > walk[SHADOW]
+            passes = True
+            if stage == JUDGED:
+                passes = walk[ANSWER] == 1
+            elif walk[MOVES] == 1 or (late and chooses):
+                return asking(walk, JUDGED, who)
+            elif late:
+                passes = keeps(asked, wanted, rule.whole, alike, tasks, span, c, slots)
+            if not passes:
+                stage = LOOK
+                walk[AT] += 1
+                continue
+        if walk[CLAIMS_FOUND] > claim:
+            change_claims(left, 0, slots, Span(out, 0, 0, claims, claim, walk[CLAIMS_FOUND]), -1)
+        walk[FREE_CORES] -= take_rows(free, most, out, at, walk[FOUND])
+        n = walk[COUNT]
+        started[JOB, n], started[UNTIL, n] = job, now + walk[HELD_US]
+        started[ROW, n], started[ROW_END, n] = at, walk[FOUND]
+        started[CLAIM, n], started[CLAIM_END, n] = claim, walk[CLAIMS_FOUND]
+        walk[COUNT], walk[ROWS], walk[CLAIMS] = n + 1, walk[FOUND], walk[CLAIMS_FOUND]
+        walk[AT] += 1
+        if walk[OPENS] == 1:
+            refused[:] = 0
+        stage = LOOK
+    return int(walk[COUNT])
 
 
 @compiled
 def pass_over(
-    rule: PassRule, order: Ints, second: Ints, now: int, seen: LedgerColumns, alike: bool, started: Ints, out: Ints
-) -> int:
+    order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int, depth: int, whole: bool,
+    fit: int, alike: bool, sky: Any,
+) -> int:  # fmt: skip
     """Choose the jobs to start now.
 
     Parameters
@@ -294,23 +429,29 @@ def pass_over(
         int64[waiting]: places in ``order``, in the order in which those behind the head are tried; none: as they are.
     now
         µs.
+    running, free_cores
+        How many jobs run, and how many cores of all nodes are free.
+    backfill, depth, whole, fit
+        As of :class:`PassRule`.
     alike
-        Whether every task asks one core and no memory, on shared nodes: counting cores then says all.
-    started
-        int64[3, room]: written: job, first row and end of its rows in ``out``.
-    out
-        int64[room, 5]: written: the rows of the leases.
+        Whether every task asks one core and no memory, on shared nodes, and no place is chosen: counting cores then
+        says all.
+    sky
+        A :func:`unrack.policy.discipline.skyline.columns.skyline`. Written: ``started``, ``out`` and ``new_claims``,
+        and what a pass works on. ``walk[STAGE]`` is BEGIN, or as it was when the pass was interrupted.
 
     Returns
     -------
     int
-        How many jobs start; or minus the room that ``out`` or ``started`` should have had (nothing was decided).
+        How many jobs start; NO_ROOM: columns are to be made larger; CHOOSE: a choice is to be made.
     """
-    if not any_may_fit(order, second, rule.backfill, rule.depth, seen.asks, seen.free_cores):
-        return 0
-    draft = seen.free.copy()
-    nodes, held = Nodes(draft, seen.total, most_free(draft)), Held(seen.running, seen.pool, seen.lease_at)
-    n, _ = consider(
-        rule, order, second, seen.asks, nodes, seen.free_cores, held, seen.running_count, alike, now, started, out
-    )
-    return n
+    if sky.walk[STAGE] == BEGIN:
+        free, copy = sky.free, sky.now
+        slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
+        begin_walk(sky.walk, sky.cursor, slots, free_cores)
+        if not any_may_fit(order, second, backfill, depth, sky.asks, free_cores):
+            return 0
+        for node in range(free.shape[1]):
+            copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
+        refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)
+    return consider(PassRule(backfill, depth, whole, fit), order, second, now, alike, running, sky)

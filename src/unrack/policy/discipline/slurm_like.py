@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.policy.contract import Decision, Estimates
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
@@ -88,7 +90,10 @@ class SlurmLike(Planning):
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        starts = memory.in_order(view, jobs, now, partial(self.choices, view, memory))
+        memory.note_jobs(view)
+        rule = PassRule(Backfill.NONE, 0, self.nodes == "whole", memory.rule.fit)
+        alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
+        starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, alike, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
         return self.by_rule(view, self.notes(view, memory), starts) if starts else []
 

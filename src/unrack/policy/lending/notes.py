@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
-from unrack.policy.discipline.list_scheduler import Blocked
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.skyline.reserved import Blocked
 from unrack.policy.lending.backfill_kernel import Classes
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.lender_cost import Scratch

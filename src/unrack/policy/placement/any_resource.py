@@ -76,8 +76,8 @@ class AnyResource:
 
     def by_rule(self, view: View, notes: Any, decisions: list[Start]) -> list[Decision]:
         """Starts with the rule that placed them; there is none while all jobs ask for nodes alone."""
-        rule = self.mixed.rule(notes) if notes is not None and self.beyond_nodes(view) else ""
-        return [decision._replace(rule=rule) for decision in decisions] if rule else [*decisions]
+        rule = self.placement.rule(notes) if notes is not None and self.beyond_nodes(view) else ""
+        return [decision._replace(rule=decision.rule or rule) for decision in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import Lease
 from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.claiming import claiming
@@ -17,8 +18,25 @@ from unrack.policy.placement.mixed import Mixed, Notes
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import MEMORY, TASKS
+from unrack.workload.seen_job import SeenJob
 
 Ints = NDArray[np.int64]
+NodePlacement = Callable[[Ints, Ints, SeenJob], Lease | Candidate | Iterable[Candidate] | None]
+"""``place(free, total, job)``: a lease that fits in ``free`` (int64[2, nodes]: cores, MB), or ``None``: not now.
+
+Candidates of :func:`candidates` make a lease too, in the order in which the tasks fill them.
+"""
+
+
+def candidates(free: Ints, total: Ints, job: SeenJob) -> Iterator[Candidate]:
+    """The nodes with room for tasks of a job, in order of their number, for a placement under a list scheduler.
+
+    Parameters
+    ----------
+    free, total : int64[2, nodes]
+        What the placement is given: what is free now, or will be then.
+    """
+    return candidates_on(job.index, TaskAsk(job.tasks, job.cores, job.memory_mb), free, total)
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,33 @@ O(waiting x nodes) a pass at worst, as EASY, after O(waiting log waiting + runni
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-from unrack.policy.columns import columns_of
-from unrack.policy.contract import Ability, Decision, Need, Start, Traits
-from unrack.policy.discipline.list_scheduler import NO_SECOND, UNLIMITED, Buffers, choose, places_in, short_of
-from unrack.policy.discipline.python_pass import Placement, plain_pass
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.policy.contract import Ability, Decision, Need, Traits
+from unrack.policy.discipline.list_scheduler import UNLIMITED, ListNotes, places_in, short_of
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.queue_pass import NO_SECOND
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen
+from unrack.policy.discipline.skyline.columns import LEDGER, ledger_of
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
+from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.on_nodes import NodePlacement
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
 from unrack.reasons import Code, Reason
+from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.view import Expecting, View
+from unrack.view import Expecting, Runs, View
 from unrack.workload.job import ESTIMATE
 
+Ints = NDArray[np.int64]
 CORRECTIONS = {rule.name.lower().replace("_", "-"): rule for rule in Correction}
 TIMES = ("submission", "pass")
 """When a waiting job's run time is predicted."""
@@ -40,15 +49,64 @@ ROUNDS = ("events", "corrections")
 
 
 @dataclass(slots=True)
-class Notes:
+class Notes(ListNotes):
     """What is remembered between rounds."""
 
-    forecast: Forecast  # predicted run times and ends
-    buffers: Buffers = field(default_factory=Buffers)  # room for a pass's answer, and what the last pass had seen
+    forecast: Forecast = field(default_factory=Forecast.empty)  # predicted run times and ends
     # after the last pass: the first predicted end of a running job, and the first that will be corrected if the job
     # does not end, µs; a time after everything: none
     first_us: int = NEVER_US
     corrected_us: int = NEVER_US
+    taken: tuple[Ints, Ints] | None = None  # the forecast's columns that were taken over last
+
+    def look(self, view: View) -> None:
+        """Take over columns of the ledger, with predicted run times and ends in place of those asked for."""
+        seen, forecast = view.columns, self.forecast
+        asks, running = forecast.asks, forecast.running
+        taken = self.taken is not None and self.taken[0] is asks and self.taken[1] is running
+        if taken and self.replaced == seen.replaced and self.columns.free is seen.free:
+            return
+        self.replaced, self.taken = seen.replaced, (asks, running)
+        ledger = dict(zip(LEDGER, ledger_of(view, lends=False), strict=True))
+        self.replace(**ledger | {"asks": sealed(asks), "running": sealed(running)})
+        self.make_room(view)
+
+
+class OnForecast(Choices):
+    """Where a function of the user's own places jobs, with the run times that are predicted."""
+
+    def __init__(self, place: NodePlacement, view: Expecting, now: int) -> None:
+        self.place, self.slow, self.timeline = place, False, None
+        self.view, self.now = view, now
+
+    timeless = False  # what the function looks at is not known
+    detaches = False
+
+    def kind(self, job: int) -> object:
+        """Itself."""
+        return job
+
+    def rule(self) -> str:
+        """Of no interest."""
+        return ""
+
+    def find(
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]
+    ) -> Chosen | None:
+        """As the function says."""
+        answer = self.place(free.copy(), self.view.total, self.view.job(job))
+        lease = checked_lease(self.place, answer, job, self.view, self.now)
+        return None if lease is None else Chosen(lease, max(1, int(self.view.asks[ESTIMATE, job])), {})
+
+    def has_place(self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]) -> bool:
+        """Whether the function finds nodes."""
+        return self.find(job, time, free, places, left, beside) is not None
+
+    def settle(self, start_us: int) -> None:
+        """Nothing is kept."""
+
+    def refuse(self) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +126,7 @@ class EasyPlusPlus:
     backfill_order: str | Order = "sjf"
     # place, nodes, label: as for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is one for
     # nodes, or a function
-    place: str | Placement = "first-fit"
+    place: str | NodePlacement = "first-fit"
     nodes: str = "shared"
     label: str = "easy++"
 
@@ -99,9 +157,16 @@ class EasyPlusPlus:
     def _rule(self) -> int:
         return int(CORRECTIONS[self.correction])
 
+    @cached_property
+    def _passes(self) -> PassRule:
+        fit = FITS[self.place] if isinstance(self.place, str) else 0
+        return PassRule(int(Backfill.EASY), UNLIMITED, self.nodes == "whole", fit)
+
     def begin(self, view: View) -> Notes:
         """Learn from the jobs that have ended so far."""
-        return Notes(begun(view, self._once))
+        notes = Notes.begin(view, self.nodes == "whole", self.place, not isinstance(self.place, str))
+        notes.forecast = begun(view, self._once)
+        return notes
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """Start what may start now."""
@@ -109,46 +174,37 @@ class EasyPlusPlus:
             return [], memory
         forecast = memory.forecast
         update(view, forecast, now, self._once, self._rule)
-        if isinstance(self.place, str):
-            decisions = self._compiled_pass(view, memory, self.place, now)
+        memory.note_jobs(view)
+        memory.alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
+        memory.complete = memory.alike and is_fixed(self.backfill_order)
+        jobs, seen = view.queue.copy(), expecting(view, forecast)
+        if self.backfill_order == "sjf" and not memory.chosen:
+            second = forecast.asks[ESTIMATE].take(jobs).argsort(kind="stable") if len(jobs) > 2 else NO_SECOND
+        elif self.backfill_order == "fcfs":
+            second = NO_SECOND
         else:
-            seen = expecting(view, forecast)
-            behind = in_order(self.backfill_order, seen, now)
-            decisions = plain_pass(seen, view.queue, self.place, Backfill.EASY, UNLIMITED, now, behind)
+            second = places_in(jobs, in_order(self.backfill_order, seen, now))
+
+        def choices(now: int, trust: bool) -> Choices:
+            assert not isinstance(self.place, str)
+            return OnForecast(self.place, seen, now)
+
+        starts = memory.pass_over(seen, jobs, second, now, self._passes, memory.alike, choices)
         memory.first_us = int(forecast.running[0, 0]) if forecast.count else NEVER_US
         memory.corrected_us = forecast.next_us
-        for start in decisions:
-            assert isinstance(start, Start)
+        for start in starts:
             job = start.lease.job
             run = int(forecast.asks[ESTIMATE, job])
             memory.first_us = min(memory.first_us, now + run)
             if run < view.asks[ESTIMATE, job]:
                 memory.corrected_us = min(memory.corrected_us, now + run)
-        return decisions, memory
-
-    def _compiled_pass(self, view: View, memory: Notes, place: str, now: int) -> list[Decision]:
-        room, forecast = memory.buffers, memory.forecast
-        room.alike = self.nodes == "shared" and view.equal_cores()
-        room.complete = room.alike and is_fixed(self.backfill_order)
-        jobs = view.queue.copy()
-        if self.backfill_order == "sjf":
-            second = forecast.asks[ESTIMATE].take(jobs).argsort(kind="stable") if len(jobs) > 2 else NO_SECOND
-        elif self.backfill_order == "fcfs":
-            second = NO_SECOND
-        else:
-            second = places_in(jobs, in_order(self.backfill_order, expecting(view, forecast), now))
-        asks, running = forecast.asks.view(), forecast.running.view()
-        asks.flags.writeable = running.flags.writeable = False  # as the ledger's: a kernel is compiled for either kind
-        seen = columns_of(view)._replace(asks=asks, running=running, running_count=forecast.count)
-        rule = PassRule(int(Backfill.EASY), UNLIMITED, self.nodes == "whole", FITS[place])
-        return choose(rule, seen, jobs, room, now, second)
+        return [*starts], memory
 
     def _nothing_new(self, view: View, memory: Notes, now: int) -> bool:
         """Whether a pass can be spared, as of EASY: and no run time was learned since the last one, or outlived."""
-        room = memory.buffers
-        same = room.complete and room.releases == view.releases and memory.forecast.ended == view.ended
-        last, newest = room.last_job, view.last_waiting
-        room.releases, room.last_job = view.releases, max(last, newest)
+        same = memory.complete and memory.releases == view.releases and memory.forecast.ended == view.ended
+        last, newest = memory.last_job, view.last_waiting
+        memory.releases, memory.last_job = view.releases, max(last, newest)
         if not same or newest > last + 1 or memory.first_us <= now:
             return False
         fits = newest > last and (view.cores_asked(newest) <= view.free_cores or not view.equal_cores())

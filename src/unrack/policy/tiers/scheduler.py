@@ -30,11 +30,8 @@ from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, Start, Traits
-from unrack.policy.discipline.list_pass import ListPass, Pass
-from unrack.policy.discipline.list_scheduler import UNLIMITED
-from unrack.policy.discipline.queue_kernel import Backfill
+from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.any_resource import more_asked
-from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.tiers.order import REQUEST, in_order
 from unrack.policy.tiers.own_policy import lease_of, possible_servers
@@ -82,7 +79,7 @@ class TierNotes:
     releases: int = 0
     capacity_version: int = 0
     tried: int = -1  # who waits beyond this job has not been tried since something was given back
-    beyond: Pass | None = None  # of the pass over the queue, once a job has asked for devices
+    beyond: ListNotes | None = None  # of the pass over the queue, once a job has asked for devices
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class TierPolicy:
         if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
         if memory.beyond is not None:
-            return self._beyond.decide(view, memory.beyond, now), memory
+            return self._beyond.decide(view, memory.beyond, now)[0], memory
         allocator = memory.allocator
         for job in range(allocator.count, view.jobs):
             take_in(allocator, view, job)
@@ -171,10 +168,10 @@ class TierPolicy:
         return decisions, memory
 
     @cached_property
-    def _beyond(self) -> ListPass:
+    def _beyond(self) -> ListScheduler:
         """Everyone who has a place, in order of arrival, once a server asks for devices."""
         rule = TieredMemory("slo" if self.rule == "slo" else f"slo-{self.rule}")
-        return ListPass(Mixed(self.place, rule), "fcfs", Backfill.ANY, UNLIMITED)
+        return ListScheduler("fcfs", self.place, "any", memory=rule)
 
     def next_round(self, view: View, memory: TierNotes, now: int) -> int | None:
         """Only on events, unless deadlines count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ RANK_SHIFT = 50
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
 whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
 QUEUE_START to RELEASES: as in :class:`unrack.ledger.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
-in :class:`unrack.policy.discipline.list_scheduler.Buffers`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED: the
-room that a pass should have had."""
+in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED:
+the room that a pass should have had."""
 MARKS = 22
 
 CHOOSE, EVENTS, ROUND = range(3)
@@ -72,8 +72,8 @@ class World(NamedTuple):
     ended_rows : int64[room, 5]
         What they held, one after the other; ``ended_count`` says how many rows each.
     ended_count : int64[room]
-    started, rows
-        Room for the answer of a pass.
+    passing
+        A :func:`unrack.policy.discipline.skyline.columns.skyline` for passes; its ``now`` is the ledger's ``free``.
     rank : int64[jobs], int64[jobs]
         Where each job stands among all jobs, in the order of the queue and in that of those behind the head; empty
         where it is not needed.
@@ -92,8 +92,7 @@ class World(NamedTuple):
     ended: Ints
     ended_rows: Ints
     ended_count: Ints
-    started: Ints
-    rows: Ints
+    passing: Any
     rank: tuple[Ints, Ints]
     ranked: tuple[Ints, Ints]
     mark: Ints

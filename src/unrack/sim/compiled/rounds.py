@@ -16,7 +16,8 @@ from unrack.ledger.holding import find_running, insert_running, remove_running, 
 from unrack.ledger.lease import CORES, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
-from unrack.policy.discipline.queue_kernel import Held, Nodes, any_may_fit, consider, nothing_new
+from unrack.policy.discipline.queue_kernel import COUNT, ROWS, any_may_fit, begin_walk, consider, nothing_new
+from unrack.policy.discipline.skyline.steps import Slots
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,
@@ -205,15 +206,15 @@ def spared(w: World, terms: Terms) -> bool:
 @inlined
 def start_job(w: World, terms: Terms, s: int) -> None:
     """Carry out answer ``s`` of a pass that has taken its rows already."""
-    ledger, at, now = w.ledger, w.mark, w.mark[NOW]
-    job, first, end = w.started[0, s], w.started[ROW, s], w.started[ROW_END, s]
+    ledger, at, now, passing = w.ledger, w.mark, w.mark[NOW], w.passing
+    job, first, end = passing.started[0, s], passing.started[ROW, s], passing.started[ROW_END, s]
     insert_running(ledger.running, at[RUNNING_COUNT], now + ledger.asks[ASKED_US, job], job)
     at[RUNNING_COUNT] += 1
     used = at[POOL_USED]
     for r in range(end - first):
         for c in range(5):
-            ledger.pool[used + r, c] = w.rows[first + r, c]
-        at[FREE_CORES] -= w.rows[first + r, NODES] * w.rows[first + r, CORES]
+            ledger.pool[used + r, c] = passing.out[first + r, c]
+        at[FREE_CORES] -= passing.out[first + r, NODES] * passing.out[first + r, CORES]
     ledger.lease_at[FIRST_ROW, job], ledger.lease_at[ROW_COUNT, job] = used, end - first
     at[POOL_USED] = used + end - first
     ledger.status[job] = RUNNING
@@ -251,21 +252,20 @@ def start_jobs(w: World, terms: Terms) -> bool:
     behind = w.ranked[1][:waiting]
     if not any_may_fit(order, behind, rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
         return True
-    nodes = Nodes(ledger.free, ledger.total, ledger.most)
-    held = Held(ledger.running, ledger.pool, ledger.lease_at)
-    count, rows = consider(
-        rule, order, places_in(order, behind, w.rank[0]), ledger.asks, nodes, at[FREE_CORES], held, at[RUNNING_COUNT],
-        at[ALIKE] == 1, at[NOW], w.started, w.rows,
-    )  # fmt: skip
+    c = w.passing
+    begin_walk(c.walk, c.cursor, Slots(c.slot, c.place_of, c.free_places, 0), at[FREE_CORES])
+    second = places_in(order, behind, w.rank[0])
+    count = consider(rule, order, second, at[NOW], at[ALIKE] == 1, at[RUNNING_COUNT], c)
+    rows = c.walk[ROWS]
     if (
         count < 0
         or at[RUNNING_COUNT] + count > ledger.running.shape[1]
         or at[ENDS] + count > w.ends.shape[1]
         or at[POOL_USED] + rows > ledger.pool.shape[0]
     ):
-        give_rows(ledger.free, ledger.most, w.rows, 0, rows)
+        give_rows(ledger.free, ledger.most, c.out, 0, rows)
         at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE] = seen, last_job, complete, alike
-        at[NEEDED] = -count if count < 0 else max(count, rows)
+        at[NEEDED] = rows + ledger.free.shape[1] + c.walk[COUNT] + 1 if count < 0 else max(count, rows)
         return False
     for s in range(count):
         start_job(w, terms, s)

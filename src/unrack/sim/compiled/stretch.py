@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from unrack.core import Core
 from unrack.ledger.blocks import whole_summary
-from unrack.policy.discipline.list_scheduler import BACKFILL, Buffers, ListScheduler
-from unrack.policy.discipline.queue_kernel import PassRule
+from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
+from unrack.policy.discipline.skyline.columns import skyline
 from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.sealed import sealed
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,
@@ -115,7 +116,7 @@ class Stretch:
         assert isinstance(policy, ListScheduler)
         self.kernel = kernel
         self.terms = Terms(
-            rule=PassRule(BACKFILL[policy.backfill], policy.depth, policy.nodes == "whole", FITS[str(policy.place)]),
+            rule=policy.pass_rule,
             settles=policy.settles,
             together=str(kernel.ties) == "together",
             submit_first=str(kernel.ties) == "submit-first",
@@ -131,14 +132,22 @@ class Stretch:
         self.ended = np.empty((3, LOG), np.int64)
         self.ended_count = np.empty(LOG, np.int64)
         self.ended_rows = np.empty((4 * LOG, 5), np.int64)
-        self.started, self.rows = np.empty((3, 64), np.int64), np.empty((256, 5), np.int64)
+        none, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+        self.nothing = {
+            "free_places": none,
+            "claimed": pairs,
+            "claimed_at": np.zeros((2, 0), np.int64),
+            "fixed": pairs,
+            "wants": np.zeros(len(jobs), np.int64),
+            "fixed_at": np.zeros((2, len(jobs)), np.int64),
+        }  # what jobs claim
 
     @classmethod
     def of(cls, kernel: Kernel) -> Stretch | None:
         """The compiled loop for a run; ``None``: something is involved that it does not know."""
         core = kernel.core
         policy, state = core.policy, core.state
-        if type(policy) is not ListScheduler or type(core) is not Core or type(core.memory) is not Buffers:
+        if type(policy) is not ListScheduler or type(core) is not Core or type(core.memory) is not ListNotes:
             return None
         if vars(core).keys() & {"handle", "next_round"}:  # somebody stands between the kernel and the core
             return None
@@ -239,9 +248,12 @@ class Stretch:
             state.asks, state.free, state.total, self.most, state.status, state.queue, state.running, state.pool,
             state.lease_at,
         )  # fmt: skip
+        own = {name: sealed(getattr(ledger, name)) for name in ("asks", "running", "pool", "lease_at")}
+        own |= {"installed": sealed(state.total), "now": state.free, "most": self.most}
+        passing = skyline(self.kernel.core.memory.columns._replace(**self.nothing, **own))
         return World(
             ledger, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended, self.ended_rows,
-            self.ended_count, self.started, self.rows, self.rank, self.ranked, mark,
+            self.ended_count, passing, self.rank, self.ranked, mark,
         )  # fmt: skip
 
     # --- in between ---------------------------------------------------------------------------------------------
@@ -268,8 +280,9 @@ class Stretch:
     def make_room(self, mark: Ints, ends: Ints) -> Ints:
         """Make room for a pass that needs so many columns or rows; returns the planned ends."""
         needed = int(mark[NEEDED])
-        if needed > min(self.started.shape[1], len(self.rows)):
-            self.started, self.rows = np.empty((3, 2 * needed), np.int64), np.empty((2 * needed, 5), np.int64)
+        memory = self.kernel.core.memory
+        if needed > min(memory.columns.started.shape[1], len(memory.columns.out)):
+            memory.replace(started=np.zeros((6, 2 * needed), np.int64), out=np.zeros((2 * needed, 5), np.int64))
         self.kernel.core.state.make_room(needed, needed)
         if int(mark[ENDS]) + needed > ends.shape[1]:
             ends = np.concatenate([ends, np.empty((4, ends.shape[1] + needed), np.int64)], axis=1)

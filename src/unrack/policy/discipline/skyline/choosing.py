@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
-from unrack.view import Assumed, View
+from unrack.view import Assumed, Runs, View
 from unrack.workload.job import ESTIMATE
 
 Ints = NDArray[np.int64]
@@ -30,7 +31,18 @@ class Chosen(NamedTuple):
 
 
 class Choices:
-    """Where jobs would go, in one round at ``now`` (µs); ``trust``: as of the round.
+    """Where jobs would go, in one round.
+
+    Parameters
+    ----------
+    placement, notes
+        Says where.
+    view, now
+        Of the ledger, and the time, µs.
+    trust
+        As of the round.
+    told
+        Whether by which rule is of interest.
 
     Attributes
     ----------
@@ -40,13 +52,13 @@ class Choices:
         When jobs that hold devices, or are to hold some, end, µs, where they do.
     """
 
-    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool) -> None:
+    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, told: bool = True) -> None:
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
         # what was chosen for whom, of those that hold devices, or all where memory is lent
         self.made: dict[int, Lease] = {}
-        self._now, self._trust = now, trust
-        self._assumed = Assumed(view)
+        self.now, self._trust, self._told = now, trust, told
+        self._assumed = Assumed(view, trust)
         self._job = -1
         self._last: tuple[int, Lease | None] = -1, None
         self._old: Held | None = None
@@ -54,7 +66,7 @@ class Choices:
     @cached_property
     def timeline(self) -> Timeline | None:
         """The pooled devices over time; ``None`` on a cluster without any."""
-        base = self._assumed.devices_now(self._now)
+        base = self._assumed.devices_now(self.now)
         if base is not None and self._trust:
             base.settle(overdue=False)
         return None if base is None else Timeline(base)
@@ -75,7 +87,7 @@ class Choices:
         return lengths
 
     def find(
-        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: dict[int, Lease]
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]
     ) -> Chosen | None:
         """A lease from a time on, µs; ``None``: the job has no place.
 
@@ -86,7 +98,7 @@ class Choices:
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
         beside
-            What others hold meanwhile as reserved, where that matters.
+            Who else runs then, where that matters.
         """
         length, timeline, devices = max(1, self._expected_us(job)), self.timeline, None
         if job != self._job:
@@ -112,9 +124,49 @@ class Choices:
         others = ((one, self.ends.get(one, at), at) for one, at in self._after.items() if one != job)
         return Chosen(lease, end - start_us, {one: (before, at) for one, before, at in others if before != at})
 
+    def has_place(self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]) -> bool:
+        """Whether a job has a place at a time, µs; parameters as of :meth:`find`."""
+        devices = None if self.timeline is None else self.timeline.at(time)
+        view = self._assumed.at(time, free, places, left, devices, beside)
+        return self.placement.find(view, self.notes, job, time) is not None
+
+    @contextmanager
+    def trying(self, job: int, lease: Lease) -> Iterator[None]:
+        """A job starts now, for a while."""
+        timeline = self.timeline
+        if timeline is None or not lease.shares:
+            yield
+            return
+        timeline.restore(timeline.held_by(job, self.now, lease.shares, self._expected_us(job)))
+        yield
+        timeline.remove(job)
+
+    def kind(self, job: int) -> object:
+        """As of the placement."""
+        return self.placement.kind(self.view, self.notes, job)
+
+    @property
+    def timeless(self) -> bool:
+        """As of the placement."""
+        return self.placement.timeless
+
+    def rule(self) -> str:
+        """By which rule the last place was found, if that is of interest."""
+        return self.placement.rule(self.notes) if self._told else ""
+
+    @cached_property
+    def detaches(self) -> bool:
+        """Whether devices may stay held for a while when their job has ended."""
+        return any(pool.detach_us for pool in self.view.cluster.devices.pools)
+
+    def moments(self) -> Ints:
+        """int64[k]: when devices come free, µs, if nothing else starts than what has."""
+        return np.array([] if self.timeline is None else self.timeline.moments(), np.int64)
+
     def believe(self) -> None:
         """Those who share with what was found last end as it makes them end."""
         self.ends = self._after
+        self._assumed.running = self.running()
 
     def running(self) -> Ints:
         """int64[2, running]: as of the ledger, with the ends that are believed."""
@@ -136,7 +188,7 @@ class Choices:
         timeline, (chosen_us, lease), job = self.timeline, self._last, self._job
         if job < 0:
             return
-        if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self._now)):
+        if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self.now)):
             if lease.shares or self._assumed.lends:
                 self.made[job] = lease
             if lease.shares and timeline is not None:
@@ -151,7 +203,7 @@ class Choices:
 
     @cached_property
     def _really(self) -> Any:
-        return self._assumed.devices_now(self._now)
+        return self._assumed.devices_now(self.now)
 
     def _expected_us(self, job: int) -> int:
         return int(self.view.asks[ESTIMATE, job])

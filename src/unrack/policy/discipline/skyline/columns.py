@@ -60,16 +60,15 @@ class Round(NamedTuple):
     # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool
-    # whether jobs start in order, until one has no place now, and nothing is reserved
-    in_order: bool
 
 
 CHOICE, ELSEWHERE = int(Wants.CHOICE), int(Wants.ELSEWHERE)
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
 ``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
-JOB, ROW, ROW_END, CLAIM, CLAIM_END = range(5)
-"""Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end."""
+JOB, ROW, ROW_END, CLAIM, CLAIM_END, UNTIL = range(6)
+"""Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end; in a
+pass over the queue also when it ends, µs."""
 STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_CHOSEN, SHORT = range(11)
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
 how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing), and
@@ -123,9 +122,18 @@ class Columns(NamedTuple):
     turn: Ints  # int64[6, room]: by place in the order: what has been reserved so far
     new_rows: Ints
     new_claims: Ints
-    started: Ints  # int64[5, room]: the jobs that start now
+    started: Ints  # int64[6, room]: the jobs that start now
     out: Ints  # int64[room, 5]: their rows, of nodes
     cursor: Ints  # int64[11]
+    # a pass over the queue, see :mod:`unrack.policy.discipline.queue_kernel`
+    kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
+    refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now
+    now: Ints  # int64[2, nodes]: what is free now, beside the jobs that start in this pass
+    then: Ints  # int64[2, nodes]: what is free when the head is to start
+    most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.blocks`)
+    left: Ints  # int64[2, 1, slots]: of places: what is free now, and then
+    moments: Ints  # int64[k]: when more is free though no job ends, µs
+    walk: Ints  # int64[21]: how far the pass has come
 
 
 @_structref.register
@@ -147,10 +155,10 @@ class Skyline(_structref.StructRefProxy):  # type: ignore[misc]
 _structref.define_boxing(SkylineType, Skyline)
 LEDGER = Columns._fields[: Columns._fields.index("of")]
 """Columns that are the ledger's."""
-_DIMENSIONS = {"level": 3, "low": 3} | dict.fromkeys(
+_DIMENSIONS = {"level": 3, "low": 3, "left": 3} | dict.fromkeys(
     (
         "asks", "free", "installed", "running", "pool", "lease_at", "claimed", "claimed_at", "total", "where",
-        "rows", "claims", "fixed_at", "fixed", "turn", "new_rows", "new_claims", "started", "out",
+        "rows", "claims", "fixed_at", "fixed", "turn", "new_rows", "new_claims", "started", "out", "now", "then",
     ),
     2,
 )  # fmt: skip
@@ -175,6 +183,8 @@ def _skyline(c: Columns) -> Any:
     s.wants, s.fixed_at, s.fixed = c.wants, c.fixed_at, c.fixed
     s.turn, s.new_rows, s.new_claims = c.turn, c.new_rows, c.new_claims
     s.started, s.out, s.cursor = c.started, c.out, c.cursor
+    s.kind, s.refused, s.moments, s.walk = c.kind, c.refused, c.moments, c.walk
+    s.now, s.then, s.most, s.left = c.now, c.then, c.most, c.left
     return s
 
 

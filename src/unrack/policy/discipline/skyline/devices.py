@@ -106,6 +106,16 @@ class Timeline:
         self.held = [held for held in self.held if found[held.job] >= 0]
         return found
 
+    def moments(self) -> list[int]:
+        """When devices come free, µs, as jobs end and are then detached from theirs."""
+        moment, found = self.base.copy(), list[int]()
+        for held in self.held:
+            started(moment, held)
+        while (end := moment.next_end_us()) is not None:
+            moment.move_on(max(end, moment.now + 1))
+            found.append(moment.now)
+        return found
+
     def held_by(self, job: int, start_us: int, shares: Shares, expected_us: int) -> Held:
         """What a job would reserve, behind all others who start at that time."""
         return Held(start_us, self._turn, job, shares, expected_us)

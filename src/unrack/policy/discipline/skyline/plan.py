@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.contract import Start
+from unrack.policy.discipline.queue_pass import Chooser, Passes
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -19,8 +20,8 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    JOB,
     LEASES,
-    LEDGER,
     LENGTH,
     LENGTH_CHOSEN,
     ROWS,
@@ -33,46 +34,49 @@ from unrack.policy.discipline.skyline.columns import (
     Grain,
     Round,
     as_rows,
-    ledger_of,
     skyline,
 )
 from unrack.policy.discipline.skyline.plan_round import plan_round
-from unrack.policy.discipline.skyline.reserved import Reserved
-from unrack.policy.discipline.skyline.room import columns_for, more_room, room_for_reserved
+from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
-from unrack.resources.places import NO_CLAIMS
-from unrack.view import PLENTY, View
+from unrack.view import PLENTY, Runs, View
 
 Ints = NDArray[np.int64]
-Chooser = Callable[[int, bool], Choices]
-"""(now, trust) → choices of a round."""
-IN_ORDER = Round(compress=False, trust=False, in_order=True)
 
 
 @dataclass(slots=True)
-class Plan(Reserved):
+class Plan(Passes):
     """Reservations, and rounds of a plan."""
 
-    def in_order(self, view: View, jobs: Ints, now: int, choices: Chooser) -> list[Start]:
-        """Start ``jobs`` in order, until one has no place now; reservations stay as they are."""
-        if self.grain != Grain.WHOLE:
-            return self._round(view, jobs, now, 0, IN_ORDER, choices)
-        named = self.named
-        if named is None:
-            nodes = np.arange(view.online.size)
-            columns = columns_for(ledger_of(view, self.lends), len(nodes), len(self.columns.start))
-            named = self.named = replace(self, columns=columns, known=0, fixed=0, replaced=-1)
-            named._group(Grain.NODES, nodes, view.total, nodes)
-        named.note_jobs(view)
-        started: list[Start] = named.in_order(view, jobs, now, choices)
-        return started
+    def group(self, view: View, place: Any) -> None:
+        """Group the nodes as coarsely as is exact for the jobs submitted so far."""
+        nodes = view.total.shape[1]
+        if self.rule.whole and not self.chosen:
+            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
+            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
+            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
+            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
+            self._group(Grain.WHOLE, group_of.ravel(), kinds, rank)
+        elif view.equal_cores() and not self.chosen:
+            self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
+        else:
+            self._group(Grain.NODES, np.arange(nodes), view.total, np.arange(nodes))
+
+    def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
+        self.rule = self.rule._replace(grain=int(grain))
+        of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
+        width = total.shape[1] + len(self.columns.place_of)
+        self.replace(
+            of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
+            level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
+        )  # fmt: skip
 
     def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
-        return self._round(view, jobs, now, view.running_count, Round(compress, trust, False), choices)
+        return self._round(view, jobs, now, view.running_count, Round(compress, trust), choices)
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
-        self._look(view)
+        self.look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         made = self._begun(jobs, now, what, choices)
@@ -86,7 +90,7 @@ class Plan(Reserved):
                 made = made or choices(now, what.trust)
                 self._choose(made, int(cursor[AT]), jobs)
                 continue
-            self._replace(**more_room(self.columns, len(jobs), running))
+            self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
             made = self._begun(jobs, now, what, choices)
         if made is not None:
@@ -97,7 +101,7 @@ class Plan(Reserved):
     def _begun(self, jobs: Ints, now: int, what: Round, choices: Chooser) -> Choices | None:
         """The choices of a round, where reservations hold devices: who cannot start as reserved any more has none."""
         self.choosing = -1
-        if what.in_order or not (self.leases or self.modelled):
+        if not (self.leases or self.modelled):
             return None
         made, start = choices(now, what.trust), self.columns.start
         made.slow = self.modelled
@@ -109,19 +113,9 @@ class Plan(Reserved):
             if length < 0:
                 start[job] = -1
         if self.modelled:
-            self._replace(running=made.running())
+            self.replace(running=made.running())
             self.replaced = -1
         return made
-
-    def _look(self, view: View) -> None:
-        """Take over columns of the ledger that it has replaced."""
-        seen = view.columns
-        claims = 0 if seen.claimed is None else seen.claimed.replaced
-        mark = seen.replaced + claims + (view.version if self.lends else 0)
-        if seen.asks is not self.columns.asks or self.replaced != mark:
-            self.replaced = mark
-            self._replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
-            self.make_room(view)
 
     def _choose(self, choices: Choices, at: int, order: Ints) -> None:
         c, cursor, job = self.columns, self.columns.cursor, int(order[at])
@@ -151,12 +145,13 @@ class Plan(Reserved):
         cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = map(len, own)
         cursor[LENGTH_CHOSEN] = chosen.length_us
 
-    def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, Lease]:
-        """What others hold as reserved, at this time or later."""
+    def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, Runs]:
+        """Who runs as reserved, at this time or later."""
         turn = self.columns.turn[:, : len(order)]
-        there = (turn[START] >= 0) & (turn[START] + turn[LENGTH] > start_us)
-        jobs = order[there].tolist()
-        return {job: lease for job in jobs if (lease := self._held_by(choices, job)) is not None}
+        end = turn[START] + turn[LENGTH]
+        there = (turn[START] >= 0) & (end > start_us)
+        jobs = zip(order[there].tolist(), end[there].tolist(), strict=True)
+        return {job: Runs(at, lease) for job, at in jobs if (lease := self._held_by(choices, job)) is not None}
 
     def _held_by(self, choices: Choices, job: int) -> Lease | None:
         """The lease of a reservation that holds more than nodes and claims: of this round, or kept from before."""
@@ -168,7 +163,7 @@ class Plan(Reserved):
         more = 2 * len(chosen.moved) + 8
         if cursor[STEPS] + more > len(c.times):
             level = np.concatenate([c.level, np.zeros((2 * more, *c.level.shape[1:]), np.int64)])
-            self._replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
+            self.replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
         shifted = Shifted(self.columns, int(cursor[STEPS]))
         for job, (before, after) in chosen.moved.items():
             rows, claims = as_rows(self._held_by(choices, job) or choices.view.lease(job), self.places)
@@ -207,23 +202,19 @@ class Plan(Reserved):
 
     def _starts(self, count: int, now: int, choices: Choices | None) -> list[Start]:
         c = self.columns
-        if count == 1 and not len(c.slot) and not self.leases:
-            job, row, end, _, _ = c.started[:, 0].tolist()
-            return [Start(Lease(job, c.out[row:end].copy()))]
+        if not self.leases:
+            return self.counted(count)
         decisions: list[Start] = []
-        for job, row, end, claim, claim_end in c.started[:, :count].T.tolist():
+        for s, job in enumerate(c.started[JOB, :count].tolist()):
             lease = self.leases.get(job)
-            if lease is None:
-                claims = c.new_claims[claim:claim_end].copy() if claim_end > claim else NO_CLAIMS
-                lease = Lease(job, c.out[row:end].copy(), claims=claims)
-            elif choices is not None and not choices.may_start(lease):
+            if lease is not None and choices is not None and not choices.may_start(lease):
                 c.start[job] = now  # what it waits for ends now, and has not been seen to
                 continue
-            self.leases.pop(job, None)
-            decisions.append(Start(lease))
+            own = self.lease(s)
+            decisions.append(Start(lease or own))
         return decisions
 
     def _hold(self, what: int, count: int) -> None:
         """Room for so many rows or claims of reservations."""
         if found := room_for_reserved(self.columns, what, count):
-            self._replace(**found)
+            self.replace(**found)

@@ -23,7 +23,6 @@ from unrack.policy.discipline.skyline.columns import (
     CHOSEN,
     CLAIM,
     CLAIM_END,
-    CLAIMABLE,
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
@@ -43,7 +42,6 @@ from unrack.policy.discipline.skyline.columns import (
     ROW_END,
     ROWS,
     ROWS_CHOSEN,
-    SHORT,
     SLOTS,
     STAGE,
     START,
@@ -60,7 +58,7 @@ from unrack.policy.discipline.skyline.steps import (
     book,
     earliest,
     fits_at,
-    slot_for,
+    slots_for,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.units import NEVER_US
@@ -126,19 +124,6 @@ def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
     turn[LENGTH, q] = length
     turn[START, q], turn[FIRST_ROW, q], turn[END_ROW, q] = start, span.first, span.last
     turn[FIRST_CLAIM, q], turn[END_CLAIM, q] = span.claim, span.claim_end
-
-
-@inlined
-def slots_for(
-    level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
-) -> bool:
-    """Whether every place of these claims has a slot, or could be given one."""
-    if cursor[SLOTS] + last - first > slots.place_of.shape[0]:
-        cursor[SHORT] = CLAIMABLE
-        return False
-    for c in range(first, last):
-        slot_for(level, steps, slots, cursor, claims[c, 0])
-    return True
 
 
 @inlined
@@ -233,8 +218,7 @@ def start_those_due(
 
 @compiled
 def plan_round(
-    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, in_order: bool,
-    sky: Any,
+    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, sky: Any,
 ) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
@@ -246,7 +230,7 @@ def plan_round(
     ----------
     running
         How many jobs run.
-    grain, whole, fit, compress, trust, in_order
+    grain, whole, fit, compress, trust
         As of :class:`unrack.policy.discipline.skyline.columns.Rule` and ``Round``.
     sky
         A :func:`unrack.policy.discipline.skyline.columns.skyline`. Read and written: the reservations by job; written:
@@ -275,11 +259,7 @@ def plan_round(
         steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
         if steps < 0:
             return NO_ROOM
-        if in_order:
-            turn[START, :jobs] = -1
-            used, claims_used = 0, 0
-        else:
-            steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
+        steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
         if steps < 0:
             return NO_ROOM
         cursor[AT] = 0
@@ -316,8 +296,6 @@ def plan_round(
             elif begins >= 0:
                 steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
             i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
-            if in_order and i != 0:
-                break
             if i >= 0 and wants[job] >= CHOICE and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
@@ -344,7 +322,7 @@ def plan_round(
         steps = book(times, level, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)
-    if n < 0 or in_order:
+    if n < 0:
         return n
     start, where, rows, claims = sky.start, sky.where, sky.rows, sky.claims
     for q in range(jobs):

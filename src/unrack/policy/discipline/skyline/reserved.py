@@ -17,8 +17,7 @@ from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.discipline.list_scheduler import Blocked
-from unrack.policy.discipline.skyline.columns import Columns, Grain, Rule, Wants, as_rows, ledger_of
+from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, as_rows, ledger_of
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for, grown_rows
 from unrack.policy.placement.local_memory import FITS
@@ -29,8 +28,28 @@ from unrack.workload.job import ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
-BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0}
+BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0, "kind": -1}
 """Columns by job, and what they are of a job that is not known yet."""
+
+
+@dataclass(slots=True)
+class Blocked:
+    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
+
+    Without backfill nobody starts until it does.
+    """
+
+    head: int = -1
+    releases: int = -1
+
+    def still(self, view: View, jobs: Ints) -> bool:
+        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
+        return int(jobs[0]) == self.head and view.releases == self.releases
+
+    def note(self, view: View, jobs: Ints, started: int) -> None:
+        """A pass without backfill started the first ``started`` of ``jobs``."""
+        self.head = int(jobs[started]) if started < len(jobs) else -1
+        self.releases = view.releases
 
 
 @dataclass(slots=True)
@@ -57,41 +76,25 @@ class Reserved:
     planned_version: int = -1
     planned_at: int = -1
     notes: Any = None  # of the placement, where a choice was made
-    named: Any = None  # a plan of single nodes, for jobs that start in order where reservations count whole nodes
 
     @classmethod
-    def begin(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Self:
-        """Group the nodes as coarsely as is exact for the jobs submitted so far.
+    def begin(cls, view: View, whole: bool, place: Any, every: bool = False, lends: bool = False) -> Self:
+        """Nothing is reserved.
 
-        ``every``: where all of them go is chosen. ``lends``: and their memory may be elsewhere.
+        ``every``: where all jobs go is chosen. ``lends``: and their memory may be elsewhere.
         """
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.note_jobs(view)
-        if whole and not plan.chosen:
-            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
-            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
-            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
-            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
-            plan._group(Grain.WHOLE, group_of.ravel(), kinds, rank)
-        elif view.equal_cores() and not plan.chosen:
-            plan._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
-        else:
-            plan._group(Grain.NODES, np.arange(nodes), view.total, np.arange(nodes))
+        plan.group(view, place)
         return plan
 
-    def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
-        self.rule = self.rule._replace(grain=int(grain))
-        of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
-        width = total.shape[1] + len(self.columns.place_of)
-        self._replace(
-            of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
-            level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
-        )  # fmt: skip
+    def group(self, view: View, place: Any) -> None:
+        """Group the nodes; a plan does."""
 
     @classmethod
-    def resumed(cls, view: View, whole: bool, place: str, every: bool = False, lends: bool = False) -> Self:
+    def resumed(cls, view: View, whole: bool, place: Any, every: bool = False, lends: bool = False) -> Self:
         """As :meth:`begin`, with the promises made so far."""
         plan, promised = cls.begin(view, whole, place, every, lends), view.promises.by_job()
         kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
@@ -111,7 +114,7 @@ class Reserved:
                 claims.append(own[1])
                 row, claim = row + len(own[0]), claim + len(own[1])
         if kept and not plan.lost:
-            plan._replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
+            plan.replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
         return plan
 
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
@@ -135,7 +138,8 @@ class Reserved:
     @property
     def places(self) -> int:
         """How many places there are of resources."""
-        return len(self.columns.slot) - self.lends * len(self.columns.of)
+        nodes: int = self.columns.now.shape[1]
+        return len(self.columns.slot) - self.lends * nodes
 
     def promised(self) -> Promises:
         """What is promised after a round."""
@@ -167,7 +171,7 @@ class Reserved:
             end = self.fixed
             self.fixed += len(claims)
             if self.fixed > len(self.columns.fixed):
-                self._replace(fixed=grown_rows(self.columns.fixed, self.fixed))
+                self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
             self.columns.fixed[end : self.fixed] = claims
             self.columns.fixed_at[:, job] = end, self.fixed
 
@@ -205,7 +209,20 @@ class Reserved:
         """Make room for as many jobs as the ledger has."""
         room = view.columns.asks.shape[1]
         if len(self.columns.start) < room:
-            self._replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
+            self.replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
 
-    def _replace(self, **columns: Ints) -> None:
+    def look(self, view: View) -> None:
+        """Take over columns of the ledger that it has replaced."""
+        seen = view.columns
+        claims = 0 if seen.claimed is None else seen.claimed.replaced
+        mark = seen.replaced + claims + (view.version if self.lends else 0)
+        if seen.asks is not self.columns.asks or self.replaced != mark:
+            self.replaced = mark
+            self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
+            self.make_room(view)
+
+    def replace(self, **columns: Ints) -> None:
+        """Other columns in place of some; those that are the same change nothing."""
+        if all(getattr(self.columns, name) is column for name, column in columns.items()):
+            return
         self.columns, self.sky = self.columns._replace(**columns), None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.ledger.blocks import SIZE
 from unrack.ledger.growing import grown
+from unrack.policy.discipline.queue_kernel import WALK
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     LEASES,
@@ -27,12 +29,18 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
         steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
         slots *= 1 + (short == CLAIMABLE)
         level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
-        return {"times": np.zeros(steps, np.int64), "level": level, "low": low, "place_of": grown(c.place_of, slots)}
+        left = np.zeros((2, 1, slots), np.int64)
+        left[:, :, : len(c.place_of)] = c.left
+        place_of = grown(c.place_of, slots)
+        return {"times": np.zeros(steps, np.int64), "level": level, "low": low, "place_of": place_of, "left": left}
     if short == TURNS:
         return {"turn": np.zeros((6, 2 * jobs), np.int64)}
     if short == STARTS:
-        out = np.zeros((2 * len(c.out) + jobs + len(c.of), 5), np.int64)
-        return {"out": out, "started": np.zeros((5, max(2 * jobs, c.started.shape[1])), np.int64)}
+        nodes = c.now.shape[1]
+        return {
+            "out": grown_rows(c.out, len(c.out) + jobs + nodes),
+            "started": grown(c.started, 2 * c.started.shape[1]),
+        }
     return room_for_reserved(c, short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
 
 
@@ -48,6 +56,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     """Columns of a plan in which nothing is reserved, with the least room."""
     places = len(ledger[LEDGER.index("free_places")])
     slots = 16 if places else 0
+    blocks = -(-nodes // SIZE)
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
         **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
@@ -57,7 +66,11 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         rows=np.zeros((0, 5), np.int64), claims=two,
         wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
         turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
-        started=np.zeros((5, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
+        started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
+        kind=np.full(jobs, -1, np.int64), refused=np.zeros(16, np.int64),
+        now=np.zeros((2, nodes), np.int64), then=np.zeros((2, nodes), np.int64),
+        most=np.zeros(blocks - (-blocks // SIZE), np.int64),
+        left=np.zeros((2, 1, slots), np.int64), moments=none, walk=np.zeros(WALK, np.int64),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang
-from unrack.policy.discipline.skyline.columns import SLOTS
+from unrack.policy.discipline.skyline.columns import CLAIMABLE, SHORT, SLOTS
 from unrack.policy.placement.node_kernel import tasks_on
 
 Ints = NDArray[np.int64]
@@ -168,6 +168,19 @@ def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, p
         for k in range(steps):
             level[k, CPU, slots.first + s] = slots.free[place]
     return int(slots.first + s)
+
+
+@inlined
+def slots_for(
+    level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
+) -> bool:
+    """Whether every place of these claims has a slot, or could be given one."""
+    if cursor[SLOTS] + last - first > slots.place_of.shape[0]:
+        cursor[SHORT] = CLAIMABLE
+        return False
+    for c in range(first, last):
+        slot_for(level, steps, slots, cursor, claims[c, 0])
+    return True
 
 
 @inlined

@@ -1,0 +1,240 @@
+"""The choices that a pass over the queue asks for: places now, and whether the head has one later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.growing import grown
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, Lease
+from unrack.policy.contract import Start
+from unrack.policy.discipline.queue_kernel import (
+    ANSWER,
+    ASKING,
+    CLAIMS,
+    CLAIMS_FOUND,
+    COUNT,
+    FOUND,
+    HEAD,
+    HELD_US,
+    LOOKED_AT,
+    MOVES,
+    OPENS,
+    PLACED,
+    ROOM,
+    ROWS,
+    SHADOW,
+    SOUGHT,
+    STAGE,
+    TIME,
+    Backfill,
+    PassRule,
+)
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen
+from unrack.policy.discipline.skyline.columns import (
+    CHOICE,
+    CLAIMED,
+    ELSEWHERE,
+    JOB,
+    SLOTS,
+    UNTIL,
+    Columns,
+    Wants,
+    as_rows,
+)
+from unrack.policy.discipline.skyline.room import grown_rows, room_for_reserved
+from unrack.policy.placement.node_kernel import room_for
+from unrack.view import Runs
+from unrack.workload.job import ESTIMATE
+
+if TYPE_CHECKING:
+    from unrack.policy.discipline.queue_pass import Passes
+
+Ints = NDArray[np.int64]
+
+
+class PassChoices:
+    """The choices of one pass.
+
+    Parameters
+    ----------
+    passes
+        Whose columns the pass works on.
+    made
+        Who chooses.
+    rule
+        How the pass goes.
+    """
+
+    def __init__(self, passes: Passes, made: Choices, rule: PassRule) -> None:
+        self.passes, self.made, self.rule = passes, made, rule
+        self._starts: dict[int, Start] = {}  # what was chosen, by job
+        self._beside: dict[int, Lease] = {}  # what those hold that start in this pass
+        # the last for whom a place was chosen, if it is open whether it starts
+        self._open: tuple[int, Chosen] | None = None
+        made.slow = passes.modelled
+        passes.timeless = made.timeless
+        if passes.modelled:
+            self._take(made.running())
+        if made.detaches:
+            passes.replace(moments=made.moments())
+
+    def answer(self) -> None:
+        """Write down the answer to what the pass asks."""
+        walk = self._columns.walk
+        stage, job = int(walk[STAGE]), int(walk[ASKING])
+        self._follow()
+        if stage == PLACED:
+            self._settle()
+            self._place(job)
+        elif stage == SOUGHT:
+            walk[ANSWER] = self._has_place(job, int(walk[TIME]), self._columns.then, self._columns.left[1, 0])
+        else:
+            walk[ANSWER] = self._leaves_place(job)
+
+    def end(self) -> dict[int, Start]:
+        """Who starts on a place that was chosen, by job."""
+        self._follow()
+        self._settle()
+        if len(self._columns.moments):
+            self.passes.replace(moments=self._columns.moments[:0])
+        return self._starts
+
+    @property
+    def _columns(self) -> Columns:
+        return self.passes.columns
+
+    def _place(self, job: int) -> None:
+        made, c, walk = self.made, self._columns, self._columns.walk
+        walk[FOUND] = -1
+        kind = int(c.kind[job])
+        if kind < 0:
+            kind = self.passes.kinds.setdefault(made.kind(job), len(self.passes.kinds))
+            if kind >= len(c.refused):
+                self.passes.replace(refused=grown(c.refused, 2 * kind))
+            c = self._columns
+            c.kind[job] = kind
+        if c.refused[kind]:
+            return
+        places = c.place_of[: c.cursor[SLOTS]]
+        chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
+        if chosen is None:
+            c.refused[kind] = 1
+            return
+        self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
+        rows, claims = as_rows(chosen.lease, self.passes.places)
+        at, claim = int(walk[ROWS]), int(walk[CLAIMS])
+        end, claim_end = at + len(rows), claim + len(claims)
+        self.passes.replace(out=grown_rows(c.out, end), **room_for_reserved(c, CLAIMED, claim_end))
+        self._columns.out[at:end], self._columns.new_claims[claim:claim_end] = rows, claims
+        walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US] = end, claim_end, chosen.length_us
+        walk[OPENS] = len(chosen.lease.shares) > 0
+        if self.rule.backfill == Backfill.EASY and walk[HEAD] >= 0:  # it is settled later whether it starts
+            walk[MOVES] = len(chosen.moved) > 0 or (walk[OPENS] and made.detaches)
+        else:
+            walk[MOVES] = 0
+            self._believe(chosen)
+
+    def _has_place(self, job: int, time: int, free: Ints, left: Ints, more: dict[int, Runs] | None = None) -> bool:
+        c = self._columns
+        places = c.place_of[: c.cursor[SLOTS]]
+        beside = {one: runs for one, runs in (self._runs(time) | (more or {})).items() if runs.end_us > time}
+        return self.made.has_place(job, time, free, places, left[: len(places)], beside)
+
+    def _leaves_place(self, head: int) -> bool:
+        """Whether the head still has a place when it is to start, if the one chosen last starts; it is then taken."""
+        c, walk, made = self._columns, self._columns.walk, self.made
+        job, time = int(walk[LOOKED_AT]), int(walk[SHADOW])
+        chosen = self._open[1] if self._open is not None and self._open[0] == job else self._counted()
+        if time < 0:
+            self._believe(chosen)
+            return True
+        then, left, end_us = c.then.copy(), c.left[1, 0].copy(), made.now + chosen.length_us
+        if end_us > time:
+            self._change(then, left, chosen.lease, -1)
+        for other, (before, after) in chosen.moved.items():
+            if (before > time) != (after > time):
+                self._change(then, left, self._beside.get(other) or made.view.lease(other), 1 if before > time else -1)
+        tasks, cores, mb = c.asks[:ESTIMATE, head].tolist()
+        wants = int(c.wants[head])
+        room = int(room_for(then, c.installed, cores, 0 if wants == ELSEWHERE else mb, self.rule.whole))
+        if wants >= CHOICE:
+            with made.trying(job, chosen.lease):
+                fits = self._has_place(head, time, then, left, {job: Runs(end_us, chosen.lease)})
+        else:
+            fits = room >= tasks and self._claims_fit(head, wants, left)
+        if fits:
+            c.then[:], c.left[1, 0], walk[ROOM] = then, left, room
+            self._believe(chosen)
+        return fits
+
+    def _counted(self) -> Chosen:
+        """The place of the job that is looked at, where it was not chosen here."""
+        c, walk = self._columns, self._columns.walk
+        rows, claims = c.out[walk[ROWS] : walk[FOUND]].copy(), c.new_claims[walk[CLAIMS] : walk[CLAIMS_FOUND]].copy()
+        return Chosen(Lease(int(walk[LOOKED_AT]), rows, claims=claims), int(walk[HELD_US]), {})
+
+    def _claims_fit(self, job: int, wants: int, left: Ints) -> bool:
+        """Whether what a job claims wherever it runs is left."""
+        if wants != Wants.CLAIMS:
+            return True
+        c = self._columns
+        first, last = c.fixed_at[:, job].tolist()
+        places, amounts = c.fixed[first:last].T
+        slot = c.slot[places]
+        free = c.free_places[places]
+        free[slot >= 0] = left[slot[slot >= 0]]
+        return bool((free >= amounts).all())
+
+    def _change(self, free: Ints, left: Ints, lease: Lease, sign: int) -> None:
+        rows, claims = as_rows(lease, self.passes.places)
+        for row in rows.tolist():
+            nodes = slice(row[FIRST], row[FIRST] + row[NODES])
+            free[0, nodes] += sign * row[CORES]
+            free[1, nodes] += sign * row[LOCAL_MB]
+        for place, amount in claims.tolist():
+            slot = int(self._columns.slot[place])
+            if slot >= 0:  # else nothing of it is held, now or then
+                left[slot] += sign * amount
+
+    def _believe(self, chosen: Chosen) -> None:
+        """Others who share with the one chosen last end as it makes them end."""
+        if not chosen.moved:
+            return
+        self.made.believe()
+        started = self._columns.started[:, : self._columns.walk[COUNT]]
+        for job, (_, after) in chosen.moved.items():
+            started[UNTIL, started[JOB] == job] = after
+        self._take(self.made.running())
+
+    def _take(self, running: Ints) -> None:
+        self.passes.replace(running=running)
+        self.passes.replaced = -1
+
+    def _follow(self) -> None:
+        """Take notice of those who have started since."""
+        for s in range(len(self._beside), int(self._columns.walk[COUNT])):
+            job = int(self._columns.started[JOB, s])
+            self._beside[job] = self._starts[job].lease if job in self._starts else self.passes.lease(s)
+
+    def _settle(self) -> None:
+        """Whether the one for whom a place was chosen last has started is known now."""
+        if self._open is None:
+            return
+        (job, chosen), self._open = self._open, None
+        if job not in self._beside:
+            self.made.refuse()
+        self.made.settle(self.made.now)
+        if job in self._beside and chosen.lease.shares and self.made.detaches:
+            self.passes.replace(moments=self.made.moments())
+
+    def _runs(self, time: int) -> dict[int, Runs]:
+        """Those who start in this pass and run at a time, µs; all of them now."""
+        if not self._beside:
+            return {}
+        c, now = self._columns, self.made.now
+        ends = c.started[UNTIL, : len(self._beside)].tolist()
+        runs = zip(self._beside.items(), ends, strict=True)
+        return {job: Runs(end, lease) for (job, lease), end in runs if end > time or time == now}

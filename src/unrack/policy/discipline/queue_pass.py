@@ -1,0 +1,102 @@
+"""Passes over the queue, and what a list scheduler remembers from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.ledger.lease import Lease
+from unrack.policy.contract import Start
+from unrack.policy.discipline.pass_choices import PassChoices
+from unrack.policy.discipline.queue_kernel import BEGIN, HEAD, STAGE, Backfill, PassRule, pass_over
+from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, skyline
+from unrack.policy.discipline.skyline.reserved import Reserved
+from unrack.policy.discipline.skyline.room import more_room
+from unrack.view import View
+
+Ints = NDArray[np.int64]
+Chooser = Callable[[int, bool], Choices]
+"""(now, trust) → choices of a round."""
+NO_SECOND: Ints = np.empty(0, np.int64)
+"""Those behind the head are tried in the order of the queue."""
+
+
+@dataclass(slots=True)
+class Passes(Reserved):
+    """What is known of jobs and of the ledger from one pass to the next."""
+
+    kinds: dict[object, int] = field(default_factory=dict)  # to the number of a kind
+    # of the ledger after the last pass: as long as they stay, nothing was given back and nothing started
+    seen: tuple[int, int] = (-1, -1)
+    timeless: bool = True  # whether time alone gives nobody a place
+    opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
+
+    def pass_over(
+        self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, alike: bool, choices: Chooser
+    ) -> list[Start]:
+        """Choose who starts now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
+        self.look(view)
+        self.columns.walk[STAGE] = BEGIN
+        asked: PassChoices | None = None
+        running, free_cores = view.running_count, view.free_cores
+        if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
+            self.columns.refused[:] = 0
+        while True:
+            if self.sky is None:
+                self.sky = skyline(self.columns)
+            count = pass_over(order, second, now, running, free_cores, *rule, alike, self.sky)
+            if count >= 0:
+                break
+            if count == CHOOSE:
+                asked = asked or PassChoices(self, choices(now, False), rule)
+                asked.answer()
+            else:
+                self.replace(**more_room(self.columns, len(order), running))
+        if not self.chosen:
+            return self.counted(count)
+        leases = asked.end() if asked is not None else {}
+        self.columns.kind[self.columns.started[JOB, :count]] = -1
+        self.seen = view.releases, running + count
+        self.opening = [] if self.timeless else self._opening(order, second, rule)
+        starts = [self.lease(s) for s in range(count)]
+        return [leases.get(lease.job, Start(lease)) for lease in starts]
+
+    def blocking(self, order: Ints) -> int:
+        """Who was first without a place in the last pass, which was over ``order``; -1: nobody."""
+        head = int(self.columns.walk[HEAD])
+        return -1 if head < 0 else int(order[head])
+
+    def lease(self, s: int) -> Lease:
+        """What the job holds that is number ``s`` among those that start, but for devices and loans."""
+        c = self.columns
+        job, row, end, claim, claim_end = c.started[:5, s].tolist()
+        self.leases.pop(job, None)
+        claims = c.new_claims[claim:claim_end].copy()
+        return Lease(job, c.out[row:end].copy(), claims=claims)
+
+    def counted(self, count: int) -> list[Start]:
+        """Starts of those whose places were not chosen."""
+        if count == 0:
+            return []
+        if len(self.columns.slot):
+            return [Start(self.lease(s)) for s in range(count)]
+        c = self.columns
+        jobs, first, end = c.started[:3, :count].tolist()
+        return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
+
+    def _opening(self, order: Ints, second: Ints, rule: PassRule) -> list[int]:
+        """Those who were tried and had no place."""
+        head, c = int(self.columns.walk[HEAD]), self.columns
+        if head < 0:
+            return []
+        tried = order[head : head + 1]
+        if rule.backfill != Backfill.NONE:
+            behind = order[second[second > head]] if len(second) else order[head + 1 :]
+            tried = np.concatenate([tried, behind[: min(len(behind), rule.depth)]])
+        kinds = c.kind[tried]
+        found: list[int] = tried[(kinds >= 0) & (c.refused[kinds] == 1)].tolist()
+        return found
