@@ -159,21 +159,20 @@ class Reserved:
             asks = devices is not None and devices.asks(job)
             if asks or self.every:
                 wants[job], self.chosen = Wants.ELSEWHERE if self.lends else Wants.CHOICE, True
-            if asks and devices is not None:
-                self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
-            if wants[job] >= Wants.CHOICE or seen is None or not seen.asks(job):
-                continue
-            claims = seen.anywhere(job, int(view.asks[TASKS, job]))
-            wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
-            if claims is None:
-                self.chosen = True
-                continue
-            end = self.fixed
-            self.fixed += len(claims)
-            if self.fixed > len(self.columns.fixed):
-                self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
-            self.columns.fixed[end : self.fixed] = claims
-            self.columns.fixed_at[:, job] = end, self.fixed
+                if asks and devices is not None:
+                    self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
+            elif seen is not None and seen.asks(job):
+                claims = seen.anywhere(job, int(view.asks[TASKS, job]))
+                wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
+                if claims is None:
+                    self.chosen = True
+                    continue
+                end = self.fixed
+                self.fixed += len(claims)
+                if self.fixed > len(self.columns.fixed):
+                    self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
+                self.columns.fixed[end : self.fixed] = claims
+                self.columns.fixed_at[:, job] = end, self.fixed
 
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores, or nodes, is not exact any more."""
