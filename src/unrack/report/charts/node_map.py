@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import spans
 from unrack.plots.series import Floats
 from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
+from unrack.steps import spans
 
 Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]
