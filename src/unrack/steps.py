@@ -7,6 +7,7 @@ may be whole (µs) or not (s); a step function is its times, which rise, and its
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,10 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Changes = tuple[Floats, Ints]
+Times = NDArray[Any]
+"""Whole µs, or s."""
+
+Changes = tuple[Times, Ints]
 """Times, in any order and with repetitions, and by how much a count changes at each of them."""
 
 
@@ -39,14 +43,14 @@ def spans(frame: pl.DataFrame) -> tuple[Floats, Floats]:
     )
 
 
-def levels(who: Ints, start: Floats, end: Floats, amount: Ints | None = None) -> tuple[Ints, Floats, Ints]:
+def levels(who: Ints, start: Times, end: Times, amount: Ints | None = None) -> tuple[Ints, Times, Ints]:
     """How much of each of several things is in use, given all its uses; O(n log n).
 
     Parameters
     ----------
     who : int64[uses]
         Which thing is used.
-    start, end : float64[uses]
+    start, end : float64[uses] or int64[uses]
         From when until when; may be infinite.
     amount : int64[uses]
         How much of it; ``None``: 1 each. int64[amounts, uses]: several amounts, each counted by itself.
@@ -55,7 +59,7 @@ def levels(who: Ints, start: Floats, end: Floats, amount: Ints | None = None) ->
     -------
     who : int64[changes]
         In order.
-    when : float64[changes]
+    when : of the same type, [changes]
         A start or an end of a use of that thing; rising for each thing, the last of each being its last end.
     level : int64[changes]
         What is in use from then on; 0 after the last end. int64[amounts, changes] of several amounts.
@@ -71,7 +75,7 @@ def levels(who: Ints, start: Floats, end: Floats, amount: Ints | None = None) ->
     return thing[first], when[first], np.add.reduceat(change, first, axis=-1).cumsum(axis=-1)
 
 
-def spells(who: Ints, start: Floats, end: Floats) -> tuple[Ints, Floats, Ints]:
+def spells(who: Ints, start: Times, end: Times) -> tuple[Ints, Times, Ints]:
     """When each of several things begins (1) and ceases (-1) to be in use: as :func:`levels`, without what never ends.
 
     What one use leaves in the very instant another begins stays in use throughout.

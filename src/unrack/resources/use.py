@@ -54,9 +54,11 @@ def use_of(installed: Mapping[str, int], claims: pl.DataFrame, start_s: float, e
         return Use(None, None, None)
     spent = peak = 0.0
     full: list[tuple[float, float]] = []
-    for (name,), own in claims.group_by("place", maintain_order=True):
+    claimed = claims.partition_by("place", as_dict=True)
+    for name, most in installed.items():
+        if (own := claimed.get((name,))) is None:
+            continue
         times, level = held_between(own, start_s, end_s)
-        most = installed[str(name)]
         spent += float((np.diff(times) * level[:-1]).sum())
         peak = max(peak, float(level.max()) / most)
         full += ((float(times[i]), float(times[i + 1])) for i in np.flatnonzero(level[:-1] >= most).tolist())

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Spans, Sums, Tables, Violation, micro, whole
+from unrack.steps import spells
 
 Ints = NDArray[np.int64]
 
@@ -93,11 +94,7 @@ def _level(times: Ints, at: tuple[Ints, Ints], amount: Ints) -> Ints:
 def _down_cores(t: Tables, times: Ints) -> Ints:
     """int64[times]: cores of the nodes that are down, each counted once however many failures keep it down."""
     node, at, until = t.down[:, t.down[2] > t.down[1]]
-    step = np.repeat([1, -1], len(node))
-    when, node = np.concatenate([at, until]), np.concatenate([node, node])
-    order = np.lexsort((-step, when, node))
-    when, node, level = when[order], node[order], np.cumsum(step[order])  # 0 after the last repair of every node
-    turns = np.diff((level > 0).astype(np.int64), prepend=0)
+    node, when, turns = spells(node, at, until)
     change = np.zeros(len(times) + 1, np.int64)
     np.add.at(change, np.searchsorted(times, when), turns * t.cluster.cores[node])
     return np.cumsum(change)[:-1]
