@@ -104,6 +104,14 @@ def summed(*counts: Changes) -> tuple[Floats, Ints]:
     return times[kept], steps[:, kept].cumsum(axis=1)
 
 
+def summed_at(count: int, *changes: tuple[Ints, Ints | int]) -> Ints:
+    """int64[count]: what there is from each of so many moments on, given at which of them it changes by how much."""
+    change = np.zeros(count + 1, np.int64)
+    for at, amount in changes:
+        np.add.at(change, at, amount)
+    return np.cumsum(change)[:-1]
+
+
 def held_between(rows: pl.DataFrame, start_s: float, end_s: float) -> tuple[Floats, Ints]:
     """What rows with an ``amount`` hold together, as times and the level from each on; from one time to another."""
     end_s = max(start_s, end_s)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import each_of, levels
+from unrack.steps import each_of, levels, summed_at
 
 Ints = NDArray[np.int64]
 
@@ -75,8 +75,5 @@ def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
         np.concatenate([lender, lenders[host]]), log.span_start_us[span], log.span_end_us[span],
         np.stack([is_loan, 1 - is_loan]),
     )  # fmt: skip
-    found = np.zeros((2, len(times_us)), np.int64)
-    at = np.searchsorted(times_us, when)
-    for column, is_so in zip(found, (lends > 0, (lends > 0) & (computes == 0)), strict=True):
-        np.add.at(column, at, np.diff(is_so.astype(np.int64), prepend=0))
-    return np.cumsum(found, axis=1)
+    at, sides = np.searchsorted(times_us, when), (lends > 0, (lends > 0) & (computes == 0))
+    return np.stack([summed_at(len(times_us), (at, np.diff(is_so.astype(np.int64), prepend=0))) for is_so in sides])
