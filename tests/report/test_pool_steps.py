@@ -3,7 +3,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.metric.kinds.pool_steps import levels, pool_steps, stranded_steps
+from unrack.metric.kinds.pool_steps import pool_steps, stranded_steps
+from unrack.steps import levels
 
 uses = st.lists(
     st.tuples(

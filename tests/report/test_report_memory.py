@@ -17,7 +17,7 @@ from unrack.report.charts.node_map import PLACES, lent_between, lent_over_time, 
 from unrack.report.column import column_of
 from unrack.report.directory import read_finished
 from unrack.report.memory.chart import memory_charts, run_charts
-from unrack.report.memory.run import contention_note, lends, read_memory_run
+from unrack.report.memory.run import contention_note, lends
 from unrack.report.memory.section import memory_section
 from unrack.report.memory.study import bars_of, study_charts
 from unrack.report.page import write_report
@@ -137,11 +137,9 @@ def test_a_packed_map_has_three_digits_and_says_what_it_is_of():
 
 
 def test_the_maps_of_a_run_hold_the_memory_that_its_metrics_say(lending):
-    own = read_memory_run(lending)
-    usage = own.usage
-    charts = {chart["id"]: chart for chart in run_charts(own, bin_edges([(0.0, float(usage["time_s"][-1]))], 200))}
+    usage = lending.frame("usage")
+    charts = {chart["id"]: chart for chart in run_charts(lending, bin_edges([(0.0, float(usage["time_s"][-1]))], 200))}
     assert list(charts) == ["lent over time", "lent between", "memory parts"]
-    assert own.bands == (("normal", 0), ("large", 24))
     lent = float(np.diff(usage["time_s"].to_numpy()) @ usage["memory_mb_lent"].to_numpy()[:-1])
     mean = lent / usage["time_s"][-1]
     head, when = opened(charts["lent over time"]["map"])
@@ -150,7 +148,7 @@ def test_the_maps_of_a_run_hold_the_memory_that_its_metrics_say(lending):
     assert head["installed"] == [32768] * 24 + [65536] * 8
     parts = charts["memory parts"]["series"][0]
     remote = [y for y, part in zip(parts["y"], parts["part"], strict=True) if part == "remote"]
-    assert np.mean(remote) * own.total_mb == pytest.approx(mean, rel=0.01)
+    assert np.mean(remote) * lending.total_mb == pytest.approx(mean, rel=0.01)
 
 
 def test_throughput_is_relative_to_the_best_run_of_the_mix(settings):

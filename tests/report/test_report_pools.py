@@ -179,7 +179,7 @@ def test_a_run_whose_shares_are_missing_or_whose_cluster_has_no_pools_has_no_sec
     old = read_finished(make_study(tmp_path / "old", jobs=10))
     assert not has_pools(old.runs[0])
     settings = settings_of(old.runs)
-    assert pool_section(settings, policies_of(settings)).settings == ()
+    assert pool_section(settings, policies_of(settings)) is None
     page = write_report(old.folder).read_text()
     assert 'id="pools"' not in page
     assert 'href="#pools"' not in page

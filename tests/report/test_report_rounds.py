@@ -109,7 +109,7 @@ def test_the_section_counts_rounds_and_is_only_where_some_policy_tells_them(fini
     settings = settings_of(study.runs)
     section = round_section(settings, ("flow", "fcfs"))
     assert section is not None
-    ((_, charts, tables),) = section.settings
+    ((_, charts, tables, _),) = section.settings
     assert [chart["id"] for chart in charts] == ["cost of rounds", "placed", "left"]
     assert [[own["policy"] for own in chart["series"]] for chart in charts] == [["flow"]] * 3
     rows = dict(tables[""].rows)

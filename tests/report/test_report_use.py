@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from unrack.report.column import column_of
 from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.page import write_report
+from unrack.report.section import Section
 from unrack.report.setting import settings_of
 from unrack.report.table import group_of
-from unrack.report.use.over_time import largest_in, use_over_time
-from unrack.report.use.run import read_use_run
-from unrack.report.use.section import UseSection, shares_of, use_section
+from unrack.report.use.over_time import largest_in, stops_of, use_over_time
+from unrack.report.use.section import shares_of, use_section
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 
@@ -60,7 +60,7 @@ def run_of(done: FinishedStudy, label: str) -> RunFiles:
     return next(run for run in done.runs if run.label == label)
 
 
-def section_of(done: FinishedStudy) -> UseSection:
+def section_of(done: FinishedStudy) -> Section:
     settings = settings_of(done.runs)
     section = use_section(settings, settings)
     assert section is not None
@@ -77,8 +77,8 @@ def test_shares_of_memory_are_those_of_the_looks_every_five_minutes(two: Finishe
 
 def test_what_is_held_and_not_used_is_told_apart(two: FinishedStudy) -> None:
     """One after the other, each with the 100 that it asks for: 50 of them idle in two looks, and in three."""
-    own = read_use_run(run_of(two, "static"))
-    looks = dict(zip(own.times.tolist(), (own.amounts["held_mb"] - own.amounts["used_mb"]).tolist(), strict=True))
+    own = run_of(two, "static").frame("memory")
+    looks = dict(zip(own["time_s"].to_list(), (own["held_mb"] - own["used_mb"]).to_list(), strict=True))
     assert [looks[time] for time in (300, 600, 900, 1200, 1500, 1800, 2100)] == [50, 50, 0, 50, 50, 50, 0]
     used, idle, free = shares_of([run_of(two, "static")]) or (0, 0, 0)
     assert idle == pytest.approx((600 + 900) * 50 / (150 * 3000))
@@ -86,8 +86,8 @@ def test_what_is_held_and_not_used_is_told_apart(two: FinishedStudy) -> None:
 
 
 def test_nobody_uses_more_than_is_held_where_jobs_stand_still(two: FinishedStudy) -> None:
-    own = read_use_run(run_of(two, "block"))
-    assert (own.amounts["used_mb"] <= own.amounts["held_mb"]).all()
+    own = run_of(two, "block").frame("memory")
+    assert (own["used_mb"] <= own["held_mb"]).all()
     shares = shares_of([run_of(two, "block")])
     assert shares is not None
     assert min(shares) >= 0
@@ -95,9 +95,9 @@ def test_nobody_uses_more_than_is_held_where_jobs_stand_still(two: FinishedStudy
 
 
 def test_the_picture_has_the_amounts_of_the_table_and_a_mark_where_the_job_was_stopped(two: FinishedStudy) -> None:
-    own = read_use_run(run_of(two, "grower"))
-    edges = np.linspace(0, 3000, 301)
-    (chart,) = use_over_time(own, edges)
+    run = run_of(two, "grower")
+    edges, stops = np.linspace(0, 3000, 301), stops_of(run.frame("placements"))
+    (chart,) = use_over_time(run.frame("memory"), run.span, stops, run.total_mb, edges)
     (series,) = chart["series"]
     at = dict(zip(edges[:-1].tolist(), zip(series["asked"], series["held"], series["used"], strict=True), strict=True))
     gb = [
@@ -106,7 +106,7 @@ def test_the_picture_has_the_amounts_of_the_table_and_a_mark_where_the_job_was_s
     assert gb == [
         (0, 0, 0), (0, 0, 0), (200, 100, 100), (100, 100, 100), (100, 50, 50), (100, 50, 50), (100, 100, 100),
     ]  # fmt: skip
-    assert own.stops.rows() == [(840.0, 2)]
+    assert stops.rows() == [(840.0, 2)]
     (marks,) = [layer["data"]["values"] for layer in chart["spec"]["layer"] if "stops" in str(layer.get("data"))]
     assert marks == [{"x": pytest.approx(840 / 60, rel=1e-4), "stops": 1, "jobs": "2"}]
     (line,) = [layer for layer in chart["spec"]["layer"] if "amount" in str(layer.get("data"))]
@@ -146,15 +146,16 @@ def test_who_grew_and_who_was_stopped_are_those_of_the_table_of_jobs(two: Finish
 
 def test_the_table_of_a_setting_marks_the_best_and_throughput_is_given_by_memory(two: FinishedStudy) -> None:
     section = section_of(two)
-    ((title, table),) = section.tables
-    assert section.less == {title: {}}
+    (own,) = section.settings
+    table = own.tables[""]
+    assert own.less == {}
     words = [head for head, _ in table.heads]
     assert words[:3] == ["throughput (jobs/h)", "memory used (%)", "held but not used (%)"]
     rows = dict(table.rows)
     assert rows["grower"][words.index("stops")] == ("1", "")
     assert rows["static"][words.index("stops")] == ("0", "best")
-    assert section.by_memory is not None
-    ((title, cells),) = section.by_memory.rows
+    assert section.table is not None
+    ((title, cells),) = section.table.rows
     assert title == "fight on pair"
     tb = 150 / 1024**2
     assert float(cells[0][0]) == pytest.approx(tb, rel=1e-3)
@@ -197,12 +198,11 @@ def test_a_page_is_built_where_the_baseline_runs_nothing_or_all(tmp_path: Path) 
 
 
 def test_a_run_of_many_looks_is_drawn_with_as_many_points_as_one_of_few(two: FinishedStudy) -> None:
-    own = read_use_run(run_of(two, "grower"))
     many = np.arange(0, 30_000, 0.5)
-    amounts = {name: np.where(np.arange(len(many)) == 777, 140.0, 10.0) for name in own.amounts}
+    amounts = {f"{name}_mb": np.where(np.arange(len(many)) == 777, 140.0, 10.0) for name in ("asked", "held", "used")}
     stops = pl.DataFrame({"time_s": np.linspace(0, 29_999, 5000), "job": np.arange(5000)})
-    busy = type(own)(many, amounts, stops, own.jobs, own.total_mb)
-    (chart,) = use_over_time(busy, np.linspace(0, 30_000, 301))
+    busy = pl.DataFrame({"time_s": many, **amounts})
+    (chart,) = use_over_time(busy, (0.0, 30_000.0), stops, 150, np.linspace(0, 30_000, 301))
     assert len(chart["series"][0]["used"]) == 300
     assert max(chart["series"][0]["used"]) == pytest.approx(140 / 1024, rel=1e-3)
     marks = next(layer["data"]["values"] for layer in chart["spec"]["layer"] if "stops" in str(layer.get("data")))

@@ -12,7 +12,6 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.integral import areas_of, largest
 from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
 from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
 from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
@@ -24,6 +23,7 @@ from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
 from unrack.metric.window import Window, number, ratio
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
+from unrack.steps import areas_of, largest
 
 __all__ = [
     "CORE_METRICS",

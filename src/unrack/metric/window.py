@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.metric.integral import areas_of
+from unrack.steps import areas_of
 from unrack.units import SECOND_US
 
 Floats = NDArray[np.float64]

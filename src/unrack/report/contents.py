@@ -11,7 +11,7 @@ from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
 from unrack.report.live_section import live_section
 from unrack.report.memory.section import memory_section
-from unrack.report.pools.section import PoolSection, pool_section
+from unrack.report.pools.section import pool_section
 from unrack.report.resource_section import ResourceSection, resource_sections
 from unrack.report.rounds.section import round_section
 from unrack.report.section import Section
@@ -19,7 +19,8 @@ from unrack.report.setting import Setting, policies_of, settings_of
 from unrack.report.tiers.section import tier_section
 from unrack.report.use.section import use_section
 
-SECTIONS = ("memory", "tiers", "use", "rounds")
+SECTIONS = ("pools", "tiers", "memory", "use", "rounds")
+"""In the order of the page."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class Contents:
     policies: tuple[str, ...]  # all of them, in order: they fix the colours
     charts: tuple[list[Chart], ...]  # of each setting shown
     swept: list[Sweep]  # metrics over swept parameters
-    pools: PoolSection  # the section on pools, which has no settings where there are none
-    sections: dict[str, Section]  # name → the other sections on memory, rounds and so on that the study has
+    sections: dict[str, Section]  # name → the sections on pools, memory, rounds and so on that the study has
     resources: tuple[ResourceSection, ...]  # sections of tables
 
     def parts(self) -> dict[str, Any]:
@@ -42,7 +42,6 @@ class Contents:
             "settings": [
                 {"title": setting.title, "charts": own} for setting, own in zip(self.shown, self.charts, strict=True)
             ],
-            "pools": [{"title": own.title, "charts": own.charts} for own in self.pools.settings],
             **{name: section.charts() for name, section in self.sections.items()},
         }
 
@@ -54,11 +53,12 @@ def contents_of(study: FinishedStudy, bootstrap: float | None = None) -> Content
     swept = sweeps(settings, policies)
     charts = ([*([] if swept else mean_charts(own, policies)), *setting_charts(own, policies)] for own in shown)
     optional = {
-        "memory": memory_section(settings, shown, policies),
+        "pools": pool_section(shown, policies),
         "tiers": tier_section(shown, policies),
+        "memory": memory_section(settings, shown, policies),
         "use": use_section(settings, shown),
         "rounds": round_section(shown, policies),
     }
     sections = {name: section for name, section in optional.items() if section is not None}
     tables = (*filter(None, [live_section(shown)]), *resource_sections(shown))
-    return Contents(settings, shown, policies, tuple(charts), swept, pool_section(shown, policies), sections, tables)
+    return Contents(settings, shown, policies, tuple(charts), swept, sections, tables)

@@ -93,6 +93,12 @@ class RunFiles:
         low, high = (self.metrics.get(f"window_{end}_s") for end in ("start", "end"))
         return -math.inf if low is None else low, math.inf if high is None else high
 
+    @cached_property
+    def span(self) -> tuple[float, float] | None:
+        """From when until when the run lasted, s; ``None``: nothing happened."""
+        times = self.frame("usage", ("time_s",))["time_s"]
+        return (float(times[0]), float(times[-1])) if len(times) else None
+
     def has(self, name: str) -> bool:
         """Whether the run has kept a table."""
         return (self.folder / f"{name}.parquet").is_file()

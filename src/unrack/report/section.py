@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from unrack.metric.comparison import Mark
 from unrack.plots.series import six_digits
 from unrack.report.charts.bars import stack_spec
-from unrack.report.charts.chart import MOST_POLICIES, Chart
+from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
 from unrack.report.column import columns_of
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
+from unrack.report.table import share_text
 
 MOST_RUNS = 16
 """Runs of a section that can be chosen."""
@@ -30,24 +31,33 @@ class PlainTable(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A setting or a run: what it is called, its charts and its tables by name."""
+    """A setting or a run: what it is called, its charts, its tables by name, and who served less than others."""
 
     title: str
     charts: list[Chart]
     tables: Mapping[str, PlainTable] = {}
+    less: Mapping[str, str] = {}  # policy → the share that it served, in words
 
 
 @dataclass(frozen=True)
 class Section:
-    """What a section shows."""
+    """What a section shows, whatever it is about."""
 
     # settings, runs: those that can be chosen
     settings: tuple[Part, ...]
     runs: tuple[Part, ...] = ()
     more_runs: int = 0  # how many further runs there are
     study: list[Chart] = field(default_factory=list)  # charts of the whole study
-    tables: tuple[tuple[str, PlainTable], ...] = ()  # (title, table) of settings, which stand below each other
+    table: PlainTable | None = None  # a table of the whole study
     notes: tuple[str, ...] = ()  # sentences
+    seeds: int = 1  # how many seeds its countings are over, at most
+    packed: list[dict[str, Any]] = field(default_factory=list)  # data of a picture that the page draws by itself
+
+    def has(self, name: str) -> bool:
+        """Whether any setting has charts of that group, or a table of that name."""
+        return any(chart.get("group") == name for part in self.settings for chart in part.charts) or any(
+            name in part.tables for part in self.settings
+        )
 
     def charts(self) -> dict[str, Any]:
         """Its charts, as the page's script takes them."""
@@ -56,6 +66,50 @@ class Section:
             return [{"title": part.title, "charts": part.charts} for part in parts]
 
         return {"study": self.study, "settings": listed(self.settings), "runs": listed(self.runs)}
+
+
+Shown = tuple[list[Chart], Mapping[str, PlainTable | None]]
+"""What is shown of a setting or a run: charts, and tables by name; those that are ``None`` are left out."""
+
+
+def section_of(
+    settings: Sequence[Setting],
+    has: Callable[[RunFiles], bool],
+    of_setting: Callable[[Setting], Shown],
+    of_run: Callable[[RunFiles, Setting], Shown] | None = None,
+    **more: Any,
+) -> Section | None:
+    """The section on something that only some runs have; ``None``: no run of these settings has it.
+
+    Parameters
+    ----------
+    settings
+        Those that the page shows one by one.
+    has
+        Whether a run has it.
+    of_setting
+        What is shown of a setting in which some run does.
+    of_run
+        What is shown of a run that does: of the first seed of each policy. Default: nothing.
+    more
+        Other fields of the section.
+    """
+    known = [own for own in settings if any(has(run) for runs in own.runs.values() for run in runs)]
+    if not known:
+        return None
+
+    def part(title: str, setting: Setting, shown: Shown) -> Part:
+        less = {policy: share_text(share) for policy, share in setting.served_less.items()}
+        return Part(title, shown[0], {name: table for name, table in shown[1].items() if table is not None}, less)
+
+    parts = [part(own.title, own, of_setting(own)) for own in known]
+    chosen = first_runs(known, len(settings), has) if of_run else []
+    return Section(
+        tuple(one._replace(charts=noted(one.charts, own)) for one, own in zip(parts, known, strict=True)),
+        tuple(part(title, own, of_run(run, own)) for run, title, own in chosen[:MOST_RUNS] if of_run),
+        max(len(chosen) - MOST_RUNS, 0),
+        **more,
+    )
 
 
 def first_runs(

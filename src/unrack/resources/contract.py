@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from unrack.reasons import Reason
 from unrack.resources.telling import Kept, Table, Told
+from unrack.resources.use import usual_tables
 
 _BETWEEN = " on "
 Ints = NDArray[np.int64]
@@ -308,7 +309,7 @@ class Resource(Protocol):
 
 
 class UsualResource(ABC):
-    """A resource of which nothing is measured or shown, and on which jobs do not slow each other down.
+    """A resource of which the report shows what is held, and on which jobs do not slow each other down.
 
     A subclass has ``name``, ``title`` and ``installed``, and whatever of the rest it says otherwise.
     """
@@ -334,8 +335,8 @@ class UsualResource(ABC):
         return {}
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """No section."""
-        return ()
+        """Of every quantity that jobs held: how much, by policy and over time, and who waited for it."""
+        return usual_tables(runs, self.name, self.metrics)
 
     def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
         """Jobs do not slow each other down."""

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
+from unrack.steps import each_of, levels
 
 Ints = NDArray[np.int64]
+NOTHING: Ints = np.zeros(0, np.int64)
 
 
 def claim_violation(t: Tables) -> Violation | None:
@@ -27,21 +29,14 @@ def claim_violation(t: Tables) -> Violation | None:
 
 
 def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
-    places = t.cluster.places
-    lasting = np.flatnonzero(own.end > own.start)
-    lasting = lasting[np.argsort(at[lasting], kind="stable")]
-    claimed, first = np.unique(at[lasting], return_index=True)
-    for place, rows in zip(claimed.tolist(), np.split(lasting, first[1:]), strict=bool(len(claimed))):
-        resource, what = places.at(place)
-        when = np.concatenate([own.start[rows], own.end[rows]])
-        change = np.concatenate([amount[rows], -amount[rows]])
-        order = np.lexsort((change, when))  # who ends gives back before another starts
-        level = np.cumsum(change[order])
-        over = np.flatnonzero(level > what.amount)
-        if over.size:
-            held = f"{level[over[0]]} of {resource} {what.name} are held, and {what.amount} installed"
-            return Violation(held, int(when[order][over[0]]))
-    return None
+    lasts = own.end > own.start
+    place, when, level = levels(at[lasts], own.start[lasts], own.end[lasts], amount[lasts])
+    over = np.flatnonzero(level > t.cluster.places.total[place])
+    if not over.size:
+        return None
+    resource, what = t.cluster.places.at(int(place[over[0]]))
+    held = f"{level[over[0]]} of {resource} {what.name} are held, and {what.amount} installed"
+    return Violation(held, int(when[over[0]]))
 
 
 def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
@@ -50,33 +45,34 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
     count = t["jobs"].height
     columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
     asked = places.asked(columns, count)
-    claims: dict[int, list[int]] = {}
-    for row, key in enumerate(own.key.tolist()):
-        claims.setdefault(key, []).append(row)
-    asks = np.asarray(asked.any(axis=0))
-    known = held.job >= 0
-    rows = np.flatnonzero(known & (asks[held.job] | np.isin(held.key, own.key)))
-    spans: dict[int, list[int]] = {}
-    for row, key in zip(rows.tolist(), held.key[rows].tolist(), strict=True):
-        spans.setdefault(key, []).append(row)
     stray = np.flatnonzero((own.job >= 0) & ~np.isin(own.key, held.key))
     if len(stray):
         i = int(stray[0])
         return Violation(f"{t.name(own.job[i])} claims something for a span that it does not have", int(own.start[i]))
+    asks = np.asarray(asked.any(axis=0))
+    rows = np.flatnonzero((held.job >= 0) & (asks[held.job] | np.isin(held.key, own.key)))
+    claims, spans = _by_key(own.key, np.arange(len(at))), _by_key(held.key[rows], rows)
     first, nodes, tasks = (whole(p[name]) for name in ("first_node", "nodes", "tasks_per_node"))
     shares = _shares(t)
     for key, of in spans.items():
-        job, start = int(held.job[of[0]]), int(held.start[of[0]])
-        where = np.concatenate([np.arange(first[row], first[row] + nodes[row]) for row in of])
-        on_each = np.concatenate([np.repeat(tasks[row], nodes[row]) for row in of])
-        mine = claims.get(key, [])
-        held_there = np.array(sorted([int(at[row]), int(amount[row])] for row in mine), np.int64).reshape(-1, 2)
+        job, start, end = int(held.job[of[0]]), int(held.start[of[0]]), held.end[of[0]]
+        run, where = each_of(first[of], nodes[of])
+        mine = claims.get(key, NOTHING)
+        there = np.stack([at[mine], amount[mine]], axis=1)
+        there = there[np.lexsort(there.T[::-1])]
         devices = attached(shares.get(key, ()), t.cluster.devices.home)
-        if not places.agree(asked[:, job], where, on_each, held_there, devices):
+        if not places.agree(asked[:, job], where, tasks[of][run], there, devices):
             return Violation(f"{t.name(job)} claims something else than it asks where it runs", start)
-        if any(own.start[row] != start or own.end[row] != held.end[of[0]] for row in mine):
+        if (own.start[mine] != start).any() or (own.end[mine] != end).any():
             return Violation(f"{t.name(job)} has a claim that lasts for another time than its span", start)
     return None
+
+
+def _by_key(keys: Ints, rows: Ints) -> dict[int, Ints]:
+    """The rows of every key, in order."""
+    order = np.argsort(keys, kind="stable")
+    found, first = np.unique(keys[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(rows[order], first[1:]), strict=bool(len(found))))
 
 
 def _shares(t: Tables) -> dict[int, list[Share]]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Spans, Sums, Tables, Violation, micro, whole
+from unrack.steps import spells, summed_at
 
 Ints = NDArray[np.int64]
 
@@ -84,20 +85,11 @@ def _places(times: Ints, spans: Spans | Sums) -> tuple[Ints, Ints]:
 
 def _level(times: Ints, at: tuple[Ints, Ints], amount: Ints) -> Ints:
     """int64[times]: what the spans, at these places, hold together from each time on."""
-    change = np.zeros(len(times) + 1, np.int64)
-    np.add.at(change, at[0], amount)
-    np.subtract.at(change, at[1], amount)
-    return np.cumsum(change)[:-1]
+    return summed_at(len(times), (at[0], amount), (at[1], -amount))
 
 
 def _down_cores(t: Tables, times: Ints) -> Ints:
     """int64[times]: cores of the nodes that are down, each counted once however many failures keep it down."""
     node, at, until = t.down[:, t.down[2] > t.down[1]]
-    step = np.repeat([1, -1], len(node))
-    when, node = np.concatenate([at, until]), np.concatenate([node, node])
-    order = np.lexsort((-step, when, node))
-    when, node, level = when[order], node[order], np.cumsum(step[order])  # 0 after the last repair of every node
-    turns = np.diff((level > 0).astype(np.int64), prepend=0)
-    change = np.zeros(len(times) + 1, np.int64)
-    np.add.at(change, np.searchsorted(times, when), turns * t.cluster.cores[node])
-    return np.cumsum(change)[:-1]
+    node, when, turns = spells(node, at, until)
+    return summed_at(len(times), (np.searchsorted(times, when), turns * t.cluster.cores[node]))

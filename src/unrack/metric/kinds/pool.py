@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import levels, per_device, pool_steps, spans, stranded_steps
+from unrack.metric.kinds.pool_steps import per_device, pool_steps, stranded_of
 from unrack.metric.window import Window
+from unrack.steps import levels, spans
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +31,11 @@ def pool_metrics(window: Window) -> dict[str, float | None]:
         values[f"composition_size_{kind}"] = size / some if some else None
         values[f"sharing_{kind}"] = sharers / length if length > 0 else None
         own = shares.filter(pl.col("kind") == kind)
-        values[f"stranded_{kind}"] = _stranded(window, own, kind)
+        lost = stranded_of(own, kind, jobs, window.tables["placements"], devices, window.cluster.cores)
+        values[f"stranded_{kind}"] = None
+        if lost is not None and length > 0:
+            area = float(window.lengths(lost["time_s"].to_numpy()) @ lost["stranded"].to_numpy())
+            values[f"stranded_{kind}"] = area / (count * length)
         asked = own.join(jobs.select("job", pl.col(f"^{kind}\\..*$")), on="job", how="left")
         lasts = _overlap(*spans(own), window)
         in_use = _installed_in_use(own, window)
@@ -62,16 +67,3 @@ def _installed_in_use(own: pl.DataFrame, window: Window) -> list[float]:
         return [0.0] * len(capacity)
     lasts = np.where(level > 0, _overlap(when, np.append(when[1:], np.inf), window), 0.0)
     return [float(row[who] @ lasts) for row in capacity]
-
-
-def _stranded(window: Window, own: pl.DataFrame, kind: str) -> float | None:
-    jobs, devices = window.tables["jobs"], window.cluster.devices
-    asks = [column for column in jobs.columns if column.startswith(f"{kind}.")]
-    asking = jobs.filter(pl.any_horizontal(pl.col(column) > 0 for column in asks)) if asks else jobs.clear()
-    if asking.height == 0 or window.length_s <= 0:
-        return None
-    least = int(asking["cores_per_task"].min())  # type: ignore[arg-type]  # a column of integers
-    pools = [(p.first, p.count, devices.reach[i]) for i, p in enumerate(devices.pools) if p.kind == kind]
-    steps = stranded_steps(own, window.tables["placements"], pools, window.cluster.cores, least)
-    total = float(window.lengths(steps["time_s"].to_numpy()) @ steps["stranded"].to_numpy())
-    return total / (sum(count for _, count, _ in pools) * window.length_s)

@@ -28,6 +28,7 @@
   byId("all-metrics")?.addEventListener("change", (event) => table.classList.toggle("short", !event.target.checked));
 
   const data = JSON.parse(byId("charts-data").textContent);
+  let turn = Promise.resolve();
   const hidden = new Set();
   const views = new Map();
 
@@ -150,49 +151,27 @@
     box.replaceChildren(...buttons);
   }
 
-  // The pool section: each group of charts in its own place, tables of the chosen setting only.
-  const poolChooser = byId("pool-setting");
-  async function drawPools() {
-    if (!poolChooser) return;
-    const chosen = Number(poolChooser.value) || 0;
-    for (const part of document.querySelectorAll("#pools [data-setting]")) part.hidden = Number(part.dataset.setting) !== chosen;
-    for (const group of ["deadlines", "sharing", "nodes", "rules", "time"]) {
-      const box = byId(`pool-${group}`);
-      if (box) await draw(box, data.pools[chosen].charts.filter((chart) => chart.group === group));
+  // A section on something that only some runs have: charts of the study, of the chosen setting and of the chosen run,
+  // each group in its own place, and the tables of what was chosen only.
+  const sections = [...document.querySelectorAll("section")].filter(({ id }) => data[id]?.settings).map((section) => {
+    const own = data[section.id];
+    const chosen = (what) => Number(section.querySelector(`[data-choose=${what}]`)?.value) || 0;
+    async function drawSection() {
+      for (const what of ["setting", "run"])
+        for (const part of section.querySelectorAll(`div[data-${what}]`)) part.hidden = Number(part.dataset[what]) !== chosen(what);
+      for (const box of section.querySelectorAll("[data-of]")) {
+        const { of, group } = box.dataset;
+        const charts = of === "study" ? own.study : own[of][chosen(of === "runs" ? "run" : "setting")]?.charts ?? [];
+        await draw(box, group ? charts.filter((chart) => chart.group === group) : charts);
+      }
     }
-  }
-
-  // The memory section: charts of the study, of the chosen setting, and of the chosen run.
-  const memoryChooser = byId("memory-setting"), memoryRun = byId("memory-run");
-  async function drawMemory() {
-    if (!memoryChooser) return;
-    await draw(byId("memory-study"), data.memory.study);
-    await draw(byId("memory-settings"), data.memory.settings[Number(memoryChooser.value) || 0].charts);
-    if (memoryRun) await draw(byId("memory-runs"), data.memory.runs[Number(memoryRun.value) || 0].charts);
-  }
-
-  // The section on memory in use: charts of the chosen setting, and of the chosen run, with its tables.
-  const useChooser = byId("use-setting"), useRun = byId("use-run");
-  async function drawUse() {
-    if (useChooser) await draw(byId("use-settings"), data.use.settings[Number(useChooser.value) || 0].charts);
-    if (!useRun) return;
-    for (const part of document.querySelectorAll("#use [data-run]")) part.hidden = part.dataset.run !== useRun.value;
-    await draw(byId("use-runs"), data.use.runs[Number(useRun.value) || 0].charts);
-  }
-
-  // The section on rounds: charts of the chosen setting.
-  const roundChooser = byId("round-setting");
-  async function drawRounds() {
-    if (roundChooser) await draw(byId("round-settings"), data.rounds.settings[Number(roundChooser.value) || 0].charts);
-  }
-
-  // The section on tiers of memory: charts of the chosen setting, and of the chosen run.
-  const tierChooser = byId("tier-setting"), tierRun = byId("tier-run");
-  async function drawTiers() {
-    if (!tierChooser) return;
-    await draw(byId("tier-settings"), data.tiers.settings[Number(tierChooser.value) || 0].charts);
-    await draw(byId("tier-runs"), data.tiers.runs[Number(tierRun.value) || 0].charts);
-  }
+    for (const box of section.querySelectorAll(".policies")) legend(box, data.policies);
+    for (const choice of section.querySelectorAll("[data-choose]")) {
+      if (choice.dataset.choose === "setting") choice.parentElement.hidden = own.settings.length < 2;
+      choice.addEventListener("change", () => { turn = turn.then(drawSection); });
+    }
+    return drawSection;
+  });
 
   // What is drawn over swept parameters: the main metrics, and the one that was asked for, first.
   const swept = byId("sweep-metric");
@@ -212,35 +191,14 @@
     return own;
   }
 
-  let turn = Promise.resolve();
   function drawAll() {
-    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts)).then(drawPools).then(drawTiers).then(drawMemory).then(drawUse).then(drawRounds);
+    turn = turn.then(() => draw(byId("sweeps"), sweepCharts())).then(() => draw(byId("figures"), data.settings[Number(chooser.value) || 0].charts));
+    for (const drawSection of sections) turn = turn.then(drawSection);
     return turn;
   }
   chooser.addEventListener("change", drawAll);
   swept?.addEventListener("change", () => { turn = turn.then(() => draw(byId("sweeps"), sweepCharts())); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   legend(byId("legend"), data.policies);
-  if (poolChooser) {
-    legend(byId("pool-policies"), data.policies);
-    byId("pool-setting-label").hidden = data.pools.length < 2;
-    poolChooser.addEventListener("change", drawAll);
-  }
-  if (memoryChooser) {
-    legend(byId("memory-policies"), data.policies);
-    byId("memory-setting-label").hidden = data.memory.settings.length < 2;
-    for (const choice of [memoryChooser, memoryRun, byId("memory-colour")]) choice?.addEventListener("change", () => { turn = turn.then(drawMemory); });
-  }
-  if (tierChooser) {
-    legend(byId("tier-policies"), data.policies);
-    byId("tier-setting-label").hidden = data.tiers.settings.length < 2;
-    for (const choice of [tierChooser, tierRun]) choice.addEventListener("change", () => { turn = turn.then(drawTiers); });
-  }
-  if (roundChooser) {
-    byId("round-setting-label").hidden = data.rounds.settings.length < 2;
-    roundChooser.addEventListener("change", () => { turn = turn.then(drawRounds); });
-  }
-  if (useChooser) byId("use-setting-label").hidden = data.use.settings.length < 2;
-  for (const choice of [useChooser, useRun]) choice?.addEventListener("change", () => { turn = turn.then(drawUse); });
   drawAll().then(() => { document.documentElement.dataset.charts = "drawn"; });
 })();

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -85,36 +85,89 @@ def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
     return [{**chart, "note": chart["note"] + note} for chart in charts]
 
 
-def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str], less: Collection[str]) -> list[Chart]:
-    usage = {}
-    for policy, run in chosen.items():
-        frame = run.frame("usage", _USAGE)
-        usage[policy] = {name: frame[name].cast(pl.Float64).fill_null(0).to_numpy() for name in frame.columns}
-    usage = {policy: columns for policy, columns in usage.items() if len(columns["time_s"]) > 1}
-    if not usage:
-        return []
-    edges = bin_edges([(columns["time_s"][0], columns["time_s"][-1]) for columns in usage.values()])
+class Lines(NamedTuple):
+    """Lines over time, one a policy, drawn of its table of steps."""
 
-    memory = {policy: run.total_mb for policy, run in chosen.items()}
-    share, jobs = {"title": "share of cores online", **SHARE}, {"title": "jobs waiting", "axis": {"format": "~s"}}
-    held, queued = {}, {}
-    cores = {p: ratio(own["time_s"], own["cores_held"], own["cores_online"], edges) for p, own in usage.items()}
-    for policy, own in usage.items():
-        queued[policy] = binned_mean(own["time_s"], own["queued_jobs"], edges)
-        if (installed := memory[policy]) and "memory_mb_held" in own:
-            held[policy] = binned_mean(own["time_s"], own["memory_mb_held"], edges) / installed
-    charts = [time_chart("utilisation", "Cores in use over time", share, cores, edges, policies, less)]
-    if all(memory.values()):
-        y = {"title": "share of memory", **SHARE}
-        charts.append(time_chart("memory", "Memory in use over time", y, held, edges, policies, less))
-    queue = {**jobs, "tip": ",.3~f"}
-    return [*charts, time_chart("queue", "Queue length over time", queue, queued, edges, policies, less)]
+    # name, title: of the chart
+    name: str
+    title: str
+    y: Mapping[str, Any]  # what is special about the vertical channel
+    of: str | pl.Expr  # the amount
+    over: str | pl.Expr | None = None  # what it is a share of, both weighted by time; ``None``: it stands for itself
+
+
+_OVER_TIME = (
+    Lines("utilisation", "Cores in use over time", {"title": "share of cores online", **SHARE}, "cores_held",
+          "cores_online"),
+    Lines("memory", "Memory in use over time", {"title": "share of memory", **SHARE},
+          pl.col("memory_mb_held") / pl.col("installed")),
+    Lines("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": "~s"}, "tip": ",.3~f"},
+          "queued_jobs"),
+)  # fmt: skip
+
+
+def _over_time(chosen: Mapping[str, RunFiles], policies: Sequence[str], less: Collection[str]) -> list[Chart]:
+    usage = {
+        policy: run.frame("usage", _USAGE).with_columns(installed=pl.lit(run.total_mb or 0))
+        for policy, run in chosen.items()
+    }
+    counted = all(run.total_mb for run in chosen.values())
+    lines = [line for line in _OVER_TIME if counted or line.name != "memory"]
+    return time_charts(usage, lines, policies, less)
+
+
+def time_charts(
+    steps: Mapping[str, pl.DataFrame],
+    lines: Iterable[Lines],
+    policies: Sequence[str],
+    less: Collection[str] = (),
+    edges: Floats | None = None,
+    whole: bool = False,
+) -> list[Chart]:
+    """Amounts over time, a chart each with a line a policy; nothing of tables with too few rows to say for how long.
+
+    Parameters
+    ----------
+    steps
+        Policy → a step function: ``time_s``, which rises, and columns that hold until the next row.
+    lines
+        What is drawn of them.
+    policies, less
+        As of :func:`time_chart`.
+    edges : float64[bins + 1]
+        Spans of time, s. Default: from the first row of any table to the last.
+    whole
+        Whether amounts are 0 before the first row and stay what they are after the last; else they are not known there.
+    """
+    steps = {policy: frame for policy, frame in steps.items() if len(frame) > (not whole)}
+    if not steps:
+        return []
+    spans = edges if edges is not None else bin_edges([(own["time_s"][0], own["time_s"][-1]) for own in steps.values()])
+
+    def column(frame: pl.DataFrame, of: str | pl.Expr) -> Floats:
+        expression = pl.col(of) if isinstance(of, str) else of
+        values = frame.select(expression.cast(pl.Float64).fill_null(0).alias("y"))["y"].to_numpy()
+        if not whole:
+            return values
+        return np.concatenate([[0.0], values, values[-1:]])
+
+    charts = []
+    for line in lines:
+        series = {}
+        for policy, frame in steps.items():
+            times, values = column(frame, "time_s"), column(frame, line.of)
+            if whole:
+                times[0], times[-1] = min(spans[0], times[1]), max(spans[-1], times[-1])
+            below = None if line.over is None else column(frame, line.over)
+            series[policy] = binned_mean(times, values, spans) if below is None else ratio(times, values, below, spans)
+        charts.append(time_chart(line.name, line.title, line.y, series, spans, policies, less))
+    return charts
 
 
 def time_chart(
     name: str,
     title: str,
-    y: dict[str, Any],
+    y: Mapping[str, Any],
     series: Mapping[str, Floats],
     edges: Floats,
     policies: Sequence[str],

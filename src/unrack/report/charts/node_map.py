@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import spans
 from unrack.plots.series import Floats
+from unrack.report.charts.chart import span_axis
 from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
+from unrack.steps import spans
 
 Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]
@@ -207,31 +208,58 @@ def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
     return found
 
 
-def map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
-    """Lent memory by node and time: a rectangle a cell (fields ``x``, ``x2``, ``y``, ``y2``, ``value``, and words).
+class Words(NamedTuple):
+    """What a map over time is called: its nodes, what the colour is of, and the noun for several nodes and classes."""
+
+    tips: Mapping[str, str]  # a field of its tooltip → what it is called
+    of: str  # the axis of nodes
+    colour: str
+    nodes: str
+    bands: str
+
+
+LENT = Words({"who": "lent by", "when": "when", "amount": "memory", "share": "of their memory"}, "node that lends",
+             "GB lent a node", "nodes", "classes of nodes")  # fmt: skip
+IN_POOLS = Words({"who": "pool", "when": "when", "amount": "memory in use", "share": "of its memory"}, "pool",
+                 "share of the pool's memory that is in use", "pools", "tiers")  # fmt: skip
+
+
+def held_map(
+    rows: pl.DataFrame, installed: Ints, bands: Bands, edges: Floats, words: Words, note: str, **more: Any
+) -> dict[str, Any]:
+    """What is held of each node over time, as a chart: a rectangle a cell.
 
     Parameters
     ----------
-    x
-        The channel of time.
-    nodes
-        Of the cluster.
+    rows
+        As of :func:`lent_over_time`.
+    installed : int64[nodes]
+        MB of each; 0: not counted.
     bands
-        Its classes.
+        The classes of nodes.
+    edges : float64[columns + 1]
+        Spans of time of equal length, s.
+    words
+        What it is called.
+    note
+        What is said below; how nodes are grouped follows.
+    more
+        Further keys of the chart: ``id``, ``title`` and ``shares``.
     """
-    words = {"who": "lent by", "when": "when", "amount": "memory", "share": "of their memory"}
-    return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, "GB lent a node", words)
-
-
-def pool_map_spec(x: Spec, nodes: int, bands: Bands) -> Spec:
-    """Memory of pools in use by pool and time, as :func:`map_spec` has it."""
-    words = {"who": "pool", "when": "when", "amount": "memory in use", "share": "of its memory"}
-    title = "share of the pool's memory that is in use"
-    return _cells({**x, "axis": {"grid": False}}, nodes, bands, False, title, words, "pool")
+    nodes, (x, size) = len(installed), span_axis(edges)
+    bounds = node_bounds(nodes, ROWS, bands)
+    grouped = f" A row is up to {np.diff(bounds).max():,} {words.nodes}." if nodes > ROWS else ""
+    dashed = f" Dashed: {words.bands}." if bands else ""
+    unit = str(x["title"]).split()[0]
+    return {
+        **more, "wide": True, "series": [], "note": f"{note}{grouped}{dashed}",
+        "map": pack_map(lent_over_time(rows, bounds, edges), bounds, installed, bands, edges / size, unit),
+        "spec": _cells({**x, "axis": {"grid": False}}, nodes, bands, False, words.colour, words.tips, words.of),
+    }  # fmt: skip
 
 
 def matrix_spec(nodes: int, bands: Bands) -> Spec:
-    """Lent memory by lender and borrower, as :func:`map_spec` has it."""
+    """Lent memory by lender and borrower, as :func:`held_map` has it."""
     x = _nodes("x", "node whose tasks use it", nodes, bands)
     words = {"who": "lent by", "when": "used by", "amount": "memory", "share": "of all that was lent"}
     return _cells(x, nodes, bands, True, "GB lent, averaged over time", words)

@@ -14,7 +14,7 @@ from unrack.plots.gantt import gantt
 from unrack.report.charts.gantt import MOST_RUNS
 from unrack.report.charts.node_map import map_rows
 from unrack.report.charts.sweep import Sweep
-from unrack.report.contents import Contents
+from unrack.report.contents import SECTIONS, Contents
 from unrack.report.figures.occupancy import occupancy_chart
 from unrack.report.pools.run import has_pools
 from unrack.report.section import first_runs
@@ -68,10 +68,8 @@ def _over(sweep: Sweep, metric: Mapping[str, Any], found: Contents) -> Figure:
 
 def _charts(found: Contents) -> Iterator[Figure]:
     parts = found.parts()
-    for own in (*parts["settings"], *parts["pools"]):
-        yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])
-    for name in ("tiers", "memory", "use", "rounds"):
-        section = parts.get(name, {})
+    for name in ("", *SECTIONS):
+        section = parts.get(name, {}) if name else parts
         yield from (_figure(chart, "the whole study", "") for chart in section.get("study", ()))
         for own in (*section.get("settings", ()), *section.get("runs", ())):
             yield from (_figure(chart, own["title"], _short(own["title"], found)) for chart in own["charts"])

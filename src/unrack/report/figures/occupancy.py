@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from unrack.plots.lanes import ended
 from unrack.plots.series import span_unit
 from unrack.report.directory import RunFiles
+from unrack.steps import levels, spans
 
 MOST_BARS = 20_000
 MOST_SHARED = 6
@@ -20,14 +22,11 @@ def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
     if not len(shares):
         return None
     unit, size = span_unit(last - first)
-    bars: list[tuple[float, float, int, list[int]]] = []
-    for (_,), own in shares.group_by("composition", maintain_order=True):
-        start, end = own["start_s"].to_numpy(), own["end_s"].to_numpy()
-        times = np.unique(np.concatenate([start, end]))
-        held = np.searchsorted(np.sort(start), times, side="right") - np.searchsorted(np.sort(end), times, side="right")
-        devices = own["devices"][0].to_list()
-        bars += [(float(times[k]), float(times[k + 1]), int(held[k]), devices)
-                 for k in range(len(times) - 1) if held[k] > 0]  # fmt: skip
+    own = shares.unique("composition", keep="first")
+    held_by = dict(zip(own["composition"].to_list(), own["devices"].to_list(), strict=True))
+    life, when, level = levels(shares["composition"].cast(pl.Int64).to_numpy(), *spans(shares))
+    bars = [(float(when[k]), float(when[k + 1]), int(level[k]), held_by[int(life[k])])
+            for k in np.flatnonzero(level > 0).tolist()]  # fmt: skip
     every = sum(len(devices) for *_, devices in bars)
     words = "A bar is a composition while the same jobs share it."
     if every > MOST_BARS:

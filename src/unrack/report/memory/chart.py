@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.plots.series import Floats, binned_mean, rising, rounded
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
 from unrack.report.charts.node_map import (
-    ROWS,
+    LENT,
     SIDE,
+    bands_of,
+    held_map,
     lent_between,
-    lent_over_time,
-    map_spec,
     matrix_spec,
     node_bounds,
     pack_map,
 )
 from unrack.report.charts.spec import Spec, coloured_parts, framed, line_spec, number, stacked, told
 from unrack.report.directory import RunFiles
-from unrack.report.memory.run import MemoryRun
 from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
 
@@ -84,12 +84,12 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
 # --- of a run -----------------------------------------------------------------------------------------------------
 
 
-def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
+def run_charts(run: RunFiles, edges: Floats) -> list[Chart]:
     """Who lent how much when, who lent to whom, and local against remote memory over time.
 
     Parameters
     ----------
-    own
+    run
         A run.
     edges : float64[columns + 1]
         Spans of time of equal length, s.
@@ -100,46 +100,45 @@ def run_charts(own: MemoryRun, edges: Floats) -> list[Chart]:
         As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
         :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether memory is counted.
     """
-    charts = _maps(own, edges) if len(own.loans) else []
-    return [*charts, *_parts_over_time(own, edges)]
+    loans = run.loans()
+    return [*(_maps(loans, run.hardware, edges) if len(loans) else []), *_parts_over_time(run, edges)]
 
 
-def _maps(own: MemoryRun, edges: Floats) -> list[Chart]:
-    nodes = len(own.installed)
-    x, size = span_axis(edges)
-    rows, sides = node_bounds(nodes, ROWS, own.bands), node_bounds(nodes, SIDE, own.bands)
-    when = lent_over_time(own.loans, rows, edges)
-    whom = lent_between(own.loans, sides, float(edges[0]), float(edges[-1]))
-    grouped = f" A row is up to {np.diff(rows).max():,} nodes." if nodes > ROWS else ""
+def _maps(loans: pl.DataFrame, cluster: Cluster, edges: Floats) -> list[Chart]:
+    installed = np.where(cluster.memory_mb == UNCOUNTED_MB, 0, cluster.memory_mb)
+    nodes, bands = len(cluster), bands_of(cluster.node_class, cluster.class_names)
+    sides = node_bounds(nodes, SIDE, bands)
+    whom = lent_between(loans, sides, float(edges[0]), float(edges[-1]))
     sided = f" A cell is up to {np.diff(sides).max():,} nodes each way." if nodes > SIDE else ""
-    dashed = " Dashed: classes of nodes." if own.bands else ""
-    shares = bool((own.installed > 0).all())
+    dashed = " Dashed: classes of nodes." if bands else ""
+    note = f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent."
+    when = held_map(
+        loans, installed, bands, edges, LENT, note, id="lent over time", title="Who lends how much, and when",
+        shares=bool((installed > 0).all()),
+    )  # fmt: skip
     return [
-        {"id": "lent over time", "title": "Who lends how much, and when", "wide": True, "shares": shares, "series": [],
-         "note": f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent.{grouped}{dashed}",
-         "map": pack_map(when, rows, own.installed, own.bands, edges / size, str(x["title"]).split()[0]),
-         "spec": map_spec(x, nodes, own.bands)},
+        when,
         {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
-         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, own.installed, own.bands),
-         "spec": matrix_spec(nodes, own.bands)},
+         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, installed, bands),
+         "spec": matrix_spec(nodes, bands)},
     ]  # fmt: skip
 
 
-def _parts_over_time(own: MemoryRun, edges: Floats) -> list[Chart]:
-    note = f"What running jobs hold on their own nodes and on others; means over {len(edges) - 1} equal spans of time."
-    times, held, lent = (
-        own.usage[name].cast(pl.Float64).to_numpy() for name in ("time_s", "memory_mb_held", "memory_mb_lent")
-    )
-    if len(times) < 2:
+def _parts_over_time(run: RunFiles, edges: Floats) -> list[Chart]:
+    usage = run.frame("usage", ("time_s", "memory_mb_held", "memory_mb_lent"))
+    if len(usage) < 2:
         return []
+    lent = usage["memory_mb_lent"] if "memory_mb_lent" in usage.columns else pl.zeros(len(usage), eager=True)
+    times, held, far = (own.cast(pl.Float64).to_numpy() for own in (usage["time_s"], usage["memory_mb_held"], lent))
     x, size = span_axis(edges)
-    total = own.total_mb
+    total = run.total_mb
     unit = float(total) if total else 1024.0
     starts = rounded(edges[:-1] / size, 5)
-    amounts = [np.nan_to_num(binned_mean(times, values, edges)) / unit for values in (held - lent, lent)]
+    amounts = [np.nan_to_num(binned_mean(times, values, edges)) / unit for values in (held - far, far)]
     series = {"policy": "", "x": [*starts, *starts], "y": rounded(np.concatenate(amounts)),
               "part": ["local"] * len(starts) + ["remote"] * len(starts)}  # fmt: skip
     parts = {name: PARTS[name] for name in ("local", "remote")}
+    note = f"What running jobs hold on their own nodes and on others; means over {len(edges) - 1} equal spans of time."
     title = "share of the memory installed" if total else "GB held"
     return [{"id": "memory parts", "title": "Local and remote memory over time", "series": [series],
              "note": note, "spec": area_spec(x, parts, title, total is not None)}]  # fmt: skip

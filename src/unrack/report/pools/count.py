@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.metric.kinds.pool_steps import levels, spans
 from unrack.report.pools.run import PoolRun
+from unrack.steps import each_of, levels, spans
 
 Floats = NDArray[np.float64]
 EVERY = "all jobs"
@@ -101,8 +101,7 @@ def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> 
         )
         for (name,), own in done.group_by("class_"):
             first, count = (own[column].cast(pl.Int64).to_numpy() for column in ("first_node", "nodes"))
-            node = np.repeat(first - np.concatenate([[0], count.cumsum()[:-1]]), count) + np.arange(count.sum())
-            group = np.searchsorted(firsts, node, "right") - 1
+            group = np.searchsorted(firsts, each_of(first, count)[1], "right") - 1
             total = found.setdefault(str(name), np.zeros(len(groups)))
             total += np.bincount(group, minlength=len(groups)) / len(runs)
     return {name: found[name].tolist() for name in sorted(found)}

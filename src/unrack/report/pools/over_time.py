@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_steps
-from unrack.plots.series import Floats, bin_edges, binned_mean
-from unrack.report.charts.chart import SHARE, Chart, ratio, time_chart
+from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
+from unrack.plots.series import Floats, bin_edges
+from unrack.report.charts.chart import SHARE, Chart, Lines, time_charts
 from unrack.report.pools.run import PoolRun, kinds_of_all
 
+Runs = Mapping[str, PoolRun]
+_ASKED = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
 
-def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> list[Chart]:
+
+def pool_time_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
     """Charts of the devices in use, the jobs that share them and those stranded, over time.
 
     Parameters
@@ -34,76 +37,49 @@ def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> li
     ]  # fmt: skip
     if not ends:
         return []
-    edges = bin_edges(ends)
-    charts = []
+    edges, charts = bin_edges(ends), list[Chart]()
     for kind in kinds_of_all({policy: [run] for policy, run in runs.items()}):
-        used, sharing, stranded = {}, {}, {}
-        for policy, run in runs.items():
-            devices = len(run.devices.of_kind(kind))
-            frame = pool_steps(run.shares, kind, devices)
-            if not devices or frame.is_empty():
-                continue
-            times = _bracketed(frame["time_s"].to_numpy(), edges)
-            columns = {name: np.concatenate([[0.0], frame[name].to_numpy(), [0.0]]) for name in frame.columns[1:]}
-            used[policy] = binned_mean(times, columns["devices_used"], edges) / devices
-            sharing[policy] = ratio(times, columns["sharers"], columns["compositions"], edges)
-            lost = _stranded(run, kind, edges)
-            if lost is not None:
-                stranded[policy] = lost / devices
-        for name, title, y, series in (
-            ("used", f"{kind} devices in use over time", {"title": "share of devices", **SHARE}, used),
-            ("sharers", f"Jobs per {kind} composition over time", {"title": "jobs per composition in use"}, sharing),
-            ("stranded", f"{kind} devices stranded over time", {"title": "share of devices", **SHARE}, stranded),
+        installed = {policy: len(run.devices.of_kind(kind)) for policy, run in runs.items()}
+        used = {policy: pool_steps(run.shares, kind, installed[policy]) for policy, run in runs.items()}
+        used = {policy: steps for policy, steps in used.items() if len(steps)}
+        stranded = {policy: lost for policy in used if (lost := _stranded(runs[policy], kind)) is not None}
+        shared = any((own["sharers"] > own["compositions"]).any() for own in used.values())  # by several jobs, ever
+        share = pl.col("devices")
+        for name, title, y, steps, of, over in (
+            ("used", f"{kind} devices in use", {"title": "share of devices", **SHARE}, used,
+             pl.col("devices_used") / share, None),
+            ("sharers", f"Jobs per {kind} composition", {"title": "jobs per composition in use"},
+             used if shared else {}, "sharers", "compositions"),
+            ("stranded", f"{kind} devices stranded", {"title": "share of devices", **SHARE}, stranded,
+             pl.col("stranded") / share, None),
         ):  # fmt: skip
-            if name == "sharers" and all(np.nanmax(own, initial=0.0) <= 1 + 1e-9 for own in series.values()):
-                continue  # one job a composition, always
-            if series:
-                charts.append({**time_chart(f"{name} {kind}", title, y, series, edges, policies), "group": "time"})
-        charts += _fragmentation(runs, kind, edges, policies)
+            counted = {policy: own.with_columns(devices=pl.lit(installed[policy])) for policy, own in steps.items()}
+            charts += _drawn(Lines(f"{name} {kind}", f"{title} over time", y, of, over), counted, policies, edges)
+        demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
+        for demand in demands:
+            title = f"Fragmentation of {quantity_words(demand)} over time"
+            held = {policy: _held(runs[policy], kind, demand) for policy in used if demand in runs[policy].demands}
+            name, unasked = f"fragmentation {demand.replace('.', ' ')}", pl.col("installed") - pl.col("held")
+            charts += _drawn(Lines(name, title, _ASKED, unasked, "installed"), held, policies, edges)
     return charts
 
 
-def _fragmentation(runs: Mapping[str, PoolRun], kind: str, edges: Floats, policies: Sequence[str]) -> list[Chart]:
-    charts = []
-    demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
-    for demand in demands:
-        series = {}
-        for policy, run in runs.items():
-            own = run.shares.filter(pl.col("kind") == kind)
-            if own.is_empty() or demand not in run.demands:
-                continue
-            number = run.devices.kinds.index(kind)
-            row = run.devices.quantities[number].index(demand.partition(".")[2])
-            capacity = np.where(run.devices.kind == number, run.devices.capacity[row], 0)
-            asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
-            steps = held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
-            times = _bracketed(steps["time_s"].to_numpy(), edges)
-            columns = [np.concatenate([[0.0], steps[name].to_numpy(), [0.0]]) for name in ("held", "installed")]
-            series[policy] = 1 - ratio(times, columns[0], columns[1], edges)
-        if series:
-            words = quantity_words(demand)
-            title = f"Fragmentation of {words} over time"
-            y = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
-            name = f"fragmentation {demand.replace('.', ' ')}"
-            charts.append({**time_chart(name, title, y, series, edges, policies), "group": "time"})
-    return charts
+def _drawn(line: Lines, steps: Mapping[str, pl.DataFrame], policies: Sequence[str], edges: Floats) -> list[Chart]:
+    return [{**own, "group": "time"} for own in time_charts(steps, [line], policies, edges=edges, whole=True)]
 
 
-def _bracketed(times: Floats, edges: Floats) -> Floats:
-    """The times with the ends of the axis around them, before and after which nothing is held."""
-    return np.concatenate([[min(edges[0], times[0])], times, [max(edges[-1], times[-1])]])
+def _held(run: PoolRun, kind: str, demand: str) -> pl.DataFrame:
+    own, devices = run.shares.filter(pl.col("kind") == kind), run.devices
+    number = devices.kinds.index(kind)
+    row = devices.quantities[number].index(demand.partition(".")[2])
+    asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
+    capacity = np.where(devices.kind == number, devices.capacity[row], 0)
+    return held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
 
 
-def _stranded(run: PoolRun, kind: str, edges: Floats) -> Floats | None:
-    """Stranded devices of a kind in each bin; ``None`` where no job asks for one."""
-    if kind not in run.least:
-        return None
-    reach = run.devices.reach
-    reached = [(pool.first, pool.count, reach[i]) for i, pool in enumerate(run.devices.pools) if pool.kind == kind]
-    frame = stranded_steps(run.shares, run.placements, reached, run.run.hardware.cores, run.least[kind])
-    values = frame["stranded"].to_numpy()
-    times = _bracketed(frame["time_s"].to_numpy(), edges)
-    return binned_mean(times, np.concatenate([[0.0], values, values[-1:]]).astype(np.float64), edges)
+def _stranded(run: PoolRun, kind: str) -> pl.DataFrame | None:
+    jobs = run.run.frame("jobs", ("cores_per_task", *run.demands))
+    return stranded_of(run.shares, kind, jobs, run.placements, run.devices, run.run.hardware.cores)
 
 
 def quantity_words(name: str) -> str:

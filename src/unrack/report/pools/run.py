@@ -10,7 +10,7 @@ import polars as pl
 from unrack.cluster.pools.pool import Devices
 from unrack.report.directory import RunFiles
 
-_JOBS = ("job", "submit_s", "app", "priority", "missed", "placed_by", "state", "cores", "cores_per_task", "run_s")
+_JOBS = ("job", "submit_s", "app", "priority", "missed", "placed_by", "state", "cores", "run_s")
 _SHARES = ("job", "attempt", "start_s", "end_s", "kind", "node", "devices", "composition", "size", "parts")
 _PLACEMENTS = ("job", "start_s", "end_s", "first_node", "nodes", "cores_per_node", "outcome")
 
@@ -33,7 +33,6 @@ class PoolRun:
     # ``"nvme.bandwidth_mb_s"`` …: the columns of ``jobs`` that say what each job asks of devices
     demands: tuple[str, ...]
     window: tuple[float, float]  # (start, end) in s: which jobs count, and when; infinite where the run does not say
-    least: dict[str, int]  # kind → the fewest cores that a task of any job with a demand for it asks for
 
     @property
     def devices(self) -> Devices:
@@ -47,23 +46,16 @@ def read_pool_run(run: RunFiles) -> PoolRun:
     asked = [f"{kind}.{q}" for kind, own in zip(devices.kinds, devices.quantities, strict=True) for q in own]
     jobs = run.frame("jobs", (*_JOBS, *asked))
     demands = tuple(name for name in asked if name in jobs.columns)
-    absent = {
-        "app": pl.String, "priority": pl.Int64, "missed": pl.Boolean, "placed_by": pl.String,
-    }  # fmt: skip
+    absent = {"app": pl.String, "priority": pl.Int64, "missed": pl.Boolean, "placed_by": pl.String}
     jobs = jobs.with_columns(
         pl.lit(None, dtype).alias(name) for name, dtype in absent.items() if name not in jobs.columns
     )
-    least: dict[str, int] = {}
-    for kind in devices.kinds:
-        own = [name for name in demands if name.startswith(f"{kind}.")]
-        if own and len(asking := jobs.filter(pl.any_horizontal(pl.col(name) > 0 for name in own))):
-            least[kind] = int(asking["cores_per_task"].min())  # type: ignore[arg-type]  # a column of integers
     jobs = jobs.filter(pl.col("submit_s").is_between(*run.window)).with_columns(
         pl.col("app").cast(pl.String).fill_null("all").replace("", "all").alias("class_"),
         (pl.col("priority").fill_null(0) > 0).alias("high"),
     )
     placements = run.frame("placements", _PLACEMENTS).drop_nulls(["start_s", "end_s"])
-    return PoolRun(run, jobs, run.frame("shares", _SHARES), placements, demands, run.window, least)
+    return PoolRun(run, jobs, run.frame("shares", _SHARES), placements, demands, run.window)
 
 
 def kinds_of_all(runs: Mapping[str, Sequence[PoolRun]]) -> tuple[str, ...]:

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from unrack.plots.series import bin_edges, binned_mean
-from unrack.report.charts.chart import MOST_POLICIES, Chart, noted, time_chart
+from unrack.report.charts.chart import MOST_POLICIES, Lines, time_charts
 from unrack.report.column import number_text
 from unrack.report.directory import RunFiles
-from unrack.report.section import Part, PlainTable, Section, plain
+from unrack.report.section import PlainTable, Section, Shown, plain, section_of
 from unrack.report.setting import Setting
 from unrack.study.results.keep import ROUNDS
 
-COST = pl.col("cost_placed") + pl.col("cost_waiting")
-CHARTS = (
-    ("cost of rounds", "Cost of rounds over time", "cost", COST),
-    ("placed", "Jobs placed per round", "jobs", pl.col("placed")),
-    ("left", "Jobs left waiting per round", "jobs", pl.col("left")),
-)
+_NOTE = "The numbers of a round, until the next. "
+LINES = (
+    Lines("cost of rounds", "Cost of rounds over time", {"title": "cost per round"},
+          pl.col("cost_placed") + pl.col("cost_waiting")),
+    Lines("placed", "Jobs placed per round", {"title": "jobs per round"}, "placed"),
+    Lines("left", "Jobs left waiting per round", {"title": "jobs per round"}, "left"),
+)  # fmt: skip
 HEADS = (
     ("rounds", "Rounds in which jobs waited."),
     ("placed per round", "Jobs that started, on average over the rounds."),
@@ -33,30 +33,18 @@ HEADS = (
 
 def round_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
     """Read what the section shows of these settings, the first seed of each policy; ``None``: there are no rounds."""
-    found = []
-    for setting in settings:
+
+    def of_setting(setting: Setting) -> Shown:
         runs = {policy: own[0] for policy, own in list(setting.runs.items())[:MOST_POLICIES]}
-        frames = {policy: run.frame(ROUNDS) for policy, run in runs.items() if run.has(ROUNDS)}
-        frames = {policy: frame for policy, frame in frames.items() if frame.height}
-        if frames:
-            found.append(Part(setting.title, noted(_charts(frames, policies), setting), {"": _table(frames, runs)}))
-    return Section(tuple(found)) if found else None
+        frames = {policy: run.frame(ROUNDS) for policy, run in runs.items() if _has_rounds(run)}
+        charts = [{**own, "note": _NOTE + own["note"]} for own in time_charts(frames, LINES, policies)]
+        return charts, {"": _table(frames, runs)}
+
+    return section_of(settings, _has_rounds, of_setting)
 
 
-def _charts(frames: Mapping[str, pl.DataFrame], policies: Sequence[str]) -> list[Chart]:
-    edges = bin_edges([(float(frame["time_s"][0]), float(frame["time_s"][-1])) for frame in frames.values()])
-    charts = []
-    for name, title, unit, values in CHARTS:
-        series = {
-            policy: binned_mean(
-                frame["time_s"].to_numpy(), frame.select(values.cast(pl.Float64).alias("y"))["y"].to_numpy(), edges
-            )
-            for policy, frame in frames.items()
-        }
-        chart = time_chart(name, title, {"title": f"{unit} per round"}, series, edges, policies)
-        note = f"The numbers of a round, until the next. {chart['note']}"
-        charts.append({**chart, "note": note})
-    return charts
+def _has_rounds(run: RunFiles) -> bool:
+    return run.has(ROUNDS) and run.frame(ROUNDS, ("time_s",)).height > 0
 
 
 def _table(frames: Mapping[str, pl.DataFrame], runs: Mapping[str, RunFiles]) -> PlainTable:

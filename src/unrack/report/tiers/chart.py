@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, bin_edges, binned_mean
+from unrack.plots.series import bin_edges
 from unrack.report.charts.bars import share_spec, whiskered
-from unrack.report.charts.chart import MOST_POLICIES, Chart, time_chart
+from unrack.report.charts.chart import MOST_POLICIES, Chart, Lines, time_charts
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
 from unrack.report.section import stack_chart
@@ -26,6 +25,16 @@ BECAME = {
     "queued": ("never placed", "#D5DADF"),
 }
 """What became of servers → words and a colour."""
+
+
+_NUMBER: dict[str, Any] = {"axis": {"format": "~s"}, "tip": ",.4~g"}
+_OVER_TIME = (
+    Lines("clusters", "Clusters in use over time", {"title": "clusters", **_NUMBER}, "clusters_used"),
+    Lines("price", "Price of the memory in use over time", {"title": "price per hour", **_NUMBER}, "price_per_h"),
+    Lines("stranded", "Stranded memory over time",
+          {"title": "share of all memory", "axis": {"format": ".1~%"}, "tip": ".2%"},
+          pl.sum_horizontal("^stranded_mb_.*$") / pl.col("all_mb")),
+)  # fmt: skip
 
 
 def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
@@ -45,7 +54,15 @@ def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     """
     chosen = {policy: runs for policy, runs in list(setting.runs.items())[:MOST_POLICIES] if has_tiers(runs[0])}
     firsts = {policy: TierRun(runs[0]) for policy, runs in chosen.items()}
-    return [*_slos(chosen), *_over_time(firsts, policies), *_shares(setting, firsts, policies)]
+    steps = {
+        policy: own.steps.with_columns(all_mb=pl.lit(float(sum(own.installed.values())) or 1.0))
+        for policy, own in firsts.items()
+    }
+    spans = [firsts[policy].window() for policy, own in steps.items() if len(own) > 1]
+    priced = any((own["price_per_h"] > 0).any() for own in steps.values())
+    lines = [line for line in _OVER_TIME if priced or line.name != "price"]
+    charts = time_charts(steps, lines, policies, edges=bin_edges(spans)) if spans else []
+    return [*_slos(chosen), *charts, *_shares(setting, firsts, policies)]
 
 
 def became(runs: Sequence[RunFiles]) -> dict[str, int]:
@@ -81,37 +98,6 @@ def _slos(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
     }
     note = "Servers by their last placement: enough local memory, and not too much that is far away."
     return [stack_chart("slos", "Who is within the SLOs", note, stack, dict(BECAME.values()), "share of the servers")]
-
-
-def _over_time(firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
-    steps = {
-        policy: own.steps.with_columns(pl.sum_horizontal(f"stranded_mb_{name}" for name in own.names).alias("stranded"))
-        for policy, own in firsts.items()
-        if len(own.steps) > 1
-    }
-    if not steps:
-        return []
-    edges = bin_edges([firsts[policy].window() for policy in steps])
-    all_mb = {policy: float(sum(firsts[policy].installed.values())) or 1.0 for policy in steps}
-
-    def binned(column: str, over: Mapping[str, float] | None = None) -> dict[str, Floats]:
-        return {
-            policy: binned_mean(own["time_s"].to_numpy(), own[column].cast(pl.Float64).to_numpy(), edges)
-            / (1.0 if over is None else over[policy])
-            for policy, own in steps.items()
-        }
-
-    number = {"axis": {"format": "~s"}, "tip": ",.4~g"}
-    in_use, price, stranded = binned("clusters_used"), binned("price_per_h"), binned("stranded", all_mb)
-    charts = [
-        time_chart("clusters", "Clusters in use over time", {"title": "clusters", **number}, in_use, edges, policies),
-        time_chart("price", "Price of the memory in use over time", {"title": "price per hour", **number}, price, edges,
-                   policies),
-        time_chart("stranded", "Stranded memory over time",
-                   {"title": "share of all memory", "axis": {"format": ".1~%"}, "tip": ".2%"}, stranded, edges,
-                   policies),
-    ]  # fmt: skip
-    return [chart for chart in charts if chart["id"] != "price" or any(np.nanmax(own) > 0 for own in price.values())]
 
 
 def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:

@@ -10,7 +10,7 @@ import polars as pl
 from unrack.plots.series import Floats, binned_mean, rounded, six_digits
 from unrack.report.charts.bars import fill_spec
 from unrack.report.charts.chart import Chart, span_axis
-from unrack.report.charts.node_map import ROWS, lent_over_time, node_bounds, pack_map, pool_map_spec
+from unrack.report.charts.node_map import IN_POOLS, held_map
 from unrack.report.charts.spec import Spec, coloured_parts, framed, number, part_legend, told
 from unrack.report.tiers.run import TierRun
 from unrack.units import seconds_text
@@ -39,7 +39,10 @@ def run_charts(own: TierRun, edges: Floats, bins: Floats) -> list[Chart]:
         As :func:`unrack.report.memory.chart.run_charts`.
     """
     use = own.memory_use()
-    return [*_over_time(own, bins), *_fullest(own, use, float(edges[0]), float(edges[-1])), *_pools(own, use, edges)]
+    note = "The share of each pool's memory that servers hold; empty: nothing."
+    installed, of = own.run.hardware.memory_mb, {"id": "pools over time", "title": "Every pool over time"}
+    pools = [held_map(use, installed, own.bands, edges, IN_POOLS, note, shares="always", **of)] if len(use) else []
+    return [*_over_time(own, bins), *_fullest(own, use, float(edges[0]), float(edges[-1])), *pools]
 
 
 def colours_of(tiers: Sequence[str]) -> dict[str, str]:
@@ -120,18 +123,3 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
     return [{"id": "busiest", "title": "Clusters at the busiest moment",
              "note": f"What the servers of each cluster hold {seconds_text(at)} into the log.{empty}{many}",
              "series": series, "spec": fill_spec(names, colours_of(own.names), "cluster")}]  # fmt: skip
-
-
-def _pools(own: TierRun, use: pl.DataFrame, edges: Floats) -> list[Chart]:
-    if not len(use):
-        return []
-    nodes, bands = len(own.tier), own.bands
-    x, size = span_axis(edges)
-    rows = node_bounds(nodes, ROWS, bands)
-    cells = lent_over_time(use, rows, edges)
-    grouped = f" A row is up to {np.diff(rows).max():,} pools." if nodes > ROWS else ""
-    dashed = " Dashed: tiers." if bands else ""
-    return [{"id": "pools over time", "title": "Every pool over time", "wide": True, "shares": "always", "series": [],
-             "note": f"The share of each pool's memory that servers hold; empty: nothing.{grouped}{dashed}",
-             "map": pack_map(cells, rows, own.run.hardware.memory_mb, bands, edges / size, str(x["title"]).split()[0]),
-             "spec": pool_map_spec(x, nodes, bands)}]  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unrack.plots.series import bin_edges
-from unrack.report.charts.chart import noted
 from unrack.report.charts.node_map import COLUMNS
+from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
-from unrack.report.section import MOST_RUNS, Part, PlainTable, Section, first_runs, metric_table
+from unrack.report.section import PlainTable, Section, Shown, metric_table, section_of
 from unrack.report.setting import Setting
 from unrack.report.tiers.chart import tier_charts
 from unrack.report.tiers.fill import run_charts
@@ -25,26 +25,17 @@ def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> Sectio
     policies
         All policies of the study: they fix the colours.
     """
-    tiered = [setting for setting in settings if has_tiers(next(iter(setting.runs.values()))[0])]
-    if not tiered:
-        return None
-    chosen, runs = first_runs(tiered, len(settings)), []
-    for run, title, _ in chosen[:MOST_RUNS]:
-        own = TierRun(run)
-        span = [own.window() if len(own.steps) else (0.0, 1.0)]
-        runs.append(Part(title, run_charts(own, bin_edges(span, COLUMNS), bin_edges(span))))
-    tables = [(setting.title, _table(setting)) for setting in tiered]
-    return Section(
-        tuple(Part(setting.title, noted(tier_charts(setting, policies), setting)) for setting in tiered),
-        tuple(runs),
-        max(len(chosen) - MOST_RUNS, 0),
-        tables=tuple((title, table) for title, table in tables if table is not None),
-    )
+    return section_of(settings, has_tiers, lambda own: (tier_charts(own, policies), {"": _table(own)}), _of_run)
+
+
+def _of_run(run: RunFiles, setting: Setting) -> Shown:
+    own = TierRun(run)
+    span = [own.window() if len(own.steps) else (0.0, 1.0)]
+    return run_charts(own, bin_edges(span, COLUMNS), bin_edges(span)), {}
 
 
 def _table(setting: Setting) -> PlainTable | None:
-    run = next(iter(setting.runs.values()))[0]
-    tiers = run.record["cluster"]["tiers"]["names"]
+    tiers = next(iter(setting.runs.values()))[0].record["cluster"]["tiers"]["names"]
     names = [
         "slo_broken_local", "slo_broken_remote", "servers_rejected", "clusters_used_mean", "clusters_used_max",
         "price_per_server_h", "price_over_bound", *(f"used_memory_{name}" for name in tiers),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from unrack.plots.series import Floats, rounded
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
-from unrack.report.use.run import UseRun
 
 USED, HELD, ASKED, INSTALLED, STOPPED = "used", "held", "asked", "installed", "stop for lack of memory"
 COLOURS = {USED: "#4477AA", HELD: "#A9C3E0", ASKED: "#EE8866", INSTALLED: "#808890", STOPPED: "#D7263D"}
@@ -19,31 +19,50 @@ SPANS = 300
 _GB, _TB = 1024.0, 1024.0**2
 
 
-def use_over_time(own: UseRun, edges: Floats) -> list[Chart]:
+AMOUNTS = ("asked", "held", "used")
+
+
+def stops_of(placements: pl.DataFrame) -> pl.DataFrame:
+    """When attempts were stopped for lack of memory, in order: columns time_s and job."""
+    stopped = placements.filter(pl.col("outcome") == "out-of-memory").group_by("job", "attempt", maintain_order=True)
+    return stopped.agg(pl.col("end_s").max().alias("time_s")).sort("time_s", "job").select("time_s", "job")
+
+
+def use_over_time(
+    memory: pl.DataFrame, span: tuple[float, float] | None, stops: pl.DataFrame, total_mb: int | None, edges: Floats
+) -> list[Chart]:
     """The picture, as :func:`unrack.report.charts.chart.setting_charts`; nothing where use was never looked at.
 
     Parameters
     ----------
-    own
-        A run.
+    memory
+        The run's table of what jobs used, held and asked whenever it was looked at, each until the next.
+    span
+        From when until when the run lasted, s: at its end nothing is in use. ``None``: nothing happened.
+    stops
+        Of :func:`stops_of`.
+    total_mb
+        Installed memory; ``None``: not counted.
     edges : float64[spans + 1]
         Spans of time, s.
     """
-    if len(own.times) < 2:
+    if not len(memory):
         return []
+    times = memory["time_s"].cast(pl.Float64).to_numpy()
+    times = np.append(times, max(float(times[-1]), span[1] if span else 0.0))
+    amounts = {name: np.append(memory[f"{name}_mb"].cast(pl.Float64).to_numpy(), 0.0) for name in AMOUNTS}
     x, size = span_axis(edges)
-    most = max([own.total_mb or 0, *(float(values.max()) for values in own.amounts.values())])
+    most = max([total_mb or 0, *(float(values.max()) for values in amounts.values())])
     unit, words = (_TB, "TB") if most >= 4 * _TB else (_GB, "GB")
     series = {"policy": "", "x": rounded(edges[:-1] / size, 5)} | {
-        name.removesuffix("_mb"): rounded(largest_in(own.times, values, edges) / unit)
-        for name, values in own.amounts.items()
+        name: rounded(largest_in(times, values, edges) / unit) for name, values in amounts.items()
     }
     note = f"The largest amounts in each of {len(edges) - 1} equal spans of time. Pale: held and not used."
-    if own.stops.height:
-        note += f" Triangles: {own.stops.height:,} stops for lack of memory."
-    total = None if own.total_mb is None else own.total_mb / unit
+    if stops.height:
+        note += f" Triangles: {stops.height:,} stops for lack of memory."
+    total = None if total_mb is None else total_mb / unit
     return [{"id": "use over time", "title": "Memory asked, held and used over time", "note": note, "wide": True,
-             "series": [series], "spec": use_spec(x, words, total, stop_marks(own, edges, size))}]  # fmt: skip
+             "series": [series], "spec": use_spec(x, words, total, stop_marks(stops, edges, size))}]  # fmt: skip
 
 
 def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mapping[str, object]]) -> Spec:
@@ -132,10 +151,10 @@ def largest_in(times: Floats, values: Floats, edges: Floats) -> Floats:
     return found
 
 
-def stop_marks(own: UseRun, edges: Floats, size: float) -> list[Chart]:
+def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
     """A mark for every span of time with stops: where (``x``, at the first of them), how many, and of which jobs."""
-    times = own.stops["time_s"].to_numpy()
-    jobs = own.stops["job"].cast(str).to_list()
+    times = stops["time_s"].to_numpy()
+    jobs = stops["job"].cast(str).to_list()
     span = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
     marks = list[Chart]()
     for first, count in zip(*np.unique(span, return_index=True, return_counts=True)[1:], strict=True):

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from unrack.metric.table import USE_METRICS
 from unrack.plots.series import bin_edges
-from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
+from unrack.report.charts.chart import MOST_POLICIES, Chart
 from unrack.report.directory import RunFiles
-from unrack.report.section import MOST_RUNS, Part, PlainTable, Section, first_runs, stack_chart
+from unrack.report.section import Section, Shown, metric_table, section_of, stack_chart
 from unrack.report.setting import Setting, estimate
-from unrack.report.table import share_text
-from unrack.report.use.over_time import COLOURS, HELD, SPANS, USED, use_over_time
-from unrack.report.use.run import knows_use, read_use_run, span_of
-from unrack.report.use.table import changed_jobs, stopped_jobs, throughput_by_memory, use_table
+from unrack.report.use.over_time import COLOURS, HELD, SPANS, USED, stops_of, use_over_time
+from unrack.report.use.table import THROUGHPUT, changed_jobs, stopped_jobs, throughput_by_memory
 
 MOST_ROWS = 60
 PARTS = {"used": COLOURS[USED], "held and not used": COLOURS[HELD], "free": "rgba(128, 136, 144, 0.22)"}
+_JOBS = (
+    "job", "user", "state", "tasks", "memory_mb", "peak_mb_per_task", "memory_grown_mb", "memory_shrunk_mb",
+    "memory_stops", "node_s_lost", "node_s_blocked", "restarts",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class UseSection(Section):
-    """The section; a run's tables are of the jobs whose memory ``changed`` most, and that were ``stopped``."""
-
-    # title of a setting → policy → what it served, where that is less than others
-    less: Mapping[str, dict[str, str]] = field(default_factory=dict)
-    # throughput per TB, of the first ``MOST_ROWS`` settings; ``None``: memory is not counted
-    by_memory: PlainTable | None = None
+def knows_use(run: RunFiles) -> bool:
+    """Whether the run's workload says what jobs use."""
+    return "memory_used" in run.metrics
 
 
-def use_section(settings: Sequence[Setting], shown: Sequence[Setting]) -> UseSection | None:
+def use_section(settings: Sequence[Setting], shown: Sequence[Setting]) -> Section | None:
     """Read and count what the section shows; ``None``: no workload says what jobs use.
+
+    A run's tables are of the jobs whose memory ``changed`` most, and that were ``stopped``; the table of the study is
+    of throughput by memory, in the first ``MOST_ROWS`` settings.
 
     Parameters
     ----------
@@ -39,32 +39,23 @@ def use_section(settings: Sequence[Setting], shown: Sequence[Setting]) -> UseSec
     shown
         Those that the page shows one by one; the ones that do not know use are passed over.
     """
-    every, known = ([setting for setting in some if _knows(setting)] for some in (settings, shown))
+    every = [own for own in settings if any(knows_use(run) for runs in own.runs.values() for run in runs)]
     if not every:
         return None
-    chosen = first_runs(known, len(shown), knows_use)
-    tables = [(setting.title, use_table(setting)) for setting in known]
-    charts = [Part(setting.title, noted(share_charts(setting), setting)) for setting in known]
-    return UseSection(
-        tuple(part for part in charts if part.charts),
-        tuple(_of_run(run, title, setting) for run, title, setting in chosen[:MOST_RUNS]),
-        max(len(chosen) - MOST_RUNS, 0),
-        tables=tuple((title, table) for title, table in tables if table is not None),
-        less={own.title: {name: share_text(share) for name, share in own.served_less.items()} for own in known},
-        by_memory=throughput_by_memory(every[:MOST_ROWS]),
-    )
+    by_memory = throughput_by_memory(every[:MOST_ROWS])
+    return section_of(shown, knows_use, _of_setting, _of_run, table=by_memory)
 
 
-def _knows(setting: Setting) -> bool:
-    return any(knows_use(run) for own in setting.runs.values() for run in own)
+def _of_setting(setting: Setting) -> Shown:
+    return share_charts(setting), {"": metric_table(setting, (THROUGHPUT, *USE_METRICS), tuple(setting.runs))}
 
 
-def _of_run(run: RunFiles, title: str, setting: Setting) -> Part:
-    spans = [span for own in setting.runs.values() if (span := span_of(own[0])) is not None]
-    own = read_use_run(run)
-    charts = use_over_time(own, bin_edges(spans or [(0.0, 1.0)], SPANS))
-    tables = {"changed": changed_jobs(own), "stopped": stopped_jobs(own)}
-    return Part(title, charts, {name: table for name, table in tables.items() if table is not None})
+def _of_run(run: RunFiles, setting: Setting) -> Shown:
+    spans = [span for own in setting.runs.values() if (span := own[0].span) is not None]
+    jobs = run.frame("jobs", _JOBS)
+    charts = use_over_time(run.frame("memory"), run.span, stops_of(run.frame("placements")), run.total_mb,
+                           bin_edges(spans or [(0.0, 1.0)], SPANS))  # fmt: skip
+    return charts, {"changed": changed_jobs(jobs), "stopped": stopped_jobs(jobs)}
 
 
 def share_charts(setting: Setting) -> list[Chart]:

@@ -6,22 +6,15 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from unrack.metric.table import USE_METRICS
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.column import number_text
-from unrack.report.section import PlainTable, metric_table, plain
+from unrack.report.section import PlainTable, plain
 from unrack.report.setting import Setting
 from unrack.report.table import share_text
-from unrack.report.use.run import UseRun
 
 MOST_JOBS = 8
 THROUGHPUT = "throughput_jobs_per_h"
 MB_PER_TB = 1024**2
-
-
-def use_table(setting: Setting) -> PlainTable | None:
-    """Throughput and the metrics of use: a row a policy."""
-    return metric_table(setting, (THROUGHPUT, *USE_METRICS), tuple(setting.runs))
 
 
 def throughput_by_memory(settings: Sequence[Setting]) -> PlainTable | None:
@@ -49,10 +42,10 @@ def throughput_by_memory(settings: Sequence[Setting]) -> PlainTable | None:
     return PlainTable(tuple(heads), tuple(rows)) if rows else None
 
 
-def changed_jobs(own: UseRun) -> PlainTable | None:
+def changed_jobs(jobs: pl.DataFrame) -> PlainTable | None:
     """The jobs whose leases changed most, in MB; ``None``: no lease changed."""
     moved = pl.col("memory_grown_mb") + pl.col("memory_shrunk_mb")
-    top = own.jobs.with_row_index("row").filter(moved > 0).sort(moved, "row", descending=[True, False]).head(MOST_JOBS)
+    top = jobs.with_row_index("row").filter(moved > 0).sort(moved, "row", descending=[True, False]).head(MOST_JOBS)
     heads = (
         ("grew by (GB)", "Sum of all by which its leases grew while it ran."),
         ("shrank by (GB)", "Sum of all by which its leases shrank while it ran."),
@@ -69,12 +62,12 @@ def changed_jobs(own: UseRun) -> PlainTable | None:
     return PlainTable(heads, tuple(rows)) if rows else None
 
 
-def stopped_jobs(own: UseRun) -> PlainTable | None:
+def stopped_jobs(jobs: pl.DataFrame) -> PlainTable | None:
     """The jobs that lost most for lack of memory, stopped or standing still; ``None``: there was enough."""
     hit = (pl.col("memory_stops") > 0) | (pl.col("node_s_blocked") > 0)
     cost = pl.col("node_s_lost") + pl.col("node_s_blocked")
     order = [cost, pl.col("memory_stops"), pl.col("row")]
-    top = own.jobs.with_row_index("row").filter(hit).sort(order, descending=[True, True, False]).head(MOST_JOBS)
+    top = jobs.with_row_index("row").filter(hit).sort(order, descending=[True, True, False]).head(MOST_JOBS)
     heads = (
         ("stops", "Attempts that were stopped for lack of memory."),
         ("lost (node-h)", "Work that was lost with these attempts."),

@@ -14,8 +14,8 @@ from unrack.errors import ClusterError
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import checked
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
-from unrack.resources.held import held_steps
-from unrack.resources.telling import Kept, Table, Told, mean_share
+from unrack.resources.telling import Kept, Table, Told
+from unrack.resources.use import use_of, use_tables
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
@@ -32,7 +32,7 @@ MEASURES = (
         "time with held = installed / window",
     ),
 )  # fmt: skip
-HEAD = ("policy", "jobs", "in use", "peak", "all out", "amount x hours")
+HEADS = {"in use": "used", "peak": "peak", "all out": "full"}
 
 
 class Counted(UsualResource):
@@ -60,79 +60,32 @@ class Counted(UsualResource):
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """A table of every counter."""
-        return tables(runs)
-
-
-def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
-    """One table for every counter: a row a policy, over its seeds."""
-    if not runs:
-        return ()
-    policies = dict.fromkeys(run.policy for run in runs)
-    return tuple(
-        Table(
-            file["name"], _words(file), HEAD,
-            tuple(_row(file["name"], policy, [run for run in runs if run.policy == policy]) for policy in policies),
-        )
-        for file in runs[0].written
-    )  # fmt: skip
+        return tuple(
+            table
+            for file in (runs[0].written if runs else ())
+            for table in use_tables(
+                runs, f"counted.{file['name']}", file["name"], _words(file),
+                {head: f"{stem}_counted_{file['name']}" for head, stem in HEADS.items()},
+            )
+        )  # fmt: skip
 
 
 def _words(file: dict[str, object]) -> str:
-    where = "in each rack" if file["per"] == "rack" else "on the cluster"
+    where, some = ("in each rack", " in some rack") if file["per"] == "rack" else ("on the cluster", "")
     return (
         f"Installed: {file['amount']} {where}. In use: the mean over time; peak: the most at any time"
-        f"{', in one rack' if file['per'] == 'rack' else ''}; all out: the share of the time in which nothing was left"
-        f"{' in some rack' if file['per'] == 'rack' else ''}."
+        f"{', in one rack' if some else ''}; all out: the share of the time in which nothing was left{some}."
     )
-
-
-def _row(name: str, policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
-    jobs, hours = 0, 0.0
-    for run in runs:
-        own = run.claims.filter(pl.col("quantity") == name)
-        jobs += own["job"].n_unique()
-        hours += float((own["amount"] * (own["end_s"] - own["start_s"])).sum()) / 3600
-    shares = [
-        mean_share([run.metrics.get(f"{stem}_counted_{name}") for run in runs]) for stem in ("used", "peak", "full")
-    ]
-    return policy, f"{jobs / len(runs):,.0f}", *shares, f"{hours / len(runs):,.1f}"
 
 
 def measures(places: Sequence[Place], claims: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float | None]:
-    """Every metric of every counter; ``None`` over a window that lasts no time.
-
-    Examples
-    --------
-    >>> claims = pl.DataFrame({"place": ["matlab"] * 2, "start_s": [0.0, 2.0], "end_s": [4.0, 4.0], "amount": [1, 3]})
-    >>> measures([Place("matlab", "matlab", 4)], claims, 0.0, 8.0)
-    {'used_counted_matlab': 0.3125, 'peak_counted_matlab': 1.0, 'full_counted_matlab': 0.25}
-    """
+    """Every metric of every counter; ``None`` over a window that lasts no time."""
     values: dict[str, float | None] = {}
-    length = end_s - start_s
     for name in dict.fromkeys(place.quantity for place in places):
-        own = [place for place in places if place.quantity == name]
-        held = [held_steps(claims.filter(pl.col("place") == place.name), start_s, end_s) for place in own]
-        spent = sum(float((np.diff(times) * level[:-1]).sum()) for times, level in held)
-        installed = sum(place.amount for place in own)
-        values[f"used_counted_{name}"] = spent / (installed * length) if length > 0 else None
-        peaks = [float(level.max()) / place.amount for (_, level), place in zip(held, own, strict=True)]
-        values[f"peak_counted_{name}"] = max(peaks) if length > 0 else None
-        values[f"full_counted_{name}"] = _full_s(held, own) / length if length > 0 else None
+        own = {place.name: place.amount for place in places if place.quantity == name}
+        use = use_of(own, claims.filter(pl.col("place").is_in(list(own))), start_s, end_s)
+        values |= {f"{stem}_counted_{name}": value for stem, value in use._asdict().items()}
     return values
-
-
-def _full_s(held: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]], places: Sequence[Place]) -> float:
-    """For how long one place or another has nothing left."""
-    spells = sorted(
-        (float(times[i]), float(times[i + 1]))
-        for (times, level), place in zip(held, places, strict=True)
-        for i in np.flatnonzero(level[:-1] >= place.amount).tolist()
-    )
-    total, reached = 0.0, -np.inf
-    for start, end in spells:
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
 
 
 class CounterFile(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 from zlib import crc32
@@ -11,20 +11,17 @@ import numpy as np
 import polars as pl
 
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.fragmentation.steps import Steps, fragmentation_steps
+from unrack.resources.gpus.fragmentation.steps import fragmentation_steps
 from unrack.resources.gpus.keys import machine_of, read_keys
-from unrack.resources.gpus.machines.drawing import COLOURS
 from unrack.resources.telling import Kept, Table, rows_by_policy
+from unrack.resources.use import COLOURS, PIECES, framed, picture
+from unrack.steps import Floats
 from unrack.units import seconds_text
 
 MOST_LANES = 48
 MOST_BARS = 4000
 LANES_LEFT, LANES_WIDTH, LANE, GAP = 92, 900, 10, 8
 LANES_STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}.lane{fill:currentColor;opacity:.08}"
-PIECES = 300
-"""Pieces of time; what is drawn is the mean over each."""
-LEFT, WIDTH, HEIGHT, LINE = 60, 840, 120, 16
-STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}.axis{stroke:currentColor;opacity:.3}"
 HEAD = ("policy", "GPUs in use", "utility", "1/t", "I", "1 - w", "across sockets", "below minimum",
         "fragmented")  # fmt: skip
 FRAGMENTATION = (
@@ -52,7 +49,7 @@ def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
 
 def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
     first = {run.policy: run for run in reversed(runs)}
-    lines: dict[str, Steps] = {}
+    lines: dict[str, tuple[Floats, Floats]] = {}
     fleet = None
     for policy in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]:
         run = first[policy]
@@ -63,9 +60,10 @@ def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
         if placed.height:
             begin, end = (float(value) for value in (placed["start_s"].min(), placed["end_s"].max()))
             if steps := fragmentation_steps(fleet, run.claims, jobs, placed, begin, end):
-                lines[policy] = steps
+                edges = np.linspace(steps.times_s[0], steps.times_s[-1], PIECES + 1)
+                lines[policy] = edges, steps.means(PIECES)
     if lines:
-        yield Table("Fragmentation over time", FRAGMENTATION, (), (), chart(lines))
+        yield Table("Fragmentation over time", FRAGMENTATION, (), (), picture(lines, "GPUs"))
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
@@ -95,45 +93,6 @@ def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
 
 def _text(value: float | None, times: float, unit: str, digits: int = 1) -> str:
     return "–" if value is None else f"{times * value:.{digits}f}{unit}"
-
-
-def chart(runs: Mapping[str, Steps]) -> str:
-    """The picture as SVG; at most as many policies as there are colours.
-
-    Parameters
-    ----------
-    runs
-        Policy → the fragmentation of a run of it.
-    """
-    begin = min(float(steps.times_s[0]) for steps in runs.values())
-    end = max(float(steps.times_s[-1]) for steps in runs.values())
-    means = {policy: steps.means(PIECES) for policy, steps in runs.items()}
-    most = max(float(values.max()) for values in means.values())
-    scale, marks = (WIDTH / (end - begin), HEIGHT / max(most, 1e-9)), []
-    for i, ((policy, values), colour) in enumerate(zip(means.items(), COLOURS, strict=False)):
-        edges = LEFT + (np.linspace(runs[policy].times_s[0], runs[policy].times_s[-1], PIECES + 1) - begin) * scale[0]
-        x, y = np.repeat(edges, 2)[1:-1], np.repeat(LINE + HEIGHT - values * scale[1], 2)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-        words = escape(f"{policy}: {values.mean():.2f} GPUs on average")
-        at = LINE + HEIGHT + (i + 2) * LINE
-        marks.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"><title>{words}</title>'
-            f'</polyline><rect x="{LEFT}" y="{at - 8}" width="12" height="8" fill="{colour}"/>'
-            f'<text x="{LEFT + 18}" y="{at}">{words}</text>'
-        )
-    low = LINE + HEIGHT
-    axes = (
-        f'<path class="axis" fill="none" d="M{LEFT} {LINE}V{low}H{LEFT + WIDTH}"/>'
-        f'<text x="{LEFT - 6}" y="{LINE + 8}" text-anchor="end">{most:.1f}</text>'
-        f'<text x="{LEFT - 6}" y="{low}" text-anchor="end">0</text>'
-        f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin)}</text>'
-        f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end)}</text>'
-    )
-    width, height = LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'style="width:100%;max-width:{width}px"><style>{STYLE}</style>{axes}{"".join(marks)}</svg>'
-    )
 
 
 def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
@@ -188,8 +147,4 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin)}</text>'
         f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end)}</text>'
     )
-    style, marks_and_bars = f"<style>{LANES_STYLE}</style>", "".join([*marks, *bars])
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LANES_LEFT + LANES_WIDTH + 8} {y + 22}" role="img" '
-        f'style="width:100%;max-width:{LANES_LEFT + LANES_WIDTH + 8}px">{style}{marks_and_bars}{ends}</svg>'
-    )
+    return framed(LANES_LEFT + LANES_WIDTH + 8, y + 22, LANES_STYLE, f"{''.join([*marks, *bars])}{ends}")

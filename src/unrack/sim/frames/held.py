@@ -17,6 +17,7 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
+from unrack.steps import each_of
 from unrack.units import SECOND_US
 
 Ints = NDArray[np.int64]
@@ -43,9 +44,7 @@ def _in_order(log: RunLog, first: Ints) -> tuple[Ints, Ints, Ints]:
     """The spans in order, the rows of one after the other, and how many each has; ``first``: int64[spans + 1]."""
     spans = span_order(log)
     count = np.diff(first)[spans]
-    at = np.arange(count.sum(), dtype=np.int64)
-    at += np.repeat(first[:-1][spans] - np.cumsum(count) + count, count)
-    return spans, at, count
+    return spans, each_of(first[:-1][spans], count)[1], count
 
 
 def _first_rows(log: RunLog, of: Ints) -> Ints:

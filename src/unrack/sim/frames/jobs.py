@@ -13,6 +13,7 @@ from unrack.resources.places import is_resource
 from unrack.sim.frames.lending import lending_nodes, loan_columns
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
+from unrack.steps import summed_at
 from unrack.units import SECOND_US
 
 Ints = NDArray[np.int64]
@@ -163,23 +164,18 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     unique, inverse = np.unique(np.concatenate(moments), return_inverse=True)
     start, end, enter, enter_again = np.split(inverse, np.cumsum([len(times) for times in moments])[:-1])
 
-    def level(*changes: tuple[Ints, Ints | int]) -> Ints:
-        """What there is after each time, given where by how much it changes."""
-        change = np.zeros(len(unique), np.int64)
-        for at, amount in changes:
-            np.add.at(change, at, amount)
-        return np.cumsum(change)
-
     def held(amount: Ints | int) -> Ints:
-        return level((start, amount), (end, -amount))
+        return summed_at(len(unique), (start, amount), (end, -amount))
 
     columns = {
         "cores_held": held(cores),
         "cores_asked": held(of_span),
         "memory_mb_held": held(mb),
         "running_jobs": held(1),
-        "queued_jobs": level((start, -begins), (enter, 1), (enter_again, 1)),
-        "queued_cores": level((start, -of_span * begins), (enter, asked[entered]), (enter_again, asked[again])),
+        "queued_jobs": summed_at(len(unique), (start, -begins), (enter, 1), (enter_again, 1)),
+        "queued_cores": summed_at(
+            len(unique), (start, -of_span * begins), (enter, asked[entered]), (enter_again, asked[again])
+        ),
     }
     if lends:
         columns["memory_mb_lent"] = held(log.borrowed())

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
+from unrack.steps import each_of, levels, summed_at
 
 Ints = NDArray[np.int64]
 
@@ -63,24 +64,16 @@ def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
     lender = log.loans[:, LENDER]
     lenders, busy = np.unique(lender), log.rows[:, CORES] > 0
     first, nodes = (log.rows[:, column].astype(np.int64) for column in (FIRST, NODES))
-    low, high = np.searchsorted(lenders, first), np.searchsorted(lenders, first + nodes)
-    count = np.where(busy, high - low, 0)
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    host = lenders[np.repeat(low, count) + within]
+    low = np.searchsorted(lenders, first)
+    row, host = each_of(low, np.where(busy, np.searchsorted(lenders, first + nodes) - low, 0))
     of_loan, of_row = (
         np.repeat(np.arange(len(bound) - 1), np.diff(bound)) for bound in (log.span_loans, log.span_rows)
     )
-    span = np.concatenate([of_loan, np.repeat(of_row, count)])
-    node = np.tile(np.concatenate([lender, host]), 2)
-    when = np.concatenate([log.span_start_us[span], log.span_end_us[span]])
+    span = np.concatenate([of_loan, of_row[row]])
     is_loan = np.repeat([1, 0], [len(lender), len(host)])
-    order = np.lexsort((when, node))
-    lends, computes = (np.cumsum(np.concatenate([step, -step])[order]) for step in (is_loan, 1 - is_loan))
-    node, when = node[order], when[order]
-    last = np.flatnonzero(np.append((np.diff(node) != 0) | (np.diff(when) != 0), True)[: len(node)])
-    lending = lends[last] > 0  # all sums are 0 after the last end of a node
-    found = np.zeros((2, len(times_us)), np.int64)
-    at = np.searchsorted(times_us, when[last])
-    for row, is_so in zip(found, (lending, lending & (computes[last] == 0)), strict=True):
-        np.add.at(row, at, np.diff(is_so.astype(np.int64), prepend=0))
-    return np.cumsum(found, axis=1)
+    _, when, (lends, computes) = levels(
+        np.concatenate([lender, lenders[host]]), log.span_start_us[span], log.span_end_us[span],
+        np.stack([is_loan, 1 - is_loan]),
+    )  # fmt: skip
+    at, sides = np.searchsorted(times_us, when), (lends > 0, (lends > 0) & (computes == 0))
+    return np.stack([summed_at(len(times_us), (at, np.diff(is_so.astype(np.int64), prepend=0))) for is_so in sides])

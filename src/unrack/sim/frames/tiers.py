@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
 from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
+from unrack.steps import summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING
 
@@ -79,10 +80,7 @@ def tiers_frame(log: RunLog, held: TierHolding) -> pl.DataFrame:
     starts, ends = at[:spans], at[spans : 2 * spans]
 
     def steps(amount: Ints) -> Ints:
-        change = np.zeros(len(times), np.int64)
-        np.add.at(change, starts, amount)
-        np.subtract.at(change, ends, amount)
-        return np.cumsum(change)
+        return summed_at(len(times), (starts, amount), (ends, -amount))
 
     tasks = log.jobs.tasks[log.span_job]
     stranded = stranding(log, faults, times)

@@ -17,6 +17,7 @@ from unrack.jit import compiled, inlined
 from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.fleet import Fleet
+from unrack.steps import each_of, means
 
 Demand = tuple[int, int, int, int]
 """Cores, MB, GPUs, and 1/1000 of each."""
@@ -103,9 +104,7 @@ class Steps(NamedTuple):
     def means(self, pieces: int) -> Floats:
         """float64[pieces]: the mean over each of so many equal pieces of the window."""
         edges = np.linspace(self.times_s[0], self.times_s[-1], pieces + 1)
-        area = np.concatenate([[0.0], np.cumsum(np.diff(self.times_s) * self.gpus)])
-        found: Floats = np.diff(np.interp(edges, self.times_s, area)) / np.maximum(np.diff(edges), 1e-300)
-        return found
+        return means(self.times_s, self.gpus, edges)
 
 
 def fragmentation_steps(
@@ -170,10 +169,8 @@ def _changes(
     """The times of all changes on nodes that count, and what they are."""
     number = {place.name: i for i, place in enumerate(fleet.places)}
     place = claims["place"].replace_strict(number, return_dtype=pl.Int64).to_numpy()
-    count = placements["nodes"].cast(pl.Int64).to_numpy()
-    row = np.repeat(np.arange(len(count)), count)
-    behind = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    node = np.concatenate([fleet.node[place], placements["first_node"].cast(pl.Int64).to_numpy()[row] + behind])
+    row, where = each_of(*(placements[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes")))
+    node = np.concatenate([fleet.node[place], where])
     place = np.concatenate([place, np.full(len(row), -1)])
     held = np.concatenate([claims["amount"].cast(pl.Int64).to_numpy(), np.zeros(len(row), np.int64)])
     cores = placements["cores_per_node"].cast(pl.Int64).to_numpy()[row]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from unrack.resources.gpus.machines.cpu_list import text_of
 from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVLINK, NVSWITCH, SOCKET, SWITCH, Link, Machine, shown
+from unrack.resources.use import COLOURS
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")
 STYLE = """
 .ground{fill:#fff}.socket{fill:#f4f5f7;stroke:#8a8f98}.switch{fill:#dfe3e8;stroke:#8a8f98}.gpu{fill:#fff;stroke:#444}
 .nvswitch{fill:#d7ecd9;stroke:#2e7d32}text{fill:#1c1c1c}.quiet{fill:#5a5f66}.on{fill:#fff}.dark{fill:#1c1c1c}

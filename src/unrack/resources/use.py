@@ -1,0 +1,186 @@
+"""How much of a resource was used: the measures, a table by policy and a picture over time, whatever is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from unrack.resources.telling import Kept, Table, Told, mean_share, rows_by_policy
+from unrack.steps import Floats, held_between, means
+from unrack.units import seconds_text
+
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")
+"""Of policies, or of jobs."""
+PIECES = 300
+"""Pieces of time; what is drawn is the mean over each."""
+LEFT, WIDTH, HEIGHT, LINE = 60, 840, 120, 16
+STYLE = "text{font:11px system-ui,sans-serif;fill:currentColor}.axis{stroke:currentColor;opacity:.3}"
+WAITED = "Waited: mean wait of the jobs that asked for it and ran to their end; not served: those that did not."
+HOUR_S = 3600.0
+
+
+class Use(NamedTuple):
+    """Shares of what is installed, ``None`` over a window that lasts no time, or where nothing is installed."""
+
+    used: float | None  # what was held, averaged over time
+    peak: float | None  # what was held at most, of the fullest place
+    full: float | None  # the part of the time in which nothing was left of some place
+
+
+def use_of(installed: Mapping[str, int], claims: pl.DataFrame, start_s: float, end_s: float) -> Use:
+    """What claims hold of some places over a window.
+
+    Parameters
+    ----------
+    installed
+        Name of a place → what it has.
+    claims
+        Those of these places alone: place, start_s, end_s, amount.
+    start_s, end_s
+        The window.
+
+    Examples
+    --------
+    >>> claims = pl.DataFrame({"place": ["m"] * 2, "start_s": [0.0, 2.0], "end_s": [4.0, 4.0], "amount": [1, 3]})
+    >>> use_of({"m": 4}, claims, 0.0, 8.0)
+    Use(used=0.3125, peak=1.0, full=0.25)
+    """
+    length = end_s - start_s
+    if length <= 0 or not installed:
+        return Use(None, None, None)
+    spent = peak = 0.0
+    full: list[tuple[float, float]] = []
+    claimed = claims.partition_by("place", as_dict=True)
+    for name, most in installed.items():
+        if (own := claimed.get((name,))) is None:
+            continue
+        times, level = held_between(own, start_s, end_s)
+        spent += float((np.diff(times) * level[:-1]).sum())
+        peak = max(peak, float(level.max()) / most)
+        full += ((float(times[i]), float(times[i + 1])) for i in np.flatnonzero(level[:-1] >= most).tolist())
+    total, reached = 0.0, -np.inf
+    for start, end in sorted(full):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return Use(spent / (sum(installed.values()) * length), peak, total / length)
+
+
+def use_tables(
+    runs: Sequence[Kept],
+    asked: str,
+    title: str,
+    words: str,
+    shares: Mapping[str, str] | None = None,
+    spent: tuple[str, float] = ("amount x hours", HOUR_S),
+) -> tuple[Table, ...]:
+    """What is used of a quantity and who waited for it: a row a policy, over its seeds, and a picture over time.
+
+    Parameters
+    ----------
+    runs
+        Those of a setting.
+    asked
+        ``RESOURCE.QUANTITY``: which claims count, and what jobs have to ask for to be counted as its jobs.
+    title, words
+        Of the table.
+    shares
+        Head of a column → the metric that stands in it, a share. Default: none.
+    spent
+        Head of the column of amount × time, and what counts as 1 in it, in amount x s.
+    """
+    metrics, quantity = shares or {}, asked.partition(".")[2]
+
+    def row(policy: str, own: Sequence[Kept]) -> tuple[str, ...]:
+        held = [run.claims.filter(pl.col("quantity") == quantity) for run in own]
+        jobs = sum(claims["job"].n_unique() for claims in held) / len(own)
+        area = sum(float((claims["amount"] * (claims["end_s"] - claims["start_s"])).sum()) for claims in held)
+        return (
+            policy, f"{jobs:,.0f}", f"{max(_most(claims) for claims in held):,}",
+            *(mean_share([run.metrics.get(name) for run in own]) for name in metrics.values()),
+            f"{area / spent[1] / len(own):,.1f}", *_waits(own, asked),
+        )  # fmt: skip
+
+    rows = rows_by_policy(runs, row)
+    if not rows:
+        return ()
+    first = {run.policy: run.claims.filter(pl.col("quantity") == quantity) for run in reversed(runs)}
+    lines = {name: _over_time(claims) for name in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]
+             if (claims := first[name]).height}  # fmt: skip
+    head = ("policy", "jobs", "held at most", *metrics, spent[0], "waited", "not served")
+    return (Table(title, f"{words} {WAITED}", head, rows, picture(lines, "held") if lines else ""),)
+
+
+def usual_tables(runs: Sequence[Kept], name: str, metrics: Sequence[Told]) -> tuple[Table, ...]:
+    """The tables of every quantity of a resource that jobs held, with those of its metrics that are shares."""
+    shares = {told.name: told.name for told in metrics if told.summary.startswith("share")}
+    held = dict.fromkeys(quantity for run in runs for quantity in run.claims["quantity"].unique(maintain_order=True))
+    asked = [f"{name}.{quantity}" for quantity in held]
+    return tuple(table for one in asked for table in use_tables(runs, one, one, "", shares))
+
+
+def _most(claims: pl.DataFrame) -> int:
+    return int(held_between(claims, -np.inf, np.inf)[1].max())
+
+
+def _waits(runs: Sequence[Kept], asked: str) -> tuple[str, str]:
+    """The mean wait of the jobs that ask for something, and how many of them did not end, in a run."""
+    tables = [run.table("jobs") for run in runs if run.table is not None]
+    own = [jobs.filter(pl.col(asked) > 0) for jobs in tables if asked in jobs.columns]
+    if not own:
+        return "–", "–"
+    waits = pl.concat([jobs["wait_s"] for jobs in own]).mean()
+    lost = sum(int((jobs["state"] != "finished").sum()) for jobs in own) / len(own)
+    return seconds_text(waits) if isinstance(waits, float) else "–", f"{lost:,.0f}"
+
+
+def _over_time(claims: pl.DataFrame) -> tuple[Floats, Floats]:
+    begin, end = float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
+    times, level = held_between(claims, begin, end)
+    edges = np.linspace(begin, max(end, begin + 1e-9), PIECES + 1)
+    return edges, means(times, level[:-1], edges)
+
+
+def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
+    """A line a policy over time, as SVG; at most as many policies as there are colours.
+
+    Parameters
+    ----------
+    lines
+        Policy → the edges of its pieces of time (s), and the value in each, one less.
+    unit
+        What the values are of.
+    """
+    begin = min(float(edges[0]) for edges, _ in lines.values())
+    end = max(float(edges[-1]) for edges, _ in lines.values())
+    most = max(float(values.max()) for _, values in lines.values())
+    scale, marks, low = (WIDTH / max(end - begin, 1e-9), HEIGHT / max(most, 1e-9)), [], LINE + HEIGHT
+    for i, ((policy, (edges, values)), colour) in enumerate(zip(lines.items(), COLOURS, strict=False)):
+        x, y = np.repeat(LEFT + (edges - begin) * scale[0], 2)[1:-1], np.repeat(low - values * scale[1], 2)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+        words = escape(f"{policy}: {values.mean():,.2f} {unit} on average")
+        at = low + (i + 2) * LINE
+        marks.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"><title>{words}</title>'
+            f'</polyline><rect x="{LEFT}" y="{at - 8}" width="12" height="8" fill="{colour}"/>'
+            f'<text x="{LEFT + 18}" y="{at}">{words}</text>'
+        )
+    axes = (
+        f'<path class="axis" fill="none" d="M{LEFT} {LINE}V{low}H{LEFT + WIDTH}"/>'
+        f'<text x="{LEFT - 6}" y="{LINE + 8}" text-anchor="end">{most:,.1f}</text>'
+        f'<text x="{LEFT - 6}" y="{low}" text-anchor="end">0</text>'
+        f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin)}</text>'
+        f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end)}</text>'
+    )
+    return framed(LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8, STYLE, f"{axes}{''.join(marks)}")
+
+
+def framed(width: int, height: int, style: str, inside: str) -> str:
+    """A picture as wide as there is room for."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'style="width:100%;max-width:{width}px"><style>{style}</style>{inside}</svg>'
+    )
