@@ -206,8 +206,6 @@ def _show(placed: PlacedServers, most: int | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from unrack.extras import has_solvers
-
     answer = placed.as_json()
     tiers = placed.cluster.tiers
     assert tiers is not None
@@ -223,8 +221,6 @@ def _show(placed: PlacedServers, most: int | None) -> None:
     if placed.bound_clusters is not None:
         bound = f"at least {placed.bound_clusters} clusters, and then " + bound
     console.print(f"bound: {bound}" + (f"; {proven}" if proven else "") + (f"; {CUT}" if placed.cut else ""))
-    if placed.status == "feasible" and not has_solvers():
-        console.print("note: OR-Tools, which is not installed, proves more: pip install 'unrack[solvers]'")
     broken = answer["violations"]
     console.print(f"SLOs broken: local {broken['local']}, remote {broken['remote']}")
     if placed.core_sets is not None:

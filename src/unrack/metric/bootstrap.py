@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ COLUMNS = ("job", "submit_s", "state", *OF_JOBS, "deadline_s", "missed", "priori
 _RANKS = {"median": 0.5, "p95": 0.95}
 _NEAR = 0.05
 """Of the jobs, the share on each side of the log's quantile among which a draw's is looked for first."""
-_MANY = 10**9
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def spread(value: float, drawn: Floats, count: int, level: float = LEVEL) -> Est
     >>> found.mean, round(found.half, 2), found.count
     (2.0, 1.04, 50)
     """
-    wider = student_t(count - 1, level) / student_t(_MANY, level) * math.sqrt(count / (count - 1))
+    wider = student_t(count - 1, level) / NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(count / (count - 1))
     return Estimate(value, float(np.quantile(np.abs(drawn - value), level)) * wider, count)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+
+from unrack.metric.quantiles import t_point
 
 LEVEL = 0.95
 """Of the confidence intervals."""
@@ -70,7 +71,6 @@ def difference(
     return estimate((None if a is None or b is None else a - b for a, b in pairs), level)
 
 
-@lru_cache(maxsize=1024)
 def student_t(degrees: int, level: float) -> float:
     """The two-sided point of Student's t distribution: half the width of an interval, in standard errors.
 
@@ -79,6 +79,4 @@ def student_t(degrees: int, level: float) -> float:
     >>> round(student_t(2, 0.95), 3)
     4.303
     """
-    from scipy.special import stdtrit  # half a second to import: only where there are several seeds
-
-    return float(stdtrit(degrees, (1 + level) / 2))
+    return t_point(degrees, (1 + level) / 2)

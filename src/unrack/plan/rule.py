@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from unrack.metric.quantiles import beta_point, t_point
 from unrack.plan.goal import Goal, Trial
 
 FEWEST = 5
@@ -41,9 +42,7 @@ def at_least(met: int, seeds: int, error: float = 1 - SURE) -> float:
     >>> round(at_least(18, 20), 3), round(at_least(9, 9), 3), at_least(0, 5)
     (0.717, 0.717, 0.0)
     """
-    from scipy.special import betaincinv
-
-    return 0.0 if met == 0 else float(betaincinv(met, seeds - met + 1, error))
+    return 0.0 if met == 0 else beta_point(met, seeds - met + 1, error)
 
 
 class Verdict(StrEnum):
@@ -168,8 +167,6 @@ class Rule:
 
     def of_mean(self, gaps: Sequence[float], tests: int = 1) -> tuple[float, float]:
         """The mean over all seeds, at least and (in any of several tests) at most; equal if all values are."""
-        from scipy.special import stdtrit
-
         count = len(gaps)
         if count == 1:
             return -math.inf, math.inf
@@ -178,7 +175,7 @@ class Rule:
         if spread <= 1e-12 * max(1.0, abs(mean)):
             return mean, mean
         unit = spread / math.sqrt(count)
-        below, above = (float(stdtrit(count - 1, 1 - self.error / among)) * unit for among in (1, tests))
+        below, above = (t_point(count - 1, 1 - self.error / among) * unit for among in (1, tests))
         return mean - below, mean + above
 
     def __str__(self) -> str:

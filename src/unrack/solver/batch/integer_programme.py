@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 
-import numpy as np
-from numpy.typing import NDArray
+from unrack.extras import needed_for
 
-Floats = NDArray[np.float64]
 Terms = list[tuple[int, int]]
 """Variables and their coefficients."""
 
 SCALE = 40
 """Duals are rounded to whole multiples of 2^-40."""
-LARGE = 5000
-"""Variables from which on interior points are followed, where the simplex method may take long."""
-MOST_POINTS = 1000
-"""Interior points at most: some dozens are enough, as a rule."""
-TERMS_A_SECOND = 200_000_000
-"""Pivots of the simplex method x terms of the rows, for each second of work."""
-FEWEST_PIVOTS = 1000
-"""Pivots that a programme has however large it is."""
 
 
 class Programme:
@@ -71,43 +62,36 @@ class Programme:
         int or None
             None: the solver found no optimum in the work or the time, or there is no solution.
         """
-        from scipy.optimize import linprog
-        from scipy.sparse import csr_matrix
+        with needed_for("bounds by linear programmes"):
+            from ortools.linear_solver import pywraplp
 
-        goal = np.zeros(len(self.high))
-        for v, a in cost:
-            goal[v] += a
-        sides = []
-        for exact in (False, True):
-            rows = [(terms, limit) for terms, limit, kind in self.rows if kind == exact]
-            at = np.repeat(np.arange(len(rows)), [len(terms) for terms, _ in rows])
-            where = np.array([v for terms, _ in rows for v, _ in terms], np.int64)
-            values = np.array([a for terms, _ in rows for _, a in terms], np.float64)
-            sides.append(csr_matrix((values, (at, where)), (len(rows), len(goal))))
-            sides.append(np.array([limit for _, limit in rows], np.float64))
-        bounds = np.array([self.low, self.high], np.float64).T
-        options: dict[str, float] = {} if limit_s == inf else {"time_limit": limit_s}
-        terms = max(sum(len(row) for row, _, _ in self.rows), 1)
-        if len(goal) > LARGE:
-            method, options["maxiter"] = "highs-ipm", MOST_POINTS
-        else:
-            method = "highs"
-            if effort_s < inf:
-                options["maxiter"] = max(int(effort_s * TERMS_A_SECOND / terms), FEWEST_PIVOTS)
-        found = linprog(goal, *sides, bounds, method=method, options=options)
-        if found.status != 0:
+        solver = pywraplp.Solver.CreateSolver("GLOP")
+        # an imprecise optimum is as good: what it proves is worked out in whole numbers
+        work = "" if effort_s == inf else f"max_deterministic_time: {effort_s}"
+        solver.SetSolverSpecificParametersAsString(f"change_status_to_imprecise: false {work}")
+        if limit_s < inf:
+            solver.SetTimeLimit(max(int(limit_s * 1000), 1))
+        variables = [solver.NumVar(low, high, "") for low, high in zip(self.low, self.high, strict=True)]
+        rows = []
+        for terms, limit, exact in self.rows:
+            rows.append(solver.Constraint(limit if exact else -solver.infinity(), limit))
+            for v, a in _summed(terms):
+                rows[-1].SetCoefficient(variables[v], a)
+        for v, a in _summed(cost):
+            solver.Objective().SetCoefficient(variables[v], a)
+        solver.Objective().SetMinimization()
+        if solver.Solve() != pywraplp.Solver.OPTIMAL:
             return None
-        return self._proven(cost, found.ineqlin.marginals, found.eqlin.marginals)
+        return self._proven(cost, [row.dual_value() for row in rows])
 
-    def _proven(self, cost: Terms, at_most: Floats, exactly: Floats) -> int:
+    def _proven(self, cost: Terms, multipliers: list[float]) -> int:
         """The least value of the Lagrangian with these multipliers, rounded, of the rows."""
         reduced = [0] * len(self.high)
         for v, a in cost:
             reduced[v] += a << SCALE
         total = 0
-        multipliers = {False: iter(at_most.tolist()), True: iter(exactly.tolist())}
-        for terms, limit, exact in self.rows:
-            dual = round(next(multipliers[exact]) * (1 << SCALE))
+        for (terms, limit, exact), multiplier in zip(self.rows, multipliers, strict=True):
+            dual = round(multiplier * (1 << SCALE))
             if not exact:
                 dual = min(dual, 0)
             if dual:
@@ -117,3 +101,11 @@ class Programme:
         for rest, low, high in zip(reduced, self.low, self.high, strict=True):
             total += rest * (low if rest > 0 else high)
         return -(-total >> SCALE)
+
+
+def _summed(terms: Terms) -> Iterable[tuple[int, int]]:
+    """Terms in which no variable is named twice."""
+    found: dict[int, int] = {}
+    for v, a in terms:
+        found[v] = found.get(v, 0) + a
+    return found.items()

@@ -5,8 +5,7 @@ allocation: one at a time, in several orders (:mod:`unrack.solver.servers.one_by
 steps that place what was left out, empty clusters and lower the price (:mod:`unrack.solver.batch.search`),
    each until its bound is met or its tries are used up.
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
-   (:mod:`unrack.solver.servers.constraint`), where OR-Tools is installed. Without it an answer may stay unproven, or be
-   another of several that are as good.
+   (:mod:`unrack.solver.servers.constraint`).
 
 Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
 answer on any machine, however busy. A limit ends the same steps earlier (:mod:`unrack.solver.clock`), and the answer is
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
-from unrack.extras import has_solvers
+from unrack.extras import needed_for
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch.pack import clashes
@@ -113,9 +112,8 @@ def place_batch(
 
 def _load_solvers() -> None:
     """Load what takes seconds, before a time limit begins."""
-    import scipy.optimize  # noqa: F401
-
-    if has_solvers():
+    with needed_for("servers placed all at once"):
+        from ortools.linear_solver import pywraplp  # noqa: F401
         from ortools.sat.python import cp_model  # noqa: F401
 
 
@@ -131,7 +129,7 @@ def _placed(
     bounds = Bounds(case, effort, clock)
     best = _first(case, start, effort, clock)
     size = len(case.asked) * len(case.supply.member)
-    if 0 < size <= SMALL and has_solvers():
+    if 0 < size <= SMALL:
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         if exact.status == "optimal":
             return replace(exact, wall_s=clock.took_s())
@@ -145,7 +143,7 @@ def _placed(
         other = _searched(Search(narrow, np.random.default_rng(seed), clock, rest), first, bounds)
         best = min(best, other, key=lambda one: objective(case.supply, one, case.busy))
         found = _solution(case, best, proven, bounds, clock)
-    if found.status != "optimal" and SMALL < size <= MIDDLE and has_solvers() and not clock.over():
+    if found.status != "optimal" and SMALL < size <= MIDDLE and not clock.over():
         exact = _by_cp(case, best, clock, EFFORT * effort, seed)
         found = _solution(case, exact.allocation, _higher(exact.bound, proven), bounds, clock)
     return found

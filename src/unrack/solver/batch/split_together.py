@@ -7,19 +7,19 @@ worse, and can fail where this does not: what the first takes of a pool the next
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.extras import needed_for
 from unrack.solver.clock import Clock, until_up
 from unrack.solver.servers.problem import Asked, Supply
 
 Ints = NDArray[np.int64]
 
-NODES = 2000
-"""Most nodes of the search for whole numbers; the linear optimum is all but whole, so few are needed."""
+EFFORT = 1.0
+"""Deterministic seconds of the solver; a linear optimum is all but whole, so a hundredth of it is enough as a rule."""
 
 
 def split_together(
@@ -34,18 +34,17 @@ def split_together(
     cluster : int64[some]
         The cluster of each.
     clock
-        When the search must end. Default: by the number of its nodes only.
+        When the search must end. Default: by what it has worked only.
     was : int64[some, width]
         The split until now: then not the price counts but how many MB are added to pools.
 
     Returns
     -------
     int64[some, width] or None
-        MB from each pool of the server's cluster: the cheapest, but for a share of 1e-9. None: there is no such
-        split, or none was found.
+        MB from each pool of the server's cluster: the cheapest. None: there is no such split, or none was found.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_matrix, eye_array, hstack
+    with needed_for("memory of servers split together"):
+        from ortools.sat.python import cp_model
 
     count = len(which)
     if not count:
@@ -63,46 +62,38 @@ def split_together(
     low = np.where(place == 0, asked.floor[asks], 0)
     if (low > high).any():
         return None
-    pools, row = np.unique(pool, return_inverse=True)
-    every = np.arange(len(server))
-    ones = np.ones(len(server))
-    rules = [
-        LinearConstraint(csr_matrix((ones, (server, every))), asked.mb[which], asked.mb[which]),
-        LinearConstraint(
-            csr_matrix((supply.weight[pool].astype(float), (server, every))), -np.inf, asked.ceiling[which]
-        ),
-        LinearConstraint(csr_matrix((ones, (row, every))), -np.inf, supply.mb[pools]),
-    ]
-    cost = supply.price[pool].astype(float)
-    if was is not None:  # as many variables more: at least what is added
-        n = len(server)
-        rules = [
-            LinearConstraint(hstack([rule.A, csr_matrix((rule.A.shape[0], n))]), rule.lb, rule.ub) for rule in rules
-        ]
-        rules.append(LinearConstraint(hstack([eye_array(n), -eye_array(n)]), -np.inf, was[server, place]))
-        cost, low, high = np.repeat([0.0, 1.0], n), np.append(low, 0 * low), np.append(high, high)
+    model = cp_model.CpModel()
+    parts = [model.new_int_var(a, b, "") for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def weighed(rows: Ints, factors: Ints) -> Any:
+        return cp_model.LinearExpr.weighted_sum([parts[k] for k in rows.tolist()], factors.tolist())
+
+    ones, first = np.ones(len(server), np.int64), np.cumsum(width) - width
+    for i, begin, size in zip(which.tolist(), first.tolist(), width.tolist(), strict=True):
+        own = np.arange(begin, begin + size)
+        model.add(weighed(own, ones[own]) == int(asked.mb[i]))
+        model.add(weighed(own, supply.weight[pool[own]]) <= int(asked.ceiling[i]))
+    for one in np.unique(pool).tolist():
+        takers = np.flatnonzero(pool == one)
+        model.add(weighed(takers, ones[takers]) <= int(supply.mb[one]))
+    if was is None:
+        model.minimize(weighed(np.arange(len(server)), supply.price[pool]))
+    else:  # as many variables more: at least what is added
+        more = [model.new_int_var(0, top, "") for top in high.tolist()]
+        for part, added, before in zip(parts, more, was[server, place].tolist(), strict=True):
+            model.add(added >= part - before)
+        model.minimize(cp_model.LinearExpr.sum(more))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = EFFORT
 
     def solve(wall_s: float) -> Any:
-        options = {"mip_rel_gap": 1e-9, "node_limit": NODES, **({} if wall_s == inf else {"time_limit": wall_s})}
-        return milp(cost, constraints=rules, bounds=Bounds(low, high), integrality=np.ones(len(cost)), options=options)
+        solver.parameters.max_time_in_seconds = wall_s
+        return solver.solve(model)
 
-    found = until_up(clock or Clock(), solve, lambda found: bool(found.status == 0))
-    if found is None or found.x is None:
+    known = (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+    if until_up(clock or Clock(), solve, lambda status: status in known) != cp_model.OPTIMAL:
         return None
     mb = np.zeros((count, supply.width), np.int64)
-    mb[server, place] = np.rint(found.x[: len(server)]).astype(np.int64)
-    return mb if fits_together(supply, asked, which, cluster, mb) else None
-
-
-def fits_together(supply: Supply, asked: Asked, which: Ints, cluster: Ints, mb: Ints) -> bool:
-    """Whether a split meets every SLO and no pool gives more than it has; exact, in whole numbers."""
-    given = np.zeros(len(supply.mb), np.int64)
-    for i, c, row in zip(which.tolist(), cluster.tolist(), mb, strict=True):
-        pools = supply.pools(c)
-        parts = row[: len(pools)]
-        given[pools] += parts
-        if parts.min() < 0 or parts.sum() != asked.mb[i] or parts[0] < asked.floor[i]:
-            return False
-        if parts @ supply.weight[pools] > asked.ceiling[i]:
-            return False
-    return bool((given <= supply.mb).all())
+    mb[server, place] = [solver.value(part) for part in parts]
+    return mb

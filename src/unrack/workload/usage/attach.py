@@ -18,13 +18,13 @@ from unrack.workload.formats.swf import read_swf
 from unrack.workload.generate.distributions import Floats
 from unrack.workload.job import MEMORY, JobTable
 from unrack.workload.usage.curves import Ints, UsageCurves, check_usage, ranges, starts
+from unrack.workload.usage.nearest import nearest
 from unrack.workload.usage.series import UsageSeries
 
 _ENOUGH = 20
 Match = Literal["id", "nearest", "random"]
 Part = Literal["all", "first half", "second half"]
 
-_ALIKE = 1e-9
 _MATCH = 0x6D74  # beside the seed, so that these draws are no generator's
 Scale = Literal["request", "none", "cut"]
 
@@ -216,45 +216,6 @@ def _features(jobs: JobTable, series: UsageSeries) -> dict[str, tuple[Floats, Fl
         mine = np.maximum(jobs.memory_mb.astype(np.float64), 1.0)
         found["memory"] = np.log(mine), np.log(np.maximum(series.job_peaks(), 1.0))
     return found
-
-
-def nearest(jobs: list[Floats], sources: list[Floats]) -> Ints:
-    """``int64[jobs]``: the nearest source of each; equally near ones of one place are taken in turns.
-
-    Parameters
-    ----------
-    jobs, sources : list of float64[jobs], list of float64[sources]
-        A column for each property. Each is divided by its standard deviation among the sources.
-
-    Examples
-    --------
-    >>> nearest([np.array([0.0, 0.1, 9.0, 0.2])], [np.array([0.0, 5.0, 0.0])]).tolist()
-    [0, 2, 1, 0]
-    """
-    from scipy.spatial import cKDTree  # slow to import: only where something is matched
-
-    spread = [by if (by := float(column.std())) > _ALIKE else 1.0 for column in sources]
-    mine, theirs = (
-        np.stack([column / by for column, by in zip(columns, spread, strict=True)], axis=1)
-        for columns in (jobs, sources)
-    )
-    places, of_source = np.unique(theirs, axis=0, return_inverse=True)
-    order = np.argsort(of_source.ravel(), kind="stable")
-    count = np.bincount(of_source.ravel(), minlength=len(places))
-    begin = np.cumsum(count) - count
-    place: Ints = np.asarray(cKDTree(places).query(mine)[1], np.int64)
-    found: Ints = order[begin[place] + _turn(place) % count[place]]
-    return found
-
-
-def _turn(place: Ints) -> Ints:
-    """``int64[n]``: how many entries before each have the same value."""
-    order = np.argsort(place, kind="stable")
-    among = place[order]
-    begins = np.flatnonzero(np.diff(among, prepend=among[:1] - 1))
-    turn = np.empty(len(place), np.int64)
-    turn[order] = np.arange(len(place)) - np.repeat(begins, np.diff(np.append(begins, len(place))))
-    return turn
 
 
 def used_column(jobs: JobTable, column: str, memory_unit: str = "MB") -> UsageCurves:

@@ -7,6 +7,7 @@ each node that agree with the job's; then heights (:mod:`unrack.workload.usage.s
 
 from __future__ import annotations
 
+from math import erfc, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -85,9 +86,16 @@ def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int =
     return _on_grid(starts(curves), steps.point, span, height, slots[job], top)
 
 
-def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
-    from scipy.special import ndtr  # slow to import: only where curves are drawn
+@compiled
+def below(scores: Floats) -> Floats:
+    """The share of the normal distribution that is below each score."""
+    shares = np.empty(len(scores))
+    for i in range(len(scores)):
+        shares[i] = 0.5 * erfc(-scores[i] / sqrt(2.0))
+    return shares
 
+
+def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
     jobs = len(run_s)
     kind = np.searchsorted(np.cumsum(shapes.weights())[:-1], rng.random(jobs), side="right").astype(np.int64)
     scores = rng.standard_normal((2, jobs))
@@ -99,8 +107,8 @@ def _wanted(shapes: Shapes, run_s: Floats, rng: np.random.Generator) -> _Wanted:
             continue
         one, rows = shapes.kinds[name], kind == code
         other = one.together * scores[0, rows] + (1 - one.together**2) ** 0.5 * scores[1, rows]
-        ratio[rows] = along(one.mean_over_peak, ndtr(scores[0, rows]))
-        near[rows] = along(one.near_peak, ndtr(other))
+        ratio[rows] = along(one.mean_over_peak, below(scores[0, rows]))
+        near[rows] = along(one.near_peak, below(other))
         steps[rows] = np.rint(along(one.steps, chance[rows])).astype(np.int64)
         persistence[rows] = one.persistence
         spread[rows] = one.spread
@@ -201,8 +209,6 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
     below 0.9, by a power of their rank that gives the mean, and closer to that mean where they spread less. A mean that
     cannot be had with that share is approached.
     """
-    from scipy.special import ndtr  # slow to import: only where curves are drawn
-
     size = np.diff(steps.point)
     curve = np.repeat(np.arange(len(size)), size)
     rank = np.empty(len(curve), np.int64)  # 0 = the highest of its curve
@@ -213,7 +219,7 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
     share = np.where(near_steps == size, 1.0, np.minimum(steps.near, 0.999))
     span = _spans(steps, curve, is_near, share)
     among = np.maximum(near_steps - 1, 1)[curve]
-    lift = np.where(rank == 0, 1.0, 1.0 - rank / among * ndtr(1.0 - steps.score))  # the top is 1, the others spread
+    lift = np.where(rank == 0, 1.0, 1.0 - rank / among * below(1.0 - steps.score))  # the top is 1, the others spread
     near = NEAR + (1 - NEAR) * np.clip(lift, 0.0, 1.0)
     near = _squeezed(near, span, steps, near_steps == size, curve)
     low = _low(steps, curve, rank, near_steps, span, is_near, near, share)
