@@ -57,21 +57,6 @@ class Draft:
         state = self._state
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
 
-    def start_by_itself(self, lease: Lease, until: int) -> bool:
-        """Start a waiting job; whether by ``until`` (µs) it will have given all back and changed nobody's booked end.
-
-        Raises
-        ------
-        RefusedError
-            As :meth:`start`.
-        """
-        before = self._state.running[:, : self._state.running_count].copy()
-        self.start(lease)
-        after = self._state.running[:, : self._state.running_count]
-        own = after[1] == lease.job
-        waits = any(pool.detach_us for pool in self._origin.cluster.devices.pools) if lease.shares else False
-        return not waits and int(after[0, own][0]) <= until and bool((after[:, ~own] == before).all())
-
     def next_end_us(self) -> int | None:
         """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""
         first = next_end_us(self._state)

@@ -10,7 +10,21 @@ from numpy.typing import NDArray
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, Lease
 from unrack.policy.contract import Start
-from unrack.policy.discipline.queue_kernel import (
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen
+from unrack.policy.discipline.skyline.columns import (
+    CHOICE,
+    CLAIMED,
+    ELSEWHERE,
+    JOB,
+    SLOTS,
+    UNTIL,
+    Columns,
+    Wants,
+    as_rows,
+)
+from unrack.policy.discipline.skyline.room import grown_rows, room_for_reserved
+from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
     CLAIMS,
@@ -29,22 +43,7 @@ from unrack.policy.discipline.queue_kernel import (
     SOUGHT,
     STAGE,
     TIME,
-    Backfill,
-    PassRule,
 )
-from unrack.policy.discipline.skyline.choosing import Choices, Chosen
-from unrack.policy.discipline.skyline.columns import (
-    CHOICE,
-    CLAIMED,
-    ELSEWHERE,
-    JOB,
-    SLOTS,
-    UNTIL,
-    Columns,
-    Wants,
-    as_rows,
-)
-from unrack.policy.discipline.skyline.room import grown_rows, room_for_reserved
 from unrack.policy.placement.node_kernel import room_for
 from unrack.view import Runs
 from unrack.workload.job import ESTIMATE

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.pass_choices import PassChoices
-from unrack.policy.discipline.queue_kernel import BEGIN, HEAD, STAGE, Backfill, PassRule, pass_over
+from unrack.policy.discipline.queue_kernel import Backfill, PassRule, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, skyline
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
+from unrack.policy.discipline.walk import BEGIN, HEAD, STAGE
 from unrack.view import View
 
 Ints = NDArray[np.int64]
@@ -64,11 +65,6 @@ class Passes(Reserved):
         self.opening = [] if self.timeless else self._opening(order, second, rule)
         starts = [self.lease(s) for s in range(count)]
         return [leases.get(lease.job, Start(lease)) for lease in starts]
-
-    def blocking(self, order: Ints) -> int:
-        """Who was first without a place in the last pass, which was over ``order``; -1: nobody."""
-        head = int(self.columns.walk[HEAD])
-        return -1 if head < 0 else int(order[head])
 
     def lease(self, s: int) -> Lease:
         """What the job holds that is number ``s`` among those that start, but for devices and loans."""

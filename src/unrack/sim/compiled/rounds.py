@@ -16,8 +16,9 @@ from unrack.ledger.holding import find_running, insert_running, remove_running, 
 from unrack.ledger.lease import CORES, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
-from unrack.policy.discipline.queue_kernel import COUNT, ROWS, any_may_fit, begin_walk, consider, nothing_new
+from unrack.policy.discipline.queue_kernel import any_may_fit, begin_walk, consider, nothing_new
 from unrack.policy.discipline.skyline.steps import Slots
+from unrack.policy.discipline.walk import COUNT, ROWS
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,

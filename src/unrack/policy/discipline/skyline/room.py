@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from unrack.ledger.blocks import SIZE
 from unrack.ledger.growing import grown
-from unrack.policy.discipline.queue_kernel import WALK
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     LEASES,
@@ -18,6 +17,7 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     Columns,
 )
+from unrack.policy.discipline.walk import WALK
 
 Ints = NDArray[np.int64]
 

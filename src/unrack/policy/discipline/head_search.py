@@ -1,0 +1,144 @@
+"""Compiled: when the head of the queue starts, and whether it still does beside a job that would pass it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unrack.jit import inlined
+from unrack.ledger.holding import add_rows
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.policy.columns import Gang
+from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, slots_for
+from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, MOMENT, NEVER, ROOM, RUN, TIME
+from unrack.policy.placement.node_kernel import tasks_on
+from unrack.units import NEVER_US
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, first: int, last: int, sign: int) -> int:
+    """Add (sign 1) or take (-1) rows; returns how many more tasks of the head fit."""
+    cores, mb, gained = head.cores, head.mb, 0
+    for r in range(first, last):
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            gained -= tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
+            free[CPU, node] += sign * rows[r, CORES]
+            free[MEM, node] += sign * rows[r, LOCAL_MB]
+            gained += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
+    return gained
+
+
+@inlined
+def change_claims(left: NDArray[np.int64], k: int, slots: Slots, span: Span, sign: int) -> None:
+    """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1)."""
+    for c in range(span.claim, span.claim_end):
+        left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
+
+
+@inlined
+def ends_of(started: Ints, count: int) -> Ints:
+    """The jobs that start in this pass by their ends: an insertion sort, as a pass starts few."""
+    by_end = np.empty(count, np.int64)
+    for s in range(count):
+        k = s
+        while k > 0 and started[UNTIL, by_end[k - 1]] > started[UNTIL, s]:
+            by_end[k] = by_end[k - 1]
+            k -= 1
+        by_end[k] = s
+    return by_end
+
+
+@inlined
+def begin_search(head: Gang, whole: bool, alike: bool, c: Any) -> None:
+    """Let ``then`` and ``left[1]`` be as now."""
+    walk, now, then, total, left = c.walk, c.now, c.then, c.installed, c.left
+    walk[RUN] = walk[ENDED] = walk[MOMENT] = 0
+    for s in range(c.cursor[SLOTS]):
+        left[1, CPU, s] = left[0, CPU, s]
+    if alike:
+        walk[ROOM] = walk[FREE_CORES]
+        return
+    room = 0
+    for node in range(now.shape[1]):
+        then[CPU, node], then[MEM, node] = now[CPU, node], now[MEM, node]
+        room += tasks_on(now[CPU, node], now[MEM, node], total[CPU, node], head.cores, head.mb, whole)
+    walk[ROOM] = room
+
+
+@inlined
+def search(head: Gang, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots) -> bool:
+    """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
+
+    ``then`` holds what is free after that. False: there are too few slots, and the search is to begin again.
+    """
+    running, walk, started, moments, claimed_at, asks = c.running, c.walk, c.started, c.moments, c.claimed_at, c.asks
+    pool, lease_at, then, total, left, out, cursor = c.pool, c.lease_at, c.then, c.installed, c.left, c.out, c.cursor
+    held, own_claims = c.claimed, c.new_claims
+    n, claiming = walk[COUNT], slots.free.shape[0] > 0
+    by_end = ends_of(started, n)
+    i, k, m, room = walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM]
+    while True:
+        time = NEVER_US
+        if i < count:
+            time = max(running[ENDS_US, i], now + 1)
+        if k < n:
+            time = min(time, max(started[UNTIL, by_end[k]], now + 1))
+        if m < moments.shape[0]:
+            time = min(time, max(moments[m], now + 1))
+        if time == NEVER_US:
+            walk[TIME] = NEVER
+            return True
+        while i < count and running[ENDS_US, i] <= time:
+            job = running[WHO, i]
+            if claiming and claimed_at[ROW_COUNT, job] > 0:
+                claim = claimed_at[FIRST_ROW, job]
+                last = claim + claimed_at[ROW_COUNT, job]
+                if not slots_for(left, 2, slots, cursor, held, claim, last):
+                    return False
+                change_claims(left, 1, slots, Span(out, 0, 0, held, claim, last), 1)
+            if alike:
+                room += asks[ASKED_TASKS, job]
+            else:
+                first = lease_at[FIRST_ROW, job]
+                room += change_rows(then, total, head, whole, pool, first, first + lease_at[ROW_COUNT, job], 1)
+            i += 1
+        while k < n and started[UNTIL, by_end[k]] <= time:
+            s = by_end[k]
+            if started[CLAIM_END, s] > started[CLAIM, s]:
+                span = Span(out, 0, 0, own_claims, started[CLAIM, s], started[CLAIM_END, s])
+                change_claims(left, 1, slots, span, 1)
+            if alike:
+                room += asks[ASKED_TASKS, started[JOB, s]]
+            else:
+                room += change_rows(then, total, head, whole, out, started[ROW, s], started[ROW_END, s], 1)
+            k += 1
+        while m < moments.shape[0] and moments[m] <= time:
+            m += 1
+        if room >= head.tasks and claims_fit(left, 1, slots, wanted):
+            walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM] = time, i, k, m, room
+            return True
+
+
+@inlined
+def keeps(head: Gang, wanted: Span, whole: bool, alike: bool, tasks: int, span: Span, c: Any, slots: Slots) -> bool:
+    """Whether the head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
+    walk, then, left = c.walk, c.then, c.left
+    if span.claim_end > span.claim:
+        change_claims(left, 1, slots, span, -1)
+    lost = -tasks
+    if not alike:
+        lost = change_rows(then, c.installed, head, whole, span.rows, span.first, span.last, -1)
+    if walk[ROOM] + lost >= head.tasks and claims_fit(left, 1, slots, wanted):
+        walk[ROOM] += lost
+        return True
+    if not alike:
+        add_rows(then, span.rows, span.first, span.last, 1)
+    if span.claim_end > span.claim:
+        change_claims(left, 1, slots, span, 1)
+    return False
