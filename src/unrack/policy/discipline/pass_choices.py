@@ -117,8 +117,11 @@ class PassChoices:
             c.kind[job] = kind
         if c.refused[kind]:
             return
-        places = c.place_of[: c.cursor[SLOTS]]
-        chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
+        if self._beside:
+            places = c.place_of[: c.cursor[SLOTS]]
+            chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
+        else:
+            chosen = made.find_now(job)
         if chosen is None:
             c.refused[kind] = 1
             return

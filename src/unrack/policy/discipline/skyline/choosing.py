@@ -106,11 +106,20 @@ class Choices:
         if timeline is not None:
             devices = timeline.least(start_us, start_us + length)
         view = self._assumed.at(start_us, free, places, left, devices, beside)
+        return self._found(view, job, start_us, length)
+
+    def find_now(self, job: int) -> Chosen | None:
+        """As :meth:`find`, now, when nothing has started or is reserved."""
+        self._job, self._old = job, None
+        return self._found(self.view, job, self.now, max(1, self._expected_us(job)))
+
+    def _found(self, view: View, job: int, start_us: int, length: int) -> Chosen | None:
         lease = self.placement.find(view, self.notes, job, start_us)
         self._last = start_us, lease
         if lease is None:
             return None
-        if not lease.shares or timeline is None:
+        timeline = self.timeline if lease.shares else None
+        if timeline is None:
             return Chosen(lease, length, {})
         if self.slow:
             after = timeline.ends_us(timeline.held_by(job, start_us, lease.shares, length))

@@ -73,9 +73,11 @@ class Timeline:
         return moment
 
     def least(self, start_us: int, end_us: int) -> DeviceMoment:
-        """What may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile."""
-        moment = self.at(start_us).copy()
-        for held in self._between(start_us, end_us):
+        """What may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile; not to be changed."""
+        moment, others = self.at(start_us), self._between(start_us, end_us)
+        if others:
+            moment = moment.copy()
+        for held in others:
             moment.hold(held.job, held.shares)
         return moment
 
