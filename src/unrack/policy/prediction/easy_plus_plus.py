@@ -98,6 +98,11 @@ class OnForecast(Choices):
         lease = checked_lease(self.place, answer, job, self.view, self.now)
         return None if lease is None else Chosen(lease, max(1, int(self.view.asks[ESTIMATE, job])), {})
 
+    def find_now(self, job: int) -> Chosen | None:
+        """As the function says."""
+        none = np.empty(0, np.int64)
+        return self.find(job, self.now, self.view.free, none, none, {})
+
     def has_place(self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]) -> bool:
         """Whether the function finds nodes."""
         return self.find(job, time, free, places, left, beside) is not None
