@@ -26,20 +26,20 @@ PLENTY = 2**60
 """More than all memory."""
 
 
-class Runs(NamedTuple):
+class AssumedRun(NamedTuple):
     """A job that runs in what is assumed: when it ends, µs, and what it holds."""
 
     end_us: int
     lease: Lease
 
 
-NOBODY: Mapping[int, Runs] = MappingProxyType({})
+NOBODY: Mapping[int, AssumedRun] = MappingProxyType({})
 
 
 class Beside(View):
     """A view on which other jobs run, on other leases."""
 
-    held: Mapping[int, Runs] = NOBODY  # jobs that do not run on the ledger
+    held: Mapping[int, AssumedRun] = NOBODY  # jobs that do not run on the ledger
     now_status: NDArray[np.int8] | None = None  # as of :attr:`View.status`; ``None``: as on the ledger
 
     @property
@@ -94,7 +94,7 @@ class Assumed:
 
     def at(
         self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None,
-        beside: Mapping[int, Runs] = NOBODY,
+        beside: Mapping[int, AssumedRun] = NOBODY,
     ) -> View:  # fmt: skip
         """The view at a time (µs), which is overwritten by the next; who is booked to end by then does not run.
 
@@ -146,7 +146,7 @@ class Assumed:
         self._view.now = now
         return self._view
 
-    def _hold(self, holders: Ints, ended: Ints, beside: Mapping[int, Runs]) -> None:
+    def _hold(self, holders: Ints, ended: Ints, beside: Mapping[int, AssumedRun]) -> None:
         """Who holds something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""
         seen = self._ledger.columns.claimed
         assert seen is not None

@@ -41,9 +41,7 @@ class ListNotes(Passes):
     releases: int = -1
     last_job: int = -1
     complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
-    alike: bool = (
-        False  # whether every task so far asks one core and no memory, on shared nodes, and no place is chosen
-    )
+    alike: bool = False  # whether counting cores said all in it
 
 
 @dataclass(frozen=True)
@@ -119,16 +117,14 @@ class ListScheduler(AnyResource):
         memory.note_jobs(view)
         if self.nothing_new(view, memory, now):
             return []
-        memory.alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
+        memory.alike = memory.counts_cores(view)
         by_arrival = self.order == "fcfs" and memory.alike
         memory.complete = self.settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
         if not jobs.flags.writeable:  # a kernel is compiled for either kind
             jobs = jobs.copy()
-        return memory.pass_over(
-            view, jobs, second, now, self.pass_rule, memory.alike, partial(self._choices, view, memory)
-        )
+        return memory.pass_over(view, jobs, second, now, self.pass_rule, partial(self._choices, view, memory))
 
     def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
         notes, told = self._notes(view, memory), self.beyond_nodes(view)
@@ -178,13 +174,13 @@ class ListScheduler(AnyResource):
 
     def why(self, view: View, memory: ListNotes, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
-        jobs = in_order(self.order, view, now)
         notes = self._notes(view, memory)
         missing = (
             short_of(view, job, self.nodes == "whole") if notes is None else self.placement.why(view, notes, job, now)
         )
         if missing is not None:
             return missing
+        jobs = in_order(self.order, view, now)
         head = int(jobs[0])
         if head == job:
             return Reason(Code.NOT_YET)
@@ -194,6 +190,8 @@ class ListScheduler(AnyResource):
         place = 1 + int(np.flatnonzero(behind[behind != head] == job)[0])
         if place > self.depth:
             return Reason(Code.TOO_DEEP, "jobs considered behind the head", place, self.depth)
+        if self.backfill == "any" and notes is not None:
+            return Reason(Code.NOT_YET)
         return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
 
 

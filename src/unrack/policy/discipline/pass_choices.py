@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.growing import grown
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, Lease
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
@@ -24,6 +24,7 @@ from unrack.policy.discipline.skyline.columns import (
     as_rows,
 )
 from unrack.policy.discipline.skyline.room import grown_rows, room_for_reserved
+from unrack.policy.discipline.skyline.shifts import change
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -45,7 +46,7 @@ from unrack.policy.discipline.walk import (
     TIME,
 )
 from unrack.policy.placement.node_kernel import room_for
-from unrack.view import Runs
+from unrack.view import AssumedRun
 from unrack.workload.job import ESTIMATE
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class PassChoices:
         made.slow = passes.modelled
         passes.timeless = made.timeless
         if passes.modelled:
-            self._take(made.running())
+            passes.expect(made.running())
         if made.detaches:
             passes.replace(moments=made.moments())
 
@@ -139,7 +140,9 @@ class PassChoices:
             walk[MOVES] = 0
             self._believe(chosen)
 
-    def _has_place(self, job: int, time: int, free: Ints, left: Ints, more: dict[int, Runs] | None = None) -> bool:
+    def _has_place(
+        self, job: int, time: int, free: Ints, left: Ints, more: dict[int, AssumedRun] | None = None
+    ) -> bool:
         c = self._columns
         places = c.place_of[: c.cursor[SLOTS]]
         beside = {one: runs for one, runs in (self._runs(time) | (more or {})).items() if runs.end_us > time}
@@ -164,7 +167,7 @@ class PassChoices:
         room = int(room_for(then, c.installed, cores, 0 if wants == ELSEWHERE else mb, self.rule.whole))
         if wants >= CHOICE:
             with made.trying(job, chosen.lease):
-                fits = self._has_place(head, time, then, left, {job: Runs(end_us, chosen.lease)})
+                fits = self._has_place(head, time, then, left, {job: AssumedRun(end_us, chosen.lease)})
         else:
             fits = room >= tasks and self._claims_fit(head, wants, left)
         if fits:
@@ -191,15 +194,7 @@ class PassChoices:
         return bool((free >= amounts).all())
 
     def _change(self, free: Ints, left: Ints, lease: Lease, sign: int) -> None:
-        rows, claims = as_rows(lease, self.passes.places)
-        for row in rows.tolist():
-            nodes = slice(row[FIRST], row[FIRST] + row[NODES])
-            free[0, nodes] += sign * row[CORES]
-            free[1, nodes] += sign * row[LOCAL_MB]
-        for place, amount in claims.tolist():
-            slot = int(self._columns.slot[place])
-            if slot >= 0:  # else nothing of it is held, now or then
-                left[slot] += sign * amount
+        change(free, left, self._columns.slot, *as_rows(lease, self.passes.places), sign)
 
     def _believe(self, chosen: Chosen) -> None:
         """Others who share with the one chosen last end as it makes them end."""
@@ -209,11 +204,7 @@ class PassChoices:
         started = self._columns.started[:, : self._columns.walk[COUNT]]
         for job, (_, after) in chosen.moved.items():
             started[UNTIL, started[JOB] == job] = after
-        self._take(self.made.running())
-
-    def _take(self, running: Ints) -> None:
-        self.passes.replace(running=running)
-        self.passes.replaced = -1
+        self.passes.expect(self.made.running())
 
     def _follow(self) -> None:
         """Take notice of those who have started since."""
@@ -232,11 +223,11 @@ class PassChoices:
         if job in self._beside and chosen.lease.shares and self.made.detaches:
             self.passes.replace(moments=self.made.moments())
 
-    def _runs(self, time: int) -> dict[int, Runs]:
+    def _runs(self, time: int) -> dict[int, AssumedRun]:
         """Those who start in this pass and run at a time, µs; all of them now."""
         if not self._beside:
             return {}
         c, now = self._columns, self.made.now
         ends = c.started[UNTIL, : len(self._beside)].tolist()
         runs = zip(self._beside.items(), ends, strict=True)
-        return {job: Runs(end, lease) for (job, lease), end in runs if end > time or time == now}
+        return {job: AssumedRun(end, lease) for (job, lease), end in runs if end > time or time == now}

@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.blocks import count_blocks, refresh, take_rows
-from unrack.ledger.names import (
-    ASKED_CORES,
-    ASKED_TASKS,
-    CPU,
-    MEM,
-)
+from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search
 from unrack.policy.discipline.skyline.columns import (
@@ -44,11 +39,10 @@ from unrack.policy.discipline.skyline.columns import (
     ROW,
     ROW_END,
     SHORT,
-    SLOTS,
     STARTS,
     UNTIL,
 )
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -158,9 +152,7 @@ def those_behind(order: Ints, head: int, second: Ints) -> Ints:
 @inlined
 def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
     """Nobody has been looked at."""
-    for s in range(cursor[SLOTS]):
-        slots.slot[slots.place_of[s]] = -1
-    cursor[SLOTS] = 0
+    free_slots(slots, cursor)
     walk[AT] = walk[COUNT] = walk[ROWS] = walk[CLAIMS] = 0
     walk[HEAD], walk[SHADOW], walk[FREE_CORES], walk[STAGE] = -1, UNSEEN, free_cores, LOOK
 

@@ -37,13 +37,13 @@ class Passes(Reserved):
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
 
     def pass_over(
-        self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, alike: bool, choices: Chooser
+        self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
     ) -> list[Start]:
         """Choose who starts now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
         self.look(view)
         self.columns.walk[STAGE] = BEGIN
         asked: PassChoices | None = None
-        running, free_cores = view.running_count, view.free_cores
+        running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
         if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
             self.columns.refused[:] = 0
         while True:
@@ -59,18 +59,19 @@ class Passes(Reserved):
                 self.replace(**more_room(self.columns, len(order), running))
         if not self.chosen:
             return self.counted(count)
-        leases = asked.end() if asked is not None else {}
-        self.columns.kind[self.columns.started[JOB, :count]] = -1
+        chosen = asked.end() if asked is not None else {}
+        jobs = self.columns.started[JOB, :count]
+        self.columns.kind[jobs] = -1
         self.seen = view.releases, running + count
         self.opening = [] if self.timeless else self._opening(order, second, rule)
-        starts = [self.lease(s) for s in range(count)]
-        return [leases.get(lease.job, Start(lease)) for lease in starts]
+        for job in jobs.tolist():
+            self.leases.pop(job, None)
+        return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
     def lease(self, s: int) -> Lease:
         """What the job holds that is number ``s`` among those that start, but for devices and loans."""
         c = self.columns
         job, row, end, claim, claim_end = c.started[:5, s].tolist()
-        self.leases.pop(job, None)
         claims = c.new_claims[claim:claim_end].copy()
         return Lease(job, c.out[row:end].copy(), claims=claims)
 

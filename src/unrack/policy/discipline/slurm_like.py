@@ -92,8 +92,7 @@ class SlurmLike(Planning):
             return []
         memory.note_jobs(view)
         rule = PassRule(Backfill.NONE, 0, self.nodes == "whole", memory.rule.fit)
-        alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
-        starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, alike, partial(self.choices, view, memory))
+        starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
         return self.by_rule(view, self.notes(view, memory), starts) if starts else []
 

@@ -37,7 +37,7 @@ from unrack.policy.prediction.forecast import Forecast, begun, update
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.view import Expecting, Runs, View
+from unrack.view import AssumedRun, Expecting, View
 from unrack.workload.job import ESTIMATE
 
 Ints = NDArray[np.int64]
@@ -91,7 +91,7 @@ class OnForecast(Choices):
         return ""
 
     def find(
-        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
     ) -> Chosen | None:
         """As the function says."""
         answer = self.place(free.copy(), self.view.total, self.view.job(job))
@@ -103,7 +103,9 @@ class OnForecast(Choices):
         none = np.empty(0, np.int64)
         return self.find(job, self.now, self.view.free, none, none, {})
 
-    def has_place(self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]) -> bool:
+    def has_place(
+        self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
+    ) -> bool:
         """Whether the function finds nodes."""
         return self.find(job, time, free, places, left, beside) is not None
 
@@ -180,7 +182,7 @@ class EasyPlusPlus:
         forecast = memory.forecast
         update(view, forecast, now, self._once, self._rule)
         memory.note_jobs(view)
-        memory.alike = self.nodes == "shared" and view.equal_cores() and not memory.chosen
+        memory.alike = memory.counts_cores(view)
         memory.complete = memory.alike and is_fixed(self.backfill_order)
         jobs, seen = view.queue.copy(), expecting(view, forecast)
         if self.backfill_order == "sjf" and not memory.chosen:
@@ -194,7 +196,7 @@ class EasyPlusPlus:
             assert not isinstance(self.place, str)
             return OnForecast(self.place, seen, now)
 
-        starts = memory.pass_over(seen, jobs, second, now, self._passes, memory.alike, choices)
+        starts = memory.pass_over(seen, jobs, second, now, self._passes, choices)
         memory.first_us = int(forecast.running[0, 0]) if forecast.count else NEVER_US
         memory.corrected_us = forecast.next_us
         for start in starts:

@@ -15,7 +15,7 @@ from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
-from unrack.view import Assumed, Runs, View
+from unrack.view import Assumed, AssumedRun, View
 from unrack.workload.job import ESTIMATE
 
 Ints = NDArray[np.int64]
@@ -87,7 +87,7 @@ class Choices:
         return lengths
 
     def find(
-        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
     ) -> Chosen | None:
         """A lease from a time on, µs; ``None``: the job has no place.
 
@@ -133,7 +133,9 @@ class Choices:
         others = ((one, self.ends.get(one, at), at) for one, at in self._after.items() if one != job)
         return Chosen(lease, end - start_us, {one: (before, at) for one, before, at in others if before != at})
 
-    def has_place(self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, Runs]) -> bool:
+    def has_place(
+        self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
+    ) -> bool:
         """Whether a job has a place at a time, µs; parameters as of :meth:`find`."""
         devices = None if self.timeline is None else self.timeline.at(time)
         view = self._assumed.at(time, free, places, left, devices, beside)

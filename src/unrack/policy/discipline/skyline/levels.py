@@ -12,7 +12,7 @@ from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS
-from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, slot_for
+from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, free_slots, slot_for
 
 Ints = NDArray[np.int64]
 
@@ -47,9 +47,7 @@ def levels_of(
 ) -> int:  # fmt: skip
     """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
     free, total, running = seen.free, seen.total, seen.running
-    for s in range(cursor[SLOTS]):
-        slots.slot[slots.place_of[s]] = -1
-    cursor[SLOTS] = 0
+    free_slots(slots, cursor)
     times[0] = now
     steps = 1
     for g in range(level.shape[2]):

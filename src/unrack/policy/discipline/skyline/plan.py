@@ -39,7 +39,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
-from unrack.view import PLENTY, Runs, View
+from unrack.view import PLENTY, AssumedRun, View
 
 Ints = NDArray[np.int64]
 
@@ -113,8 +113,7 @@ class Plan(Passes):
             if length < 0:
                 start[job] = -1
         if self.modelled:
-            self.replace(running=made.running())
-            self.replaced = -1
+            self.expect(made.running())
         return made
 
     def _choose(self, choices: Choices, at: int, order: Ints) -> None:
@@ -145,13 +144,13 @@ class Plan(Passes):
         cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = map(len, own)
         cursor[LENGTH_CHOSEN] = chosen.length_us
 
-    def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, Runs]:
+    def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, AssumedRun]:
         """Who runs as reserved, at this time or later."""
         turn = self.columns.turn[:, : len(order)]
         end = turn[START] + turn[LENGTH]
         there = (turn[START] >= 0) & (end > start_us)
         jobs = zip(order[there].tolist(), end[there].tolist(), strict=True)
-        return {job: Runs(at, lease) for job, at in jobs if (lease := self._held_by(choices, job)) is not None}
+        return {job: AssumedRun(at, lease) for job, at in jobs if (lease := self._held_by(choices, job)) is not None}
 
     def _held_by(self, choices: Choices, job: int) -> Lease | None:
         """The lease of a reservation that holds more than nodes and claims: of this round, or kept from before."""
@@ -210,8 +209,8 @@ class Plan(Passes):
             if lease is not None and choices is not None and not choices.may_start(lease):
                 c.start[job] = now  # what it waits for ends now, and has not been seen to
                 continue
-            own = self.lease(s)
-            decisions.append(Start(lease or own))
+            self.leases.pop(job, None)
+            decisions.append(Start(lease or self.lease(s)))
         return decisions
 
     def _hold(self, what: int, count: int) -> None:

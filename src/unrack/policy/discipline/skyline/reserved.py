@@ -220,6 +220,15 @@ class Reserved:
             self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
             self.make_room(view)
 
+    def expect(self, running: Ints) -> None:
+        """Running jobs are to end at other times than they are booked to, until the next look at the ledger."""
+        self.replace(running=running)
+        self.replaced = -1
+
+    def counts_cores(self, view: View) -> bool:
+        """Whether counting cores says all: each task asks one and no memory, on shared nodes, and nothing is chosen."""
+        return not self.rule.whole and view.equal_cores() and not self.chosen
+
     def replace(self, **columns: Ints) -> None:
         """Other columns in place of some; those that are the same change nothing."""
         if all(getattr(self.columns, name) is column for name, column in columns.items()):

@@ -12,6 +12,27 @@ from unrack.policy.discipline.skyline.columns import Columns
 Ints = NDArray[np.int64]
 
 
+def change(free: Ints, left: Ints, slot: Ints, rows: Ints, claims: Ints, sign: int) -> None:
+    """Give back (1) or take (-1) rows and claims.
+
+    Parameters
+    ----------
+    free : int64[…, 2, nodes]
+        Free cores and MB, at one moment or several.
+    left : int64[…, slots]
+        What is free of places then.
+    slot : int64[places]
+        The slot of each place; -1: nobody holds any of it at any time.
+    """
+    for row in rows.tolist():
+        nodes = slice(row[FIRST], row[FIRST] + row[NODES])
+        free[..., CPU, nodes] += sign * row[CORES]
+        free[..., MEM, nodes] += sign * row[LOCAL_MB]
+    for place, amount in claims.tolist():
+        if slot[place] >= 0:
+            left[..., slot[place]] += sign * amount
+
+
 class Shifted:
     """The steps of a skyline, changed in place; :meth:`undo` makes them as they were.
 
@@ -36,14 +57,7 @@ class Shifted:
         """Give back (1) or take (-1) rows and claims from one time to another, µs."""
         a, b = self._step(start_us), self._step(end_us)
         level, first = self.columns.level, self.columns.total.shape[1]
-        for row in rows.tolist():
-            nodes = slice(row[FIRST], row[FIRST] + row[NODES])
-            level[a:b, CPU, nodes] += sign * row[CORES]
-            level[a:b, MEM, nodes] += sign * row[LOCAL_MB]
-        for place, amount in claims.tolist():
-            slot = int(self.columns.slot[place])
-            if slot >= 0:  # else nobody holds any of it at any time
-                level[a:b, CPU, first + slot] += sign * amount
+        change(level[a:b, :, :first], level[a:b, CPU, first:], self.columns.slot, rows, claims, sign)
 
     def fits(self, start_us: int, end_us: int, rows: Ints, claims: Ints) -> bool:
         """Whether rows and claims are free from one time to another, and nothing is taken twice at any."""

@@ -156,6 +156,14 @@ def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tup
     return low, steps + 1
 
 
+@inlined
+def free_slots(slots: Slots, cursor: Ints) -> None:
+    """No place has a slot."""
+    for s in range(cursor[SLOTS]):
+        slots.slot[slots.place_of[s]] = -1
+    cursor[SLOTS] = 0
+
+
 @melted
 def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, place: int) -> int:
     """The column of a place in levels; it gets a slot if it has none."""
