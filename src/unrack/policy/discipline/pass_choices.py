@@ -158,10 +158,11 @@ class PassChoices:
             return True
         then, left, end_us = c.then.copy(), c.left[1, 0].copy(), made.now + chosen.length_us
         if end_us > time:
-            self._change(then, left, chosen.lease, -1)
+            change(then, left, c.slot, *as_rows(chosen.lease, self.passes.places), -1)
         for other, (before, after) in chosen.moved.items():
             if (before > time) != (after > time):
-                self._change(then, left, self._beside.get(other) or made.view.lease(other), 1 if before > time else -1)
+                lease = self._beside.get(other) or made.view.lease(other)
+                change(then, left, c.slot, *as_rows(lease, self.passes.places), 1 if before > time else -1)
         tasks, cores, mb = c.asks[:ESTIMATE, head].tolist()
         wants = int(c.wants[head])
         room = int(room_for(then, c.installed, cores, 0 if wants == ELSEWHERE else mb, self.rule.whole))
@@ -192,9 +193,6 @@ class PassChoices:
         free = c.free_places[places]
         free[slot >= 0] = left[slot[slot >= 0]]
         return bool((free >= amounts).all())
-
-    def _change(self, free: Ints, left: Ints, lease: Lease, sign: int) -> None:
-        change(free, left, self._columns.slot, *as_rows(lease, self.passes.places), sign)
 
     def _believe(self, chosen: Chosen) -> None:
         """Others who share with the one chosen last end as it makes them end."""
