@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,8 @@ class Claimed:
         How often ``rows`` or ``held_at`` have become other arrays.
     asking
         How many jobs in the system (waiting or running) ask for anything.
+    whose
+        ``holders`` of a copy that shows another moment; ``None``: they are as they are.
     """
 
     def __init__(self, places: Places, asked: Ints, home: Ints) -> None:
@@ -53,6 +57,7 @@ class Claimed:
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
         self._used, self._listed = 0, True
         self.asking = 0
+        self.whose: Callable[[], Ints] | None = None
 
     def add_job(self, job: int, asked: Ints) -> None:
         """Take in what one more job asks."""
@@ -168,13 +173,17 @@ class Claimed:
 class ClaimReader:
     """What is claimed, for policies: nothing can be changed through it."""
 
-    __slots__ = ("_claimed", "free", "holders", "home", "places")
+    __slots__ = ("_claimed", "free", "home", "places")
 
     def __init__(self, claimed: Claimed) -> None:
         self._claimed = claimed
         self.places, self.home = claimed.places, claimed.home
         self.free: Ints = sealed(claimed.free)
-        self.holders: Ints = sealed(claimed.holders)
+
+    @property
+    def holders(self) -> Ints:
+        """int64[2, places]: how many jobs hold something of each place, and the sum of their numbers."""
+        return sealed(self._claimed.holders if self._claimed.whose is None else self._claimed.whose())
 
     @property
     def replaced(self) -> int:

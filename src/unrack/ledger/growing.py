@@ -25,6 +25,15 @@ def grown(column: NDArray[Scalar], room: int, fill: float = 0) -> NDArray[Scalar
     return larger
 
 
+def grown_rows(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same rows, with room for so many; at least double, if there is too little."""
+    if count <= len(rows):
+        return rows
+    larger = np.zeros((max(count, 2 * len(rows)), *rows.shape[1:]), np.int64)
+    larger[: len(rows)] = rows
+    return larger
+
+
 def room_for(needed: int, room: int) -> int:
     """The room to grow to when ``needed`` are to fit: at least double, so that growing costs O(1) a job."""
     return room if needed <= room else max(2 * room, needed, 64)

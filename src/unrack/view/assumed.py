@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from operator import index
 from types import MappingProxyType
 from typing import NamedTuple, SupportsIndex
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.copies.assumed import assumed
+from unrack.ledger.copies.device_moment import Booking as Booking
 from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.view import DeviceView
@@ -85,11 +87,9 @@ class Assumed:
         """The pooled devices now (µs), with the running jobs that hold some; ``None`` on a cluster without any."""
         if self._devices is None:
             return None
-        held = {
-            job: (end, self._view.lease(job).shares)
-            for end, job in zip(self._view.running_end_us.tolist(), self._view.running_jobs.tolist(), strict=True)
-            if self._devices.asking[job]
-        }
+        asking, extra = self._devices.asking, self._state.extra
+        runs = self._ledger.running[:, : self._ledger.running_count].T.tolist()
+        held = {job: (end, extra[job].shares) for end, job in runs if asking[job] and job in extra}
         return DeviceMoment(self._devices, now, held)
 
     def at(
@@ -120,13 +120,13 @@ class Assumed:
             state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)
             state.claimed.free[places[own]] = left[own]
-            self._hold(state.claimed.holders, self.running[WHO, :over], beside)
+            state.claimed.whose = partial(self._holders, self.running[WHO, :over], beside)
         if state.memory is not None:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
             state.memory.lent[:] = ledger.lent
             state.memory.lent[node[node >= 0]] = PLENTY - left[node >= 0]
         if devices is not None and self._devices is not None:
-            state.devices = devices.devices
+            state.devices = devices.shown()
             state.devices.reader = DeviceReader(state.devices, self._devices.reader)
             state.seen.devices = state.devices.reader
             self._view.devices = DeviceView(state.devices.reader)
@@ -146,13 +146,16 @@ class Assumed:
         self._view.now = now
         return self._view
 
-    def _hold(self, holders: Ints, ended: Ints, beside: Mapping[int, AssumedRun]) -> None:
+    def _holders(self, ended: Ints, beside: Mapping[int, AssumedRun]) -> Ints:
         """Who holds something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""
         seen = self._ledger.columns.claimed
         assert seen is not None
-        holders[:] = seen.holders
-        for job in ended.tolist():
-            first, count = seen.held_at[:, job].tolist()
-            holders[:, seen.rows[first : first + count, PLACE]] -= np.array([[1], [job]])
+        holders = seen.holders.copy()
+        first, count = seen.held_at[:, ended]
+        behind = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        place = seen.rows[np.repeat(first, count) + behind, PLACE]
+        np.subtract.at(holders[0], place, 1)
+        np.subtract.at(holders[1], place, np.repeat(ended, count))
         for job, runs in beside.items():
             holders[:, runs.lease.claims[:, PLACE]] += np.array([[1], [job]])
+        return holders

@@ -12,7 +12,7 @@ def assumed(state: ClusterState) -> ClusterState:
     twin.free = state.free.copy()
     if state.claimed is not None:
         twin.claimed = twin_of(state.claimed)
-        twin.claimed.free, twin.claimed.holders = state.claimed.free.copy(), state.claimed.holders.copy()
+        twin.claimed.free = state.claimed.free.copy()
     if state.memory is not None:
         twin.memory = state.memory._replace(lent=state.memory.lent.copy())
     twin.seen = Shown(twin)

@@ -59,7 +59,7 @@ class BeforeImages:
         self._told: dict[int, tuple[Ints, int | None, int | None]] = {}
         self._devices = state.devices
         if self._devices is not None:
-            self._columns = copied_columns(self._devices.columns)
+            self._columns = copied_columns(self._devices.columns, 0, None)
             self._leaving, self._detaching = list(self._devices.leaving), dict(self._devices.detaching)
             self._running = state.running[:, : state.running_count].copy()
 

@@ -87,7 +87,8 @@ class Shown(Seen):
 def copied_devices(devices: DeviceState) -> DeviceState:
     """Devices that can be changed without changing those that they are made from."""
     twin = twin_of(devices)
-    twin.columns = copied_columns(devices.columns)
+    twin.inside = devices.inside.copy()
+    twin.columns = copied_columns(devices.columns, min(twin.inside, default=0), 1 + max(twin.inside, default=-1))
     twin.leaving, twin.detaching = [], dict(devices.detaching)
     return twin
 

@@ -82,16 +82,25 @@ HELD = ("device", "pool", "group", "installed", "held", "sharer")
 """The columns by device and pool that taking a share changes."""
 CHANGING = (*HELD, "progress", "clock", "job_group", "job_node", "job_speed", "asked", "counter")
 """All columns that the ledger's writers change; the others say what is installed and what is asked."""
+BY_JOB = ("progress", "clock", "job_group", "job_node", "job_speed")
+"""Those of them that are by job."""
+SMALL_AT, BY_JOB_AT = (
+    tuple(Columns._fields.index(name) for name in CHANGING if (name in BY_JOB) == by_job) for by_job in (False, True)
+)
 
 
-CHANGING_AT = tuple(Columns._fields.index(name) for name in CHANGING)
+def copied_columns(columns: Columns, first: int, last: int | None) -> Columns:
+    """The same with its own of all that writers change; it says nothing of jobs before ``first``, and from ``last`` on.
 
-
-def copied_columns(columns: Columns) -> Columns:
-    """The same with its own of all that writers change."""
+    O(devices x sharers + jobs from ``first`` to ``last``).
+    """
     arrays: list[Any] = list(columns)
-    for at in CHANGING_AT:
+    for at in SMALL_AT:
         arrays[at] = arrays[at].copy()
+    for at in BY_JOB_AT:
+        own = np.empty_like(arrays[at])
+        own[:, first:last] = arrays[at][:, first:last]
+        arrays[at] = own
     return Columns(*arrays)
 
 

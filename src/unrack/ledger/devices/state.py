@@ -57,6 +57,8 @@ class DeviceState:
         Devices whose detaching has begun since somebody last emptied this list.
     detaching
         Every device that is being detached, and until when, µs.
+    inside
+        Jobs in the system that ask for devices.
     trusts
         Whether the shares of a lease are known to hold what its job asks, as it has been started before: on drafts.
     reader
@@ -70,6 +72,7 @@ class DeviceState:
         self.leaving: list[Leaving] = []
         self.detaching: dict[int, int] = {}
         self.trusts = False
+        self.inside: set[int] = set()
         self._kind = devices.kind.tolist()
         self._nodes = devices.reach.shape[1]
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
@@ -96,6 +99,10 @@ class DeviceState:
         if self.asking[job]:
             asked, wants = self.columns.asked, self.columns.wants[:, :, job]
             asked += wants if tasks == 1 else tasks * wants
+            if tasks > 0:
+                self.inside.add(job)
+            else:
+                self.inside.discard(job)
 
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.

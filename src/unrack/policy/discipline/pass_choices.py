@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.growing import grown
+from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
@@ -23,7 +23,7 @@ from unrack.policy.discipline.skyline.columns import (
     Wants,
     as_rows,
 )
-from unrack.policy.discipline.skyline.room import grown_rows, room_for_reserved
+from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
 from unrack.policy.discipline.walk import (
     ANSWER,

@@ -15,7 +15,7 @@ from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
-from unrack.view import Assumed, AssumedRun, View
+from unrack.view import Assumed, AssumedRun, DeviceMoment, View
 from unrack.workload.job import ESTIMATE
 
 Ints = NDArray[np.int64]
@@ -64,20 +64,27 @@ class Choices:
         self._old: Held | None = None
 
     @cached_property
+    def _devices(self) -> DeviceMoment | None:
+        """The pooled devices now."""
+        return self._assumed.devices_now(self.now)
+
+    @cached_property
     def timeline(self) -> Timeline | None:
         """The pooled devices over time; ``None`` on a cluster without any."""
-        base = self._assumed.devices_now(self.now)
-        if base is not None and self._trust:
+        if self._devices is None:
+            return None
+        base = self._devices.copy()
+        if self._trust:
             base.settle(overdue=False)
-        return None if base is None else Timeline(base)
+        return Timeline(base)
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
         """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
         timeline = self.timeline
         if timeline is None:
             return {}
-        for job, start_us, lease in sorted(held, key=lambda one: one[1]):
-            timeline.add(job, start_us, lease.shares, self._expected_us(job))
+        turns = sorted(held, key=lambda one: one[1])
+        timeline.add(*((job, start_us, self._expected_us(job), lease.shares) for job, start_us, lease in turns))
         lengths = timeline.lengths_us()
         if self.slow:
             ends = timeline.ends_us()
@@ -122,11 +129,11 @@ class Choices:
         if timeline is None:
             return Chosen(lease, length, {})
         if self.slow:
-            after = timeline.ends_us(timeline.held_by(job, start_us, lease.shares, length))
+            after = timeline.ends_us(timeline.held_by((job, start_us, length, lease.shares)))
             end = -1 if after is None else after[job]
             self._after = after or {}
         else:
-            end = timeline.end_us(job, start_us, lease.shares, length)
+            end = timeline.end_us(timeline.held_by((job, start_us, length, lease.shares)), length)
         if end < 0:
             self.refuse()
             return None
@@ -148,7 +155,7 @@ class Choices:
         if timeline is None or not lease.shares:
             yield
             return
-        timeline.restore(timeline.held_by(job, self.now, lease.shares, self._expected_us(job)))
+        timeline.restore(timeline.held_by((job, self.now, self._expected_us(job), lease.shares)))
         yield
         timeline.remove(job)
 
@@ -203,18 +210,19 @@ class Choices:
             if lease.shares or self._assumed.lends:
                 self.made[job] = lease
             if lease.shares and timeline is not None:
-                timeline.add(job, chosen_us, lease.shares, self._expected_us(job))
+                timeline.add((job, chosen_us, self._expected_us(job), lease.shares))
         elif self._old is not None and timeline is not None:
             timeline.restore(self._old)
         self._job, self._old = -1, None
 
     def may_start(self, lease: Lease) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
-        return not lease.shares or self._really.start(lease.job, lease.shares, self._expected_us(lease.job)) >= 0
-
-    @cached_property
-    def _really(self) -> Any:
-        return self._assumed.devices_now(self.now)
+        now = self._devices
+        if now is None or not lease.shares:
+            return True
+        number = now.booked.add((lease.job, now.now, self._expected_us(lease.job), lease.shares))
+        now.start([number])
+        return now.end_us(number) >= 0
 
     def _expected_us(self, job: int) -> int:
         return int(self.view.asks[ESTIMATE, job])

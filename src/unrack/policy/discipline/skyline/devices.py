@@ -5,21 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from typing import NamedTuple
 
-from unrack.ledger.lease import Share
 from unrack.units import NEVER_US
-from unrack.view import DeviceMoment
-
-Shares = tuple[Share, ...]
+from unrack.view import Booking, DeviceMoment
 
 
 class Held(NamedTuple):
-    """Shares that are reserved; those that start at one time start in the order of their turns."""
+    """Devices that are reserved; those that start at one time start in the order of their turns."""
 
     start_us: int
     turn: int
     job: int
-    shares: Shares
-    expected_us: int
+    lease: int  # its number among all that are booked
 
 
 class Timeline:
@@ -38,10 +34,12 @@ class Timeline:
         self._times: list[int] = []
         self._moments: list[DeviceMoment] = []
 
-    def add(self, job: int, start_us: int, shares: Shares, expected_us: int) -> None:
-        """Reserve."""
-        self.restore(self.held_by(job, start_us, shares, expected_us))
-        self._turn += 1
+    def add(self, *leases: Booking) -> None:
+        """Reserve, in order of start."""
+        first = self.base.booked.add(*leases)
+        for lease, (job, start_us, *_) in enumerate(leases, first):
+            self.restore(Held(start_us, self._turn, job, lease))
+            self._turn += 1
 
     def remove(self, job: int) -> Held | None:
         """Give up what is reserved for a job; what it was, or ``None``."""
@@ -63,10 +61,8 @@ class Timeline:
             return self._moments[place - 1]
         after = self._times[place - 1] if place else self.base.now - 1
         moment = (self._moments[place - 1] if place else self.base).copy()
-        for held in self.held[bisect_right(self.held, (after, self._turn)) :]:
-            if held.start_us > time:
-                break
-            started(moment, held)
+        later = self.held[bisect_right(self.held, (after, self._turn)) :]
+        start(moment, [held for held in later if held.start_us <= time])
         moment.move_on(time)
         self._times.insert(place, time)
         self._moments.insert(place, moment)
@@ -77,50 +73,55 @@ class Timeline:
         moment, others = self.at(start_us), self._between(start_us, end_us)
         if others:
             moment = moment.copy()
-        for held in others:
-            moment.hold(held.job, held.shares)
+            moment.hold([held.lease for held in others])
         return moment
 
-    def end_us(self, job: int, start_us: int, shares: Shares, expected_us: int) -> int:
-        """When a job would end, µs; -1: it cannot start then, or someone could not start as reserved."""
-        moment = self.at(start_us).copy()
-        end = moment.start(job, shares, expected_us)
-        for held in self._between(start_us, end):
-            if started(moment, held) < 0:
-                return -1
+    def end_us(self, held: Held, expected_us: int) -> int:
+        """When a job ends, where speeds do not depend on who shares, µs; -1: someone could not start as reserved.
+
+        Parameters
+        ----------
+        held, expected_us
+            On devices that were free beside all who start as long as that (:meth:`least`): these are not in its way.
+        """
+        moment = self.at(held.start_us)
+        moment.start([held.lease], stay=False)
+        end = moment.end_us(held.lease)
+        later = self._between(held.start_us + expected_us - 1, end)
+        if later:
+            moment = moment.copy()
+            between = self._between(held.start_us, end)
+            return end if start(moment, [held, *between]) else -1
         return end
 
     def ends_us(self, beside: Held | None = None) -> dict[int, int] | None:
         """When each job that holds devices, or is to, ends, µs; ``None``: someone cannot start as reserved."""
         moment = self.base.copy()
-        for held in self.held if beside is None else sorted([*self.held, beside]):
-            if started(moment, held) < 0:
-                return None
+        if not start(moment, self.held if beside is None else sorted([*self.held, beside])):
+            return None
         moment.move_on(NEVER_US)
-        return moment.ended
+        return moment.ended()
 
     def lengths_us(self) -> dict[int, int]:
         """For how long each holds what is reserved if nobody slows it down, µs; who cannot start so gives it up: -1."""
-        moment, found = self.base.copy(), dict[int, int]()
-        for held in self.held:
-            end = started(moment, held)
-            found[held.job] = -1 if end < 0 else end - held.start_us
-        self.held = [held for held in self.held if found[held.job] >= 0]
-        return found
+        moment = self.base.copy()
+        start(moment, self.held)
+        ends = {held: moment.end_us(held.lease) for held in self.held}
+        self.held = [held for held in self.held if ends[held] >= 0]
+        return {held.job: -1 if end < 0 else end - held.start_us for held, end in ends.items()}
 
     def moments(self) -> list[int]:
         """When devices come free, µs, as jobs end and are then detached from theirs."""
         moment, found = self.base.copy(), list[int]()
-        for held in self.held:
-            started(moment, held)
+        start(moment, self.held)
         while (end := moment.next_end_us()) is not None:
             moment.move_on(max(end, moment.now + 1))
             found.append(moment.now)
         return found
 
-    def held_by(self, job: int, start_us: int, shares: Shares, expected_us: int) -> Held:
+    def held_by(self, lease: Booking) -> Held:
         """What a job would reserve, behind all others who start at that time."""
-        return Held(start_us, self._turn, job, shares, expected_us)
+        return Held(lease[1], self._turn, lease[0], self.base.booked.add(lease))
 
     def _between(self, after_us: int, before_us: int) -> list[Held]:
         first = bisect_right(self.held, (after_us, self._turn))
@@ -131,7 +132,7 @@ class Timeline:
         del self._times[place:], self._moments[place:]
 
 
-def started(moment: DeviceMoment, held: Held) -> int:
-    """Move on to the start of what is reserved, and start it: its booked end, µs; -1: that is not possible."""
-    moment.move_on(held.start_us)
-    return moment.start(held.job, held.shares, held.expected_us)
+def start(moment: DeviceMoment, reserved: list[Held]) -> bool:
+    """Move on to the start of each, in order, and start it; False: one of them cannot start so."""
+    moment.start([held.lease for held in reserved])
+    return all(moment.end_us(held.lease) >= 0 for held in reserved)

@@ -12,14 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.ledger.growing import grown
+from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, as_rows, ledger_of
 from unrack.policy.discipline.skyline.plan_round import first_due
-from unrack.policy.discipline.skyline.room import columns_for, grown_rows
+from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.ledger.blocks import SIZE
-from unrack.ledger.growing import grown
+from unrack.ledger.growing import grown, grown_rows
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     LEASES,
@@ -72,12 +72,3 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         most=np.zeros(blocks - (-blocks // SIZE), np.int64),
         left=np.zeros((2, 1, slots), np.int64), moments=none, walk=np.zeros(WALK, np.int64),
     )  # fmt: skip
-
-
-def grown_rows(rows: Ints, count: int) -> Ints:
-    """The same rows, with room for so many."""
-    if count <= len(rows):
-        return rows
-    larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.int64)
-    larger[: len(rows)] = rows
-    return larger
