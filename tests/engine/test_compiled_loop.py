@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,17 @@ def everything(
     kernel = prepared(cluster, jobs, parse_policy(policy), 0, World(faults=faults, ties=ties))
     log = kernel.run(after_round=None if compiled else lambda now: None)
     state, memory = kernel.core.state, kernel.core.memory
-    arrays = "state attempt_job attempt_start_us attempt_end_us attempt_outcome span_rows rows capacity attempt_failure"
+    arrays = (
+        "state attempt_job attempt_start_us attempt_end_us attempt_outcome span_rows rows capacity attempt_failure "
+        "claims claim_span"
+    )
+    claimed = state.claimed
     return {
         **{name: getattr(log, name).tolist() for name in arrays.split()},
         "end_us": log.end_us,
         "reasons": log.reasons,
+        "rules": log.rules,
+        "claimed": None if claimed is None else (claimed.free.tolist(), claimed.holders.tolist(), claimed.asking),
         "numbers": (state.version, state.releases, state.known, state.free_cores, state.running_count, kernel.sequence),
         "free": state.free.tolist(),
         "queue": state.queue[state.queue_start : state.queue_end].tolist(),
@@ -103,6 +110,33 @@ def test_both_loops_give_the_same_run_where_nodes_fail_now_and_then(
     assert len(stretches) > 50  # one run has several
 
 
+def with_licences(jobs: JobTable, seed: int, most: int) -> JobTable:
+    """Jobs of which two in three ask for some of one licence, or of two."""
+    draws = np.random.default_rng(seed)
+    asks = draws.integers(0, most + 1, (2, len(jobs))) * (draws.integers(0, 3, (2, len(jobs))) > 0)
+    return replace(jobs, devices={("counted", name): asked for name, asked in zip("ab", asks, strict=True)})
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_loops_give_the_same_run_where_jobs_need_licences(policy: str, stretches: list[int]) -> None:
+    for seed in range(30):
+        draws = np.random.default_rng(seed)
+        amounts = draws.integers(1, 9, 2).tolist()
+        counted = [{"name": name, "amount": amount} for name, amount in zip("ab", amounts, strict=True)]
+        cluster = Cluster.from_dict({"nodes": [{"count": 5, "cores": 2, "memory": 10}], "counted": counted})
+        jobs = table([
+            J(int(s), *map(int, draws.integers((0, 1, 0, 1, 0), (25, 5, 30, 3, 5))))
+            for s in np.sort(draws.integers(0, 150, 60))
+        ])  # fmt: skip
+        faults = [Fault("node3", int(draws.integers(0, 90)) * S, 100 * S)] if seed % 2 else []
+        ties = list(Ties)[seed % len(Ties)]
+        asking = with_licences(jobs, seed, 3)
+        both = [everything(cluster, asking, policy, ties, faults, way) for way in (False, True)]
+        assert both[0] == both[1]
+        assert both[0]["claims"]
+    assert len(stretches) >= 30
+
+
 def crowd(jobs: int, nodes: int, seed: int = 0) -> JobTable:
     """Many jobs of one core a task on nodes that are nearly always full."""
     draws = np.random.default_rng(seed)
@@ -123,6 +157,12 @@ def test_both_loops_give_the_same_run_where_columns_and_the_log_have_to_grow(
     both = [everything(cluster, jobs, policy, "together", (), way) for way in (False, True)]
     assert both[0] == both[1]
     assert stretches == [3000]
+    counted = [{"name": f"of{i}", "amount": 20} for i in range(40)]
+    licensed = Cluster.from_dict({"nodes": [{"count": 5000, "cores": 1}], "counted": counted})
+    asked = {("counted", f"of{i}"): (np.arange(3000) % 40 == i) + 0 for i in range(40)}
+    both = [everything(licensed, replace(jobs, devices=asked), policy, "together", (), way) for way in (False, True)]
+    assert both[0] == both[1]
+    assert stretches == [3000, 3000]
 
 
 def test_progress_is_told_as_often_by_both_loops(stretches: list[int]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
 from unrack.ledger.growing import grown, room_for
-from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, attached, nodes_of
+from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, attached, nodes_of, ranges
 from unrack.resources.places import AMOUNT, PLACE, Places
 from unrack.sealed import sealed
 
@@ -31,6 +31,8 @@ class Claimed:
         What every job asks.
     rows : int64[room, 2]
         The claims of all running jobs, and between them those of jobs that have ended. A draft keeps none.
+    used
+        How many of ``rows`` are in use, or were.
     held_at : int64[2, room]
         By job, where its claims are in ``rows``: the first, and how many.
     home : int64[devices]
@@ -55,7 +57,7 @@ class Claimed:
         self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
-        self._used, self._listed = 0, True
+        self.used, self._listed = 0, True
         self.asking = 0
         self.whose: Callable[[], Ints] | None = None
 
@@ -135,11 +137,10 @@ class Claimed:
         if not self._listed:
             return
         count = len(claims)
-        if self._used + count > len(self.rows):
-            self._compact(count)
-        self.rows[self._used : self._used + count] = claims
-        self.held_at[:, job] = self._used, count
-        self._used += count
+        self.make_room(count)
+        self.rows[self.used : self.used + count] = claims
+        self.held_at[:, job] = self.used, count
+        self.used += count
 
     def give(self, job: int, claims: Ints) -> None:
         """Claims that a job held are free again."""
@@ -149,17 +150,19 @@ class Claimed:
         if self._listed:
             self.held_at[1, job] = 0
 
-    def _compact(self, count: int) -> None:
+    def make_room(self, count: int) -> None:
         """Make space for ``count`` claims more: drop those of ended jobs, or take more memory."""
+        if self.used + count <= len(self.rows):
+            return
         jobs = np.flatnonzero(self.held_at[1])
         jobs = jobs[np.argsort(self.held_at[0, jobs])]
         first, counts = self.held_at[:, jobs]
         at = np.cumsum(counts) - counts
         live = int(counts.sum())
         rows = np.empty((max(len(self.rows), 2 * (live + count)), 2), np.int64)
-        rows[:live] = self.rows[np.arange(live) + np.repeat(first - at, counts)]
+        rows[:live] = self.rows[ranges(first, counts)]
         self.held_at[0, jobs] = at
-        self.rows, self._used = rows, live
+        self.rows, self.used = rows, live
         self.replaced += 1
 
     def copy(self) -> Claimed:

@@ -146,9 +146,18 @@ def attached(shares: Sequence[Share], home: Ints) -> Ints:
     return np.array([[*pair, count[pair]] for pair in sorted(count)], np.int64)
 
 
+def ranges(first: Ints, count: Ints) -> Ints:
+    """int64[sum of count]: of each range, one after the other, so many numbers from the first on.
+
+    Examples
+    --------
+    >>> ranges(np.array([3, 9]), np.array([2, 3])).tolist()
+    [3, 4, 9, 10, 11]
+    """
+    found: Ints = np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
+    return found
+
+
 def nodes_of(rows: Ints) -> Ints:
     """int64[nodes]: every node that the rows name."""
-    count = rows[:, NODES]
-    within = np.arange(count.sum(), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
-    nodes: Ints = np.repeat(rows[:, FIRST], count) + within
-    return nodes
+    return ranges(rows[:, FIRST], rows[:, NODES])

@@ -15,7 +15,7 @@ from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown
 from unrack.ledger.holding import MEETS, PROBLEMS, Stack, exchange_leases, hold_job, hold_jobs, release_job
 from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
-from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
+from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, ranges
 from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.nodes import NodeLedger
@@ -308,7 +308,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         at = np.cumsum(rows) - rows
         pool = np.zeros((size, 5), np.int64)
         used = int(rows.sum())
-        pool[:used] = self.pool[np.arange(used) + np.repeat(first - at, rows)]
+        pool[:used] = self.pool[ranges(first, rows)]
         self.lease_at[FIRST_ROW, jobs] = at
         self.pool, self.pool_used, self.pool_dead = pool, used, 0
         self._replaced("pool")

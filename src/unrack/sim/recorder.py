@@ -96,24 +96,28 @@ class Recorder:
         self.outcome.append(outcome)
         self.held(rows, loans)
 
-    def finished(self, attempts: Ints, row_count: Ints, rows: Ints) -> None:
+    def finished(self, attempts: Ints, counts: Ints, rows: Ints, claims: Ints) -> None:
         """Note attempts that have finished, in order, and held one lease each, without loans or shares.
 
         Parameters
         ----------
         attempts : int64[3, attempts]
             Job, start and end (µs).
-        row_count : int64[attempts]
-            How many rows each held.
-        rows : int64[rows, 5]
-            Their rows, one after the other.
+        counts : int64[2, attempts]
+            How many rows and claims each held.
+        rows, claims : int64[rows, 5], int64[claims, 2]
+            Those, one after the other.
         """
         for column, values in zip((self.job, self.start_us, self.end_us), attempts, strict=True):
             column.frombytes(values.tobytes())
-        none = np.zeros(len(row_count), np.int64).tobytes()
+        none = np.zeros(len(counts[0]), np.int64).tobytes()
         self.outcome.frombytes(none)
         self.loan_count.frombytes(none)
-        self.row_count.frombytes(row_count.tobytes())
+        if len(claims):
+            first = len(self.row_count)
+            self.claim_span.extend(np.repeat(np.arange(first, first + len(counts[1])), counts[1]).tolist())
+            self.claims.append(claims.copy())
+        self.row_count.frombytes(counts[0].tobytes())
         self.pack()
         self.keep(rows.copy())
 

@@ -16,7 +16,7 @@ from unrack.ledger.copies.device_moment import Booking as Booking
 from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.view import DeviceView
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, ranges
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.state import FINISHED, RUNNING
 from unrack.resources.places import PLACE
@@ -152,8 +152,7 @@ class Assumed:
         assert seen is not None
         holders = seen.holders.copy()
         first, count = seen.held_at[:, ended]
-        behind = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        place = seen.rows[np.repeat(first, count) + behind, PLACE]
+        place = seen.rows[ranges(first, count), PLACE]
         np.subtract.at(holders[0], place, 1)
         np.subtract.at(holders[1], place, np.repeat(ended, count))
         for job, runs in beside.items():

@@ -84,7 +84,7 @@ class Conservative(Planning):
             memory = self.new_plan(view)
             memory.freed = mark
         starts = memory.round(view, jobs, now, compress, True, partial(self.choices, view, memory))
-        return self.by_rule(view, self.notes(view, memory), starts) if starts else [], memory
+        return self.by_rule(view, memory, starts), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +105,7 @@ class ListScheduler(AnyResource):
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if nobody waits."""
         starts = self._starts(view, memory, now) if view.waiting else []
-        decisions: list[Decision] = self.by_rule(view, self._notes(view, memory), starts) if starts else []
+        decisions: list[Decision] = self.by_rule(view, memory, starts)
         if not self.wait and view.waiting > len(starts):
             started = {start.lease.job for start in starts}
             reason = Reason(Code.NO_ROOM, "a place when it came")
@@ -127,14 +126,8 @@ class ListScheduler(AnyResource):
         return memory.pass_over(view, jobs, second, now, self.pass_rule, partial(self._choices, view, memory))
 
     def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
-        notes, told = self._notes(view, memory), self.beyond_nodes(view)
+        notes, told = self.notes(view, memory), self.beyond_nodes(view)
         return Choices(self.placement, notes, view, now, trust, told)
-
-    def _notes(self, view: View, memory: ListNotes) -> Any:
-        """What the placement remembers; ``None`` while all jobs are counted."""
-        if memory.notes is None and (memory.chosen or self.beyond_nodes(view)):
-            memory.notes = self.placement.begin(view)
-        return memory.notes
 
     @cached_property
     def pass_rule(self) -> PassRule:
@@ -174,7 +167,7 @@ class ListScheduler(AnyResource):
 
     def why(self, view: View, memory: ListNotes, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
-        notes = self._notes(view, memory)
+        notes = self.notes(view, memory)
         missing = (
             short_of(view, job, self.nodes == "whole") if notes is None else self.placement.why(view, notes, job, now)
         )

@@ -81,7 +81,7 @@ class SlurmLike(Planning):
         memory.make_room(view)
         memory.forget(jobs)
         starts = memory.round(view, jobs, now, False, False, partial(self.choices, view, memory))
-        decisions = self.by_rule(view, self.notes(view, memory), starts) if starts else []
+        decisions = self.by_rule(view, memory, starts)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
@@ -94,7 +94,7 @@ class SlurmLike(Planning):
         rule = PassRule(Backfill.NONE, 0, self.nodes == "whole", memory.rule.fit)
         starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
-        return self.by_rule(view, self.notes(view, memory), starts) if starts else []
+        return self.by_rule(view, memory, starts)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.

@@ -74,9 +74,16 @@ class AnyResource:
         """Where jobs go that ask for more than nodes, on nodes of the user's choice where a function says so."""
         return self.mixed if isinstance(self.place, str) else OnNodes(self.place, self.mixed)
 
-    def by_rule(self, view: View, notes: Any, decisions: list[Start]) -> list[Decision]:
-        """Starts with the rule that placed them; there is none while all jobs ask for nodes alone."""
-        rule = self.placement.rule(notes) if notes is not None and self.beyond_nodes(view) else ""
+    def notes(self, view: View, memory: Any) -> Any:
+        """What the placement remembers; ``None`` while nothing was ever chosen."""
+        if memory.notes is None and (memory.chosen or self.beyond_nodes(view)):
+            memory.notes = self.placement.begin(view)
+        return memory.notes
+
+    def by_rule(self, view: View, memory: Any, decisions: list[Start]) -> list[Decision]:
+        """Starts with the rule that placed them; there is none where nodes are counted."""
+        chosen = decisions and memory.chosen and self.beyond_nodes(view)
+        rule = self.placement.rule(self.notes(view, memory)) if chosen else ""
         return [decision._replace(rule=decision.rule or rule) for decision in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:

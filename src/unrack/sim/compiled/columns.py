@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,17 @@ RANK_SHIFT = 50
 
 (
     NOW, NEXT, STAGE, SOMETHING, SEQUENCE, ENDS, QUEUE_START, QUEUE_END, KNOWN, FREE_CORES, RUNNING_COUNT, POOL_USED,
-    POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE, ENDED, ENDED_ROWS, NEEDED,
-) = range(22)  # fmt: skip
+    POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE, ENDED, ENDED_ROWS, NEEDED, CLAIMS_USED,
+    ASKING, ENDED_CLAIMS,
+) = range(25)  # fmt: skip
 """Places in :attr:`World.mark`.
 
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
 whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
 QUEUE_START to RELEASES: as in :class:`unrack.ledger.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
-in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. ENDED, ENDED_ROWS: how much of the log is used. NEEDED:
-the room that a pass should have had."""
-MARKS = 22
+in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. ENDED, ENDED_ROWS, ENDED_CLAIMS: how much of the log is
+used. NEEDED: the room that a pass should have had. CLAIMS_USED, ASKING: as in :class:`unrack.ledger.claims.Claimed`."""
+MARKS = 25
 
 CHOOSE, EVENTS, ROUND = range(3)
 """Stages: choose the next time; let its events happen; ask for what starts."""
@@ -52,12 +53,22 @@ class Ledger(NamedTuple):
     lease_at: Ints
 
 
+class Claims(NamedTuple):
+    """Columns of :class:`unrack.ledger.claims.Claimed`; all empty where there is nothing to claim."""
+
+    free: Ints
+    holders: Ints
+    rows: Ints
+    held_at: Ints
+    asks: NDArray[np.uint8]
+
+
 class World(NamedTuple):
     """What the loop works on.
 
     Attributes
     ----------
-    ledger
+    ledger, claims
         The ledger.
     submit_us, work_us : int64[jobs]
         When jobs come, and how long they run.
@@ -69,11 +80,9 @@ class World(NamedTuple):
         A heap of the ends that are planned, smallest (time, key) first.
     ended : int64[3, room]
         Attempts that have ended: job, start, end.
-    ended_rows : int64[room, 5]
-        What they held, one after the other; ``ended_count`` says how many rows each.
-    ended_count : int64[room]
-    passing
-        A :func:`unrack.policy.discipline.skyline.columns.skyline` for passes; its ``now`` is the ledger's ``free``.
+    ended_rows, ended_claims : int64[room, 5], int64[room, 2]
+        What they held, one after the other; ``ended_count`` says how many rows and claims each.
+    ended_count : int64[2, room]
     rank : int64[jobs], int64[jobs]
         Where each job stands among all jobs, in the order of the queue and in that of those behind the head; empty
         where it is not needed.
@@ -84,6 +93,7 @@ class World(NamedTuple):
     """
 
     ledger: Ledger
+    claims: Claims
     submit_us: Ints
     work_us: Ints
     refused: NDArray[np.bool_]
@@ -91,8 +101,8 @@ class World(NamedTuple):
     ends: Ints
     ended: Ints
     ended_rows: Ints
+    ended_claims: Ints
     ended_count: Ints
-    passing: Any
     rank: tuple[Ints, Ints]
     ranked: tuple[Ints, Ints]
     mark: Ints

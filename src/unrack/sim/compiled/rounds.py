@@ -7,25 +7,32 @@ one to the other.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
 from unrack.ledger.blocks import give_rows
 from unrack.ledger.holding import find_running, insert_running, remove_running, strike
 from unrack.ledger.lease import CORES, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
 from unrack.policy.discipline.queue_kernel import any_may_fit, begin_walk, consider, nothing_new
+from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END
 from unrack.policy.discipline.skyline.steps import Slots
-from unrack.policy.discipline.walk import COUNT, ROWS
+from unrack.policy.discipline.walk import CLAIMS, ROWS
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,
+    ASKING,
     AT,
     CHOOSE,
+    CLAIMS_USED,
     COMPLETE,
     ENDED,
+    ENDED_CLAIMS,
     ENDED_ROWS,
     ENDS,
     EVENTS,
@@ -107,17 +114,56 @@ def places_in(order: Ints, behind: Ints, rank: Ints) -> Ints:
     return places
 
 
+@melted
+def asks_claims(asks: NDArray[np.uint8], job: int) -> bool:
+    """Whether a job asks for anything of resources."""
+    return bool(asks.shape[0] > 0 and asks[job] != 0)
+
+
 @inlined
+def take_claims(w: World, new: Ints, job: int, first: int, last: int) -> None:
+    """A job that starts holds what the pass has noted for it; there is room."""
+    c, at = w.claims, w.mark
+    c.held_at[FIRST_ROW, job], c.held_at[ROW_COUNT, job] = at[CLAIMS_USED], last - first
+    for k in range(first, last):
+        place, amount = new[k, PLACE], new[k, AMOUNT]
+        c.free[place] -= amount
+        c.holders[0, place] += 1
+        c.holders[1, place] += job
+        c.rows[at[CLAIMS_USED], PLACE], c.rows[at[CLAIMS_USED], AMOUNT] = place, amount
+        at[CLAIMS_USED] += 1
+
+
+@inlined
+def give_claims(w: World, job: int, into: int) -> None:
+    """A job that ends gives back its claims, which go into the log."""
+    c, at = w.claims, w.mark
+    first, count = c.held_at[FIRST_ROW, job], c.held_at[ROW_COUNT, job]
+    for k in range(count):
+        place, amount = c.rows[first + k, PLACE], c.rows[first + k, AMOUNT]
+        c.free[place] += amount
+        c.holders[0, place] -= 1
+        c.holders[1, place] -= job
+        w.ended_claims[into + k, PLACE], w.ended_claims[into + k, AMOUNT] = place, amount
+    c.held_at[ROW_COUNT, job] = 0
+    at[ENDED_CLAIMS] = into + count
+    at[ASKING] -= 1
+
+
+@melted
 def end_job(w: World, job: int) -> bool:
     """A job ends: it gives back what it held, and the log has its attempt; False: the log has no room."""
     ledger, at = w.ledger, w.mark
     first, count = ledger.lease_at[FIRST_ROW, job], ledger.lease_at[ROW_COUNT, job]
-    ended, row = at[ENDED], at[ENDED_ROWS]
-    if ended == w.ended.shape[1] or row + count > w.ended_rows.shape[0]:
-        at[NEEDED] = row + count
+    ended, row, claim = at[ENDED], at[ENDED_ROWS], at[ENDED_CLAIMS]
+    claims = w.claims.held_at[ROW_COUNT, job] if asks_claims(w.claims.asks, job) else 0
+    if ended == w.ended.shape[1] or row + count > w.ended_rows.shape[0] or claim + claims > w.ended_claims.shape[0]:
+        at[NEEDED] = max(row + count, claim + claims)
         return False
     w.ended[0, ended], w.ended[1, ended], w.ended[2, ended] = job, w.started_us[job], at[NOW]
-    w.ended_count[ended] = count
+    w.ended_count[0, ended], w.ended_count[1, ended] = count, claims
+    if asks_claims(w.claims.asks, job):
+        give_claims(w, job, claim)
     for r in range(count):
         for c in range(5):
             w.ended_rows[row + r, c] = ledger.pool[first + r, c]
@@ -133,7 +179,7 @@ def end_job(w: World, job: int) -> bool:
     return True
 
 
-@inlined
+@melted
 def submit_job(w: World, job: int) -> None:
     """A job arrives at the end of the queue, or is rejected."""
     ledger, at = w.ledger, w.mark
@@ -143,6 +189,8 @@ def submit_job(w: World, job: int) -> None:
         ledger.status[job] = REJECTED
         return
     ledger.status[job] = QUEUED
+    if asks_claims(w.claims.asks, job):
+        at[ASKING] += 1
     start, end = at[QUEUE_START], at[QUEUE_END]
     if end == ledger.queue.shape[0]:
         for i in range(start, end):
@@ -156,7 +204,7 @@ def submit_job(w: World, job: int) -> None:
             rank_in(w.rank[i], w.ranked[i], end - start, job)
 
 
-@inlined
+@melted
 def next_submit_us(w: World) -> int:
     """When the next job comes; NEVER_US: none is left."""
     return w.submit_us[w.mark[NEXT]] if w.mark[NEXT] < w.submit_us.shape[0] else NEVER_US
@@ -188,7 +236,7 @@ def let_happen(w: World, together: bool) -> bool:
     return True
 
 
-@inlined
+@melted
 def spared(w: World, terms: Terms) -> bool:
     """Whether there is nothing to try in this round; notes what was seen."""
     ledger, at = w.ledger, w.mark
@@ -204,10 +252,10 @@ def spared(w: World, terms: Terms) -> bool:
     )
 
 
-@inlined
-def start_job(w: World, terms: Terms, s: int) -> None:
+@melted
+def start_job(w: World, passing: Any, terms: Terms, s: int) -> None:
     """Carry out answer ``s`` of a pass that has taken its rows already."""
-    ledger, at, now, passing = w.ledger, w.mark, w.mark[NOW], w.passing
+    ledger, at, now = w.ledger, w.mark, w.mark[NOW]
     job, first, end = passing.started[0, s], passing.started[ROW, s], passing.started[ROW_END, s]
     insert_running(ledger.running, at[RUNNING_COUNT], now + ledger.asks[ASKED_US, job], job)
     at[RUNNING_COUNT] += 1
@@ -218,6 +266,8 @@ def start_job(w: World, terms: Terms, s: int) -> None:
         at[FREE_CORES] -= passing.out[first + r, NODES] * passing.out[first + r, CORES]
     ledger.lease_at[FIRST_ROW, job], ledger.lease_at[ROW_COUNT, job] = used, end - first
     at[POOL_USED] = used + end - first
+    if asks_claims(w.claims.asks, job):
+        take_claims(w, passing.new_claims, job, passing.started[CLAIM, s], passing.started[CLAIM_END, s])
     ledger.status[job] = RUNNING
     start = at[QUEUE_START]
     for i in range(2):
@@ -238,7 +288,7 @@ def start_job(w: World, terms: Terms, s: int) -> None:
 
 
 @inlined
-def start_jobs(w: World, terms: Terms) -> bool:
+def start_jobs(w: World, c: Any, terms: Terms) -> bool:
     """A round: start who may start; False: somewhere is no room, and nothing was done."""
     ledger, at, rule = w.ledger, w.mark, terms.rule
     if at[QUEUE_START] == at[QUEUE_END]:
@@ -253,29 +303,32 @@ def start_jobs(w: World, terms: Terms) -> bool:
     behind = w.ranked[1][:waiting]
     if not any_may_fit(order, behind, rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
         return True
-    c = w.passing
     begin_walk(c.walk, c.cursor, Slots(c.slot, c.place_of, c.free_places, 0), at[FREE_CORES])
     second = places_in(order, behind, w.rank[0])
     count = consider(rule, order, second, at[NOW], at[ALIKE] == 1, at[RUNNING_COUNT], c)
-    rows = c.walk[ROWS]
+    rows, claims = c.walk[ROWS], c.walk[CLAIMS]
     if (
         count < 0
         or at[RUNNING_COUNT] + count > ledger.running.shape[1]
         or at[ENDS] + count > w.ends.shape[1]
         or at[POOL_USED] + rows > ledger.pool.shape[0]
+        or at[CLAIMS_USED] + claims > w.claims.rows.shape[0]
     ):
         give_rows(ledger.free, ledger.most, c.out, 0, rows)
         at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE] = seen, last_job, complete, alike
-        at[NEEDED] = rows + ledger.free.shape[1] + c.walk[COUNT] + 1 if count < 0 else max(count, rows)
+        at[NEEDED] = -1 if count < 0 else max(count, rows, claims)
         return False
     for s in range(count):
-        start_job(w, terms, s)
+        start_job(w, c, terms, s)
     return True
 
 
 @compiled
-def run_rounds(w: World, terms: Terms, until_us: int, most: int) -> int:
+def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -> int:
     """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
+
+    ``passing``: a :func:`unrack.policy.discipline.skyline.columns.skyline` for passes; its ``now`` is the ledger's
+    ``free``. It is no part of ``w``, as it takes a millisecond to find out the type of a tuple that holds one.
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.
     """
@@ -299,7 +352,7 @@ def run_rounds(w: World, terms: Terms, until_us: int, most: int) -> int:
                 return LOG_FULL
             at[STAGE] = ROUND if at[SOMETHING] else CHOOSE
         if at[STAGE] == ROUND:
-            if not start_jobs(w, terms):
+            if not start_jobs(w, passing, terms):
                 return NO_ROOM
             rounds += 1
             at[STAGE] = CHOOSE

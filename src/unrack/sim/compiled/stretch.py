@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrack.core import Core
 from unrack.ledger.blocks import whole_summary
+from unrack.ledger.claims import Claimed
+from unrack.ledger.leases import Extra
+from unrack.ledger.names import ASKED_TASKS
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
-from unrack.policy.discipline.skyline.columns import skyline
+from unrack.policy.discipline.skyline.columns import Wants, skyline
+from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed
 from unrack.sim.compiled.columns import (
     ABOUT,
     ALIKE,
+    ASKING,
     AT,
+    CLAIMS_USED,
     COMPLETE,
     ENDED,
+    ENDED_CLAIMS,
     ENDED_ROWS,
     ENDS,
     FREE_CORES,
@@ -50,6 +58,7 @@ from unrack.sim.compiled.columns import (
     STALE,
     VALID,
     VERSION,
+    Claims,
     Ledger,
     Terms,
     World,
@@ -79,6 +88,9 @@ STATE = {
 }  # fmt: skip
 """Numbers of the ledger, and their places among the marks."""
 OWN_RANKS = (BOOKED, FINISH, LATE_FINISH)
+_NONE = np.zeros(0, np.int64)
+NO_CLAIMS_HELD = Claims(_NONE, _NONE.reshape(2, 0), NO_CLAIMS.copy(), _NONE.reshape(2, 0), np.zeros(0, np.uint8))
+"""Where there is nothing to claim."""
 
 
 class AllJobs(NamedTuple):
@@ -101,6 +113,21 @@ def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
     return rank
 
 
+def fixed_claims(claimed: Claimed | None, asks: Ints) -> dict[str, Ints] | None:
+    """What jobs claim wherever they run, as columns of a pass; ``None``: of one of them that is a choice."""
+    count = asks.shape[1]
+    wants, at, rows = np.zeros(count, np.int64), np.zeros((2, count), np.int64), [NO_CLAIMS]
+    used = 0
+    for job in [] if claimed is None else np.flatnonzero(np.frombuffer(claimed.asks, np.uint8)).tolist():
+        assert claimed is not None
+        claims = claimed.anywhere(job, int(asks[ASKED_TASKS, job]))
+        if claims is None:
+            return None
+        wants[job], at[:, job], used = Wants.CLAIMS, (used, used + len(claims)), used + len(claims)
+        rows.append(claims)
+    return {"wants": wants, "fixed_at": at, "fixed": np.concatenate(rows)}
+
+
 class Stretch:
     """The compiled loop beside a kernel's own: both work on the same ledger, by turns.
 
@@ -110,7 +137,7 @@ class Stretch:
     end.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, fixed: dict[str, Ints]) -> None:
         core, jobs = kernel.core, kernel.jobs
         policy = core.policy
         assert isinstance(policy, ListScheduler)
@@ -130,17 +157,9 @@ class Stretch:
         self.refused = core.refused()
         self.started_us = np.zeros(len(jobs), np.int64)
         self.ended = np.empty((3, LOG), np.int64)
-        self.ended_count = np.empty(LOG, np.int64)
-        self.ended_rows = np.empty((4 * LOG, 5), np.int64)
-        none, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
-        self.nothing = {
-            "free_places": none,
-            "claimed": pairs,
-            "claimed_at": np.zeros((2, 0), np.int64),
-            "fixed": pairs,
-            "wants": np.zeros(len(jobs), np.int64),
-            "fixed_at": np.zeros((2, len(jobs)), np.int64),
-        }  # what jobs claim
+        self.ended_count = np.empty((2, LOG), np.int64)
+        self.ended_rows, self.ended_claims = np.empty((4 * LOG, 5), np.int64), np.empty((LOG, 2), np.int64)
+        self.fixed = fixed
 
     @classmethod
     def of(cls, kernel: Kernel) -> Stretch | None:
@@ -157,7 +176,7 @@ class Stretch:
             and isinstance(policy.place, str)
             and policy.place in FITS
             and isinstance(policy.memory, LocalMemory)
-            and state.claimed is None
+            and not core.memory.every
             and policy.wait
             and state.devices is None
             and state.memory is None
@@ -165,7 +184,8 @@ class Stretch:
             and kernel.shown
             and len(kernel.jobs) >= max(LEAST_JOBS, 1)
         )
-        return cls(kernel) if simple else None
+        fixed = fixed_claims(state.claimed, kernel.core.state.asks) if simple else None
+        return None if fixed is None else cls(kernel, fixed)
 
     def worthwhile(self, time: int, submitted: int) -> bool:
         """Whether enough happens from ``time`` on before something that is not for the compiled loop.
@@ -173,7 +193,8 @@ class Stretch:
         To go in and out takes as long as some events for each running job.
         """
         kernel = self.kernel
-        if kernel.kept_work or kernel.core.state.extra or time == NEVER_US:
+        beyond = any(extra.shares or len(extra.borrowed) for extra in kernel.core.state.extra.values())
+        if kernel.kept_work or beyond or time == NEVER_US:
             return False
         until = self.until_us()
         if until == NEVER_US:
@@ -195,10 +216,10 @@ class Stretch:
         """
         until, count = self.until_us(), len(self.submit_us)
         mark, ends = self.enter(submitted, now)
+        world, passing = self.world(mark, ends)
         while True:
-            world = self.world(mark, ends)
             before = int(mark[NEXT])
-            why = run_rounds(world, self.terms, until, ROUNDS)
+            why = run_rounds(world, passing, self.terms, until, ROUNDS)
             self.follow(mark, before)
             for told in range(before // TOLD + 1, int(mark[NEXT]) // TOLD + 1):
                 if progress is not None:
@@ -207,10 +228,13 @@ class Stretch:
                 break
             if why == LOG_FULL:
                 self.keep_log(mark)
-                if mark[NEEDED] > len(self.ended_rows):
-                    self.ended_rows = np.empty((2 * int(mark[NEEDED]), 5), np.int64)
+                if mark[NEEDED] > min(len(self.ended_rows), len(self.ended_claims)):
+                    room = 2 * int(mark[NEEDED])
+                    self.ended_rows, self.ended_claims = np.empty((room, 5), np.int64), np.empty((room, 2), np.int64)
             elif why == NO_ROOM:
                 ends = self.make_room(mark, ends)
+            if why in (LOG_FULL, NO_ROOM):
+                world, passing = self.world(mark, ends)
         self.leave(mark, ends)
         return int(mark[NEXT]), int(mark[NOW])
 
@@ -232,6 +256,8 @@ class Stretch:
         mark[NOW], mark[NEXT], mark[SEQUENCE] = now, submitted, kernel.sequence
         mark[SEEN_RELEASES], mark[LAST_JOB] = memory.releases, memory.last_job
         mark[COMPLETE], mark[ALIKE] = memory.complete, memory.alike
+        if state.claimed is not None:
+            mark[CLAIMS_USED], mark[ASKING] = state.claimed.used, state.claimed.asking
         own = sorted(entry for entry in kernel.heap if entry[1] in OWN_RANKS)
         kernel.heap[:] = [entry for entry in kernel.heap if entry[1] not in OWN_RANKS]
         ends = np.empty((4, max(256, 2 * len(own))), np.int64)
@@ -241,7 +267,7 @@ class Stretch:
             ends[:, i] = time, (rank << RANK_SHIFT) + sequence, job, about
         return mark, ends
 
-    def world(self, mark: Ints, ends: Ints) -> World:
+    def world(self, mark: Ints, ends: Ints) -> tuple[World, Any]:
         """The columns as they are now: the ledger replaces one when it is full."""
         state = self.kernel.core.state
         ledger = Ledger(
@@ -250,11 +276,22 @@ class Stretch:
         )  # fmt: skip
         own = {name: sealed(getattr(ledger, name)) for name in ("asks", "running", "pool", "lease_at")}
         own |= {"installed": sealed(state.total), "now": state.free, "most": self.most}
-        passing = skyline(self.kernel.core.memory.columns._replace(**self.nothing, **own))
-        return World(
-            ledger, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended, self.ended_rows,
-            self.ended_count, passing, self.rank, self.ranked, mark,
+        claims = NO_CLAIMS_HELD
+        if state.claimed is not None:
+            claimed = state.claimed
+            asks = np.frombuffer(claimed.asks, np.uint8)
+            claims = Claims(claimed.free, claimed.holders, claimed.rows, claimed.held_at, asks)
+        own |= {
+            "free_places": sealed(claims.free),
+            "claimed": sealed(claims.rows),
+            "claimed_at": sealed(claims.held_at),
+        }
+        passing = skyline(self.kernel.core.memory.columns._replace(**self.fixed, **own))
+        world = World(
+            ledger, claims, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended,
+            self.ended_rows, self.ended_claims, self.ended_count, self.rank, self.ranked, mark,
         )  # fmt: skip
+        return world, passing
 
     # --- in between ---------------------------------------------------------------------------------------------
 
@@ -263,6 +300,8 @@ class Stretch:
         core = self.kernel.core
         for name, place in STATE.items():
             setattr(core.state, name, int(mark[place]))
+        if core.state.claimed is not None:
+            core.state.claimed.used, core.state.claimed.asking = int(mark[CLAIMS_USED]), int(mark[ASKING])
         memory = core.memory
         memory.releases, memory.last_job = int(mark[SEEN_RELEASES]), int(mark[LAST_JOB])
         memory.complete, memory.alike = bool(mark[COMPLETE]), bool(mark[ALIKE])
@@ -273,21 +312,24 @@ class Stretch:
         """Give the recorder the attempts that have ended."""
         count = int(mark[ENDED])
         if count:
-            rows = self.ended_rows[: mark[ENDED_ROWS]]
-            self.kernel.recorder.finished(self.ended[:, :count], self.ended_count[:count], rows)
-            mark[ENDED] = mark[ENDED_ROWS] = 0
+            rows, claims = self.ended_rows[: mark[ENDED_ROWS]], self.ended_claims[: mark[ENDED_CLAIMS]]
+            self.kernel.recorder.finished(self.ended[:, :count], self.ended_count[:, :count], rows, claims)
+            mark[ENDED] = mark[ENDED_ROWS] = mark[ENDED_CLAIMS] = 0
 
     def make_room(self, mark: Ints, ends: Ints) -> Ints:
-        """Make room for a pass that needs so many columns or rows; returns the planned ends."""
-        needed = int(mark[NEEDED])
-        memory = self.kernel.core.memory
-        if needed > min(memory.columns.started.shape[1], len(memory.columns.out)):
-            memory.replace(started=np.zeros((6, 2 * needed), np.int64), out=np.zeros((2 * needed, 5), np.int64))
-        self.kernel.core.state.make_room(needed, needed)
+        """Make room for a pass, as the loop says; returns the planned ends."""
+        needed, state, memory = int(mark[NEEDED]), self.kernel.core.state, self.kernel.core.memory
+        if needed < 0:
+            memory.replace(**more_room(memory.columns, 1, state.running_count))
+            return ends
+        state.make_room(needed, needed)
+        if state.claimed is not None:
+            state.claimed.make_room(needed)
+            mark[CLAIMS_USED] = state.claimed.used
         if int(mark[ENDS]) + needed > ends.shape[1]:
             ends = np.concatenate([ends, np.empty((4, ends.shape[1] + needed), np.int64)], axis=1)
         for name, place in STATE.items():
-            mark[place] = getattr(self.kernel.core.state, name)
+            mark[place] = getattr(state, name)
         return ends
 
     # --- the way out --------------------------------------------------------------------------------------------
@@ -298,6 +340,12 @@ class Stretch:
         self.keep_log(mark)
         kernel.sequence = int(mark[SEQUENCE])
         kernel.running.clear()
+        state.extra.clear()
+        if state.claimed is not None:
+            jobs = state.running[1, : state.running_count]
+            for job, first, count in np.stack([jobs, *state.claimed.held_at[:, jobs]], axis=1).tolist():
+                if count:
+                    state.extra[job] = Extra(claims=state.claimed.rows[first : first + count].copy())
         for job in state.running[1, : state.running_count].tolist():
             lease = state.lease(job)
             lease.rows.flags.writeable = False

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
-from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NO_LOANS, NODES, Lease, ranges
 from unrack.sealed import sealed
 from unrack.view import PLENTY, View
 
@@ -207,18 +207,39 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
         return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
-    free = np.concatenate([claims[0], PLENTY - view.lent])
-    rows, places = [np.zeros((0, 5), np.int64)], [np.zeros((0, 2), np.int64)]
-    at, claimed_at = np.zeros((2, 2, seen.lease_at.shape[1]), np.int64)
-    row = claim = 0
-    for job in view.running_jobs.tolist():
-        rows_of, claims_of = as_rows(view.lease(job), len(claims[0]))
-        at[:, job], claimed_at[:, job] = (row, len(rows_of)), (claim, len(claims_of))
-        row, claim = row + len(rows_of), claim + len(claims_of)
-        rows.append(rows_of)
-        places.append(claims_of)
-    own = np.concatenate(rows), at, free, np.concatenate(places), claimed_at
+    jobs, loans = view.running_jobs, view.loans()
+    count, borrowed = np.array([len(some) for some in loans], np.int64), np.concatenate([NO_LOANS, *loans])
+    lent_rows, lent_claims = lent(borrowed, len(claims[0]))
+    rows, at = with_more(seen.pool, seen.lease_at, jobs, lent_rows, count)
+    held, claimed_at = with_more(
+        claims[1], claims[2] if claimed is not None else np.zeros_like(at), jobs, lent_claims, count
+    )
+    own = rows, at, np.concatenate([claims[0], PLENTY - view.lent]), held, claimed_at
     return seen.asks, seen.free, seen.total, seen.running, *map(sealed, own)
+
+
+def with_more(rows: Ints, at: Ints, jobs: Ints, more: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """The rows of some jobs, each with so many more behind its own; and where they are, as ``at`` says it of ``rows``.
+
+    Parameters
+    ----------
+    more, count
+        Those of all jobs, one after the other; and how many of them each has (int64[jobs]).
+    """
+    first, own = at[:, jobs]
+    end = np.cumsum(own + count)
+    found, where = np.empty((len(more) + int(own.sum()), rows.shape[1]), np.int64), np.zeros_like(at)
+    where[:, jobs] = end - own - count, own + count
+    found[ranges(end - own - count, own)] = rows[ranges(first, own)]
+    found[ranges(end - count, count)] = more
+    return found, where
+
+
+def lent(loans: Ints, places: int) -> tuple[Ints, Ints]:
+    """Loans as rows of their lenders, and as claims of what these lend."""
+    rows = np.zeros((len(loans), 5), np.int64)
+    rows[:, FIRST], rows[:, NODES], rows[:, LOCAL_MB] = loans[:, LENDER], 1, loans[:, LOAN_MB]
+    return rows, np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
 
 
 def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
@@ -226,7 +247,5 @@ def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
     loans = lease.borrowed
     if not len(loans):
         return lease.rows, lease.claims
-    rows = np.zeros((len(loans), 5), np.int64)
-    rows[:, FIRST], rows[:, NODES], rows[:, LOCAL_MB] = loans[:, LENDER], 1, loans[:, LOAN_MB]
-    lent = np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
-    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, lent])
+    rows, claims = lent(loans, places)
+    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, claims])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.plan import Plan
@@ -22,12 +20,6 @@ class Planning(AnyResource):
     def choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
         """The choices of a round; see :class:`Choices`."""
         return Choices(self.mixed, self.notes(view, memory), view, now, trust)
-
-    def notes(self, view: View, memory: Plan) -> Any:
-        """What the placement remembers; ``None`` while all jobs ask for nodes alone."""
-        if memory.notes is None and self.beyond_nodes(view):
-            memory.notes = self.mixed.begin(view)
-        return memory.notes
 
     def missing(self, view: View, memory: Plan, job: int, now: int) -> Reason | None:
         """What there is too little of now for a job to start; ``None`` if it fits."""
