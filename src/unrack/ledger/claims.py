@@ -107,8 +107,8 @@ class Claimed:
             return
         rows = lease.rows
         fixed = self.anywhere(lease.job, int(rows[:, NODES] @ rows[:, TASKS]))
-        known = fixed is not None and not len(held) and np.array_equal(fixed, claims)
-        if known and (claims[:, AMOUNT] <= self.free[claims[:, PLACE]]).all():
+        known = fixed is not None and not len(held) and fixed.tobytes() == claims.tobytes()
+        if known and all(amount <= self.free[place] for place, amount in claims.tolist()):
             return
         if len(rows) and (rows[:, (FIRST, NODES)].min() < 0 or nodes_of(rows).max(initial=0) >= self.places.nodes):
             raise RefusedError(f"{what}: a node of its lease does not exist")
@@ -131,9 +131,7 @@ class Claimed:
 
     def take(self, job: int, claims: Ints) -> None:
         """Claims of a job that were checked are held."""
-        place = claims[:, PLACE]
-        self.free[place] -= claims[:, AMOUNT]
-        self.holders[:, place] += np.array([[1], [job]])
+        self._change(job, claims, 1)
         if not self._listed:
             return
         count = len(claims)
@@ -144,11 +142,17 @@ class Claimed:
 
     def give(self, job: int, claims: Ints) -> None:
         """Claims that a job held are free again."""
-        place = claims[:, PLACE]
-        self.free[place] += claims[:, AMOUNT]
-        self.holders[:, place] -= np.array([[1], [job]])
+        self._change(job, claims, -1)
         if self._listed:
             self.held_at[1, job] = 0
+
+    def _change(self, job: int, claims: Ints, sign: int) -> None:
+        """A job holds more (sign 1) or less (-1)."""
+        free, (count, jobs) = self.free, self.holders
+        for place, amount in claims.tolist():
+            free[place] -= sign * amount
+            count[place] += sign
+            jobs[place] += sign * job
 
     def make_room(self, count: int) -> None:
         """Make space for ``count`` claims more: drop those of ended jobs, or take more memory."""

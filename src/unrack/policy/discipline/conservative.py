@@ -63,7 +63,7 @@ class Conservative(Planning):
     def begin(self, view: View) -> Plan:
         """The reservations that were promised before; none if the run begins."""
         promises = view.promises
-        plan = Plan.resumed(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+        plan = Plan.resumed(view, *self.how(view))
         plan.freed = freed(view, self.compress) if promises.freed is None else promises.freed
         return plan
 

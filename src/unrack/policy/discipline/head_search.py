@@ -13,7 +13,7 @@ from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for
 from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, MOMENT, NEVER, ROOM, RUN, TIME
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
@@ -72,10 +72,14 @@ def begin_search(head: Gang, whole: bool, alike: bool, c: Any) -> None:
 
 
 @inlined
-def search(head: Gang, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots) -> bool:
+def search(
+    head: Gang, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots
+) -> bool:
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
 
     ``then`` holds what is free after that. False: there are too few slots, and the search is to begin again.
+
+    ``mb``: the memory of all its tasks, where that may be lent; else 0.
     """
     running, walk, started, moments, claimed_at, asks = c.running, c.walk, c.started, c.moments, c.claimed_at, c.asks
     pool, lease_at, then, total, left, out, cursor = c.pool, c.lease_at, c.then, c.installed, c.left, c.out, c.cursor
@@ -120,7 +124,11 @@ def search(head: Gang, wanted: Span, whole: bool, alike: bool, now: int, count: 
             k += 1
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
-        if room >= head.tasks and claims_fit(left, 1, slots, wanted):
+        fits = room >= head.tasks and claims_fit(left, 1, slots, wanted)
+        if fits and mb > 0:
+            free, places = then.reshape((1, 2, then.shape[1])), left[1:]
+            fits = lent_room(free, places, 0, slots, total, head, mb, c.may_lend, whole) >= head.tasks
+        if fits:
             walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM] = time, i, k, m, room
             return True
 

@@ -100,7 +100,7 @@ class ListScheduler(AnyResource):
 
     def begin(self, view: View) -> ListNotes:
         """Nothing was seen yet."""
-        return ListNotes.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+        return ListNotes.begin(view, *self.how(view))
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if nobody waits."""

@@ -251,7 +251,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 elif walk[ANSWER] == 1:
                     walk[SHADOW], stage = walk[TIME], JUDGE
                     break
-                if not search(asked, wanted, rule.whole, alike, now, count, c, slots):
+                mb = first.tasks * first.mb if chooses and c.may_lend.shape[0] > 0 else 0
+                if not search(asked, mb, wanted, rule.whole, alike, now, count, c, slots):
                     return lacking(c, SEEK, CLAIMABLE)
                 if chooses and walk[TIME] >= 0:
                     return asking(walk, SOUGHT, who)

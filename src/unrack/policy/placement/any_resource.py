@@ -22,6 +22,8 @@ from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
+Ints = NDArray[np.int64]
+
 
 class AnyResource:
     """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for."""
@@ -100,6 +102,11 @@ class AnyResource:
     def chooses(self, view: View) -> bool:
         """Whether where any job goes is a choice of a rule of its own."""
         return self.lends or self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
+
+    def how(self, view: View) -> tuple[bool, Any, bool, bool, Ints]:
+        """How passes and plans go: as of :meth:`unrack.policy.discipline.skyline.reserved.Reserved.begin`."""
+        limits = self.memory.may_lend(view.cluster) if isinstance(self.memory, LentMemory) else np.zeros(0, np.int64)
+        return self.nodes == "whole", self.place, self.chooses(view), self.lends, limits
 
     @cached_property
     def _counts_nodes(self) -> bool:

@@ -57,6 +57,10 @@ class LentMemory:
         share = THRESHOLDS.get(RULES[self.rule], 1.0) if self.threshold is None else self.threshold
         return make_terms(cluster, RULES[self.rule], share, self.group, self.near)
 
+    def may_lend(self, cluster: Cluster) -> Ints:
+        """int64[nodes]: how many MB a node may lend and run tasks."""
+        return np.ascontiguousarray(cluster.memory_mb - self.terms(cluster).threshold_mb)
+
     def begin(self, view: View) -> Lenders:
         """The terms."""
         return Lenders(self.terms(view.cluster))

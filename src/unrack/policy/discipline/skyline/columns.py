@@ -103,6 +103,7 @@ class Columns(NamedTuple):
     of: Ints  # int64[nodes]: the group of each node
     total: Ints  # int64[2, groups]: cores and MB of a node of each group
     rank: Ints  # int64[groups]: in which order groups are filled
+    may_lend: Ints  # int64[nodes]: how many MB a node may lend and run tasks; none, where no memory is lent like that
     # the skyline
     times: Ints  # int64[steps]: when each step begins, µs
     level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
@@ -177,7 +178,7 @@ def _skyline(c: Columns) -> Any:
     s.asks, s.free, s.installed, s.running = c.asks, c.free, c.installed, c.running
     s.pool, s.lease_at = c.pool, c.lease_at
     s.free_places, s.claimed, s.claimed_at = c.free_places, c.claimed, c.claimed_at
-    s.of, s.total, s.rank = c.of, c.total, c.rank
+    s.of, s.total, s.rank, s.may_lend = c.of, c.total, c.rank, c.may_lend
     s.times, s.level, s.low, s.slot, s.place_of = c.times, c.level, c.low, c.slot, c.place_of
     s.start, s.where, s.rows, s.claims = c.start, c.where, c.rows, c.claims
     s.wants, s.fixed_at, s.fixed = c.wants, c.fixed_at, c.fixed

@@ -272,7 +272,9 @@ def plan_round(
         if begins >= 0 and (not compress or begins == now):
             continue
         asked = gang_of(seen.asks, job)
+        mb = 0
         if wants[job] == ELSEWHERE:
+            mb = asked.tasks * asked.mb if sky.may_lend.shape[0] > 0 else 0
             asked = Gang(asked.tasks, asked.cores, 0, asked.us)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
@@ -295,7 +297,7 @@ def plan_round(
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
-            i = earliest(times, level, steps, groups, slots, asked, length, fixed, low, i)
+            i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i)
             if i >= 0 and wants[job] >= CHOICE and (begins < 0 or times[i] < begins):
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE

@@ -15,7 +15,7 @@ class Planning(AnyResource):
 
     def new_plan(self, view: View) -> Plan:
         """A plan in which nothing is reserved."""
-        return Plan.begin(view, self.nodes == "whole", self.place, self.chooses(view), self.lends)
+        return Plan.begin(view, *self.how(view))
 
     def choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
         """The choices of a round; see :class:`Choices`."""

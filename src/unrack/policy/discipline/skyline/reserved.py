@@ -28,6 +28,7 @@ from unrack.workload.job import ESTIMATE, TASKS
 
 Ints = NDArray[np.int64]
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
+NO_LIMITS: Ints = np.zeros(0, np.int64)
 BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0, "kind": -1}
 """Columns by job, and what they are of a job that is not known yet."""
 
@@ -78,14 +79,18 @@ class Reserved:
     notes: Any = None  # of the placement, where a choice was made
 
     @classmethod
-    def begin(cls, view: View, whole: bool, place: Any, every: bool = False, lends: bool = False) -> Self:
+    def begin(
+        cls, view: View, whole: bool, place: Any, every: bool = False, lends: bool = False, may_lend: Ints = NO_LIMITS
+    ) -> Self:
         """Nothing is reserved.
 
-        ``every``: where all jobs go is chosen. ``lends``: and their memory may be elsewhere.
+        ``every``: where all jobs go is chosen. ``lends``: and their memory may be elsewhere; how much of it a node may
+        lend and run tasks says ``may_lend``, where that counts.
         """
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
+        plan.replace(may_lend=may_lend)
         plan.note_jobs(view)
         plan.group(view, place)
         return plan
@@ -94,9 +99,9 @@ class Reserved:
         """Group the nodes; a plan does."""
 
     @classmethod
-    def resumed(cls, view: View, whole: bool, place: Any, every: bool = False, lends: bool = False) -> Self:
+    def resumed(cls, view: View, *how: Any) -> Self:
         """As :meth:`begin`, with the promises made so far."""
-        plan, promised = cls.begin(view, whole, place, every, lends), view.promises.by_job()
+        plan, promised = cls.begin(view, *how), view.promises.by_job()
         kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
         leases = [plan._lease_of(view, job, promise) for job, promise in kept]
         plan.lost = any(lease is None for lease in leases)

@@ -14,6 +14,7 @@ from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import CLAIMABLE, SHORT, SLOTS
 from unrack.policy.placement.node_kernel import tasks_on
+from unrack.view import PLENTY
 
 Ints = NDArray[np.int64]
 
@@ -74,6 +75,27 @@ def claims_fit(level: NDArray[np.int64], k: int, slots: Slots, span: Span) -> bo
     return enough
 
 
+@inlined
+def lent_room(
+    free: NDArray[np.int64], left: NDArray[np.int64], k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
+    may_lend: Ints, whole: bool,
+) -> int:  # fmt: skip
+    """How many tasks fit on nodes that do not lend too much to run any; none if so many MB are not free in all.
+
+    ``free``, ``left``: what is free of nodes, and of places in slots, in step ``k``. Whether lenders can be found is a
+    choice; without this there is none.
+    """
+    nodes = may_lend.shape[0]
+    first, memory, room = slots.free.shape[0] - nodes, 0, 0
+    for g in range(nodes):
+        memory += free[k, MEM, g]
+        s = slots.slot[first + g]
+        lent = PLENTY - (slots.free[first + g] if s < 0 else left[k, CPU, slots.first + s])
+        if lent <= may_lend[g]:
+            room += tasks_on(free[k, CPU, g], free[k, MEM, g], total[CPU, g], asked.cores, 0, whole)
+    return room if memory >= mb else 0
+
+
 @melted
 def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
     """Whether the rows are free in one step."""
@@ -90,11 +112,12 @@ def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
 @inlined
 def earliest(
     times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
-    claims: Span, low: NDArray[np.int64], i: int,
+    claims: Span, mb: int, may_lend: Ints, low: NDArray[np.int64], i: int,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at whose start the job fits for ``length`` µs; -1: none.
 
-    ``low`` gets what is free throughout; of cores in number nothing.
+    ``low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it may
+    be lent as ``may_lend`` says; else 0.
     """
     grain, tasks = groups.grain, asked.tasks
     while grain == 2 and i < steps:  # as below, in numbers
@@ -113,6 +136,9 @@ def earliest(
         if room_in(low, 0, groups, asked) < tasks or not claims_fit(low, 0, slots, claims):
             i += 1
             continue
+        if mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
+            i += 1
+            continue
         end = times[i] + length
         k = i + 1
         following = -1
@@ -126,6 +152,9 @@ def earliest(
             if room_in(low, 0, groups, asked) < tasks:
                 alone = room_in(level, k, groups, asked)
                 following = k + 1 if alone < tasks else i + 1
+                break
+            if mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
+                following = i + 1
                 break
             k += 1
         if following < 0:
