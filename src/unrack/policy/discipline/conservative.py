@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
+from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
@@ -83,7 +84,7 @@ class Conservative(Planning):
             jobs = memory.by_start(jobs)
             memory = self.new_plan(view)
             memory.freed = mark
-        starts = memory.round(view, jobs, now, compress, True, partial(self.choices, view, memory))
+        starts = memory.round(view, jobs, now, Round(compress, trust=True), partial(self.choices, view, memory))
         return self.by_rule(view, memory, starts), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

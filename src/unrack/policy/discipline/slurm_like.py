@@ -12,9 +12,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.policy.contract import Decision, Estimates
+from unrack.policy.contract import Decision, Estimates, Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.queue_pass import NO_SECOND
+from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
@@ -77,13 +78,18 @@ class SlurmLike(Planning):
             memory = self.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
-        jobs = self._jobs(view, now)[: self.depth]
-        memory.make_room(view)
-        memory.forget(jobs)
-        starts = memory.round(view, jobs, now, False, False, partial(self.choices, view, memory))
+        starts = self._plan(view, memory, now, brief=True)
         decisions = self.by_rule(view, memory, starts)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
+
+    def _plan(self, view: View, memory: Plan, now: int, brief: bool) -> list[Start]:
+        """Plan anew; ``brief``: only as far as there are jobs that may start now."""
+        jobs = self._jobs(view, now)[: self.depth]
+        memory.make_room(view)
+        memory.forget(jobs)
+        what = Round(compress=False, trust=False, brief=brief)
+        return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
@@ -110,13 +116,15 @@ class SlurmLike(Planning):
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
-        reserved = memory.reserved(job)
         missing = self.missing(view, memory, job, now)
         if missing is not None:
             return missing
         place = np.flatnonzero(self._jobs(view, now) == job)
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
+        whole = self.begin(view)
+        self._plan(view, whole, now, brief=False)
+        reserved = whole.reserved(job)
         if reserved > now:
             return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)

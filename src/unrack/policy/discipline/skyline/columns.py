@@ -60,6 +60,8 @@ class Round(NamedTuple):
     # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool
+    # whether only those count who start now: behind the last who may, nobody is given a reservation
+    brief: bool = False
 
 
 CHOICE, ELSEWHERE = int(Wants.CHOICE), int(Wants.ELSEWHERE)
@@ -69,10 +71,10 @@ START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 JOB, ROW, ROW_END, CLAIM, CLAIM_END, UNTIL = range(6)
 """Rows of ``started``: a job that starts; its rows in ``out``, and its claims in ``new_claims``: first and end; in a
 pass over the queue also when it ends, µs."""
-STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_CHOSEN, SHORT = range(11)
+STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_CHOSEN, SHORT, LAST = range(12)
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
 how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing), and
-for how long; and what there was too little room for."""
+for how long; what there was too little room for; and how many jobs of the order are looked at."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
 TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS = range(6)
@@ -125,7 +127,7 @@ class Columns(NamedTuple):
     new_claims: Ints
     started: Ints  # int64[6, room]: the jobs that start now
     out: Ints  # int64[room, 5]: their rows, of nodes
-    cursor: Ints  # int64[11]
+    cursor: Ints  # int64[12]
     # a pass over the queue, see :mod:`unrack.policy.discipline.queue_kernel`
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
     refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now

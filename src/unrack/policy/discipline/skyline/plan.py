@@ -71,9 +71,9 @@ class Plan(Passes):
             level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
         )  # fmt: skip
 
-    def round(self, view: View, jobs: Ints, now: int, compress: bool, trust: bool, choices: Chooser) -> list[Start]:
+    def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
-        return self._round(view, jobs, now, view.running_count, Round(compress, trust), choices)
+        return self._round(view, jobs, now, view.running_count, what, choices)
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
         self.look(view)

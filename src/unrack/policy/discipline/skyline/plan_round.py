@@ -32,6 +32,7 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_CLAIM,
     FIRST_ROW,
     JOB,
+    LAST,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
@@ -56,8 +57,11 @@ from unrack.policy.discipline.skyline.steps import (
     Slots,
     Span,
     book,
+    claims_fit,
     earliest,
     fits_at,
+    lent_room,
+    room_in,
     slots_for,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
@@ -172,6 +176,22 @@ def keep(
 
 
 @inlined
+def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
+    """Whether enough is free now for a job, as far as can be seen without a choice."""
+    asked, level = gang_of(sky.asks, job), sky.level
+    fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
+    if sky.wants[job] != ELSEWHERE:
+        return bool(room_in(level, 0, groups, asked) >= asked.tasks and claims_fit(level, 0, slots, fixed))
+    counted = Gang(asked.tasks, asked.cores, 0, asked.us)
+    if room_in(level, 0, groups, counted) < asked.tasks:
+        return False
+    mb, limits = asked.tasks * asked.mb, sky.may_lend
+    if limits.shape[0] == 0:
+        return True
+    return bool(lent_room(level, level, 0, slots, groups.total, counted, mb, limits, groups.whole) >= asked.tasks)
+
+
+@inlined
 def start_those_due(
     order: Ints, now: int, fit: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
 ) -> int:
@@ -218,7 +238,8 @@ def start_those_due(
 
 @compiled
 def plan_round(
-    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, sky: Any,
+    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, brief: bool,
+    sky: Any,
 ) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
@@ -230,7 +251,7 @@ def plan_round(
     ----------
     running
         How many jobs run.
-    grain, whole, fit, compress, trust
+    grain, whole, fit, compress, trust, brief
         As of :class:`unrack.policy.discipline.skyline.columns.Rule` and ``Round``.
     sky
         A :func:`unrack.policy.discipline.skyline.columns.skyline`. Read and written: the reservations by job; written:
@@ -262,12 +283,18 @@ def plan_round(
         steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
         if steps < 0:
             return NO_ROOM
-        cursor[AT] = 0
+        cursor[AT], cursor[LAST] = 0, jobs
     else:
         steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
     chosen = cursor[STAGE] == CHOSEN
     cursor[STAGE] = PLAN
+    less = brief and not chosen  # whether less is free now than when it was last seen who may start
     for q in range(cursor[AT], jobs):
+        while less and cursor[LAST] > q and not may_start(order[cursor[LAST] - 1], groups, slots, sky):
+            cursor[LAST] -= 1
+        less = False
+        if q >= cursor[LAST]:
+            break
         job, begins = order[q], turn[START, q]
         if begins >= 0 and (not compress or begins == now):
             continue
@@ -321,6 +348,7 @@ def plan_round(
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
         note(turn, q, times[i], length, new)
+        less = brief and times[i] == now
         steps = book(times, level, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)

@@ -66,7 +66,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         rows=np.zeros((0, 5), np.int64), claims=two,
         wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
         turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
-        started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(11, np.int64),
+        started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(12, np.int64),
         kind=np.full(jobs, -1, np.int64), refused=np.zeros(16, np.int64),
         now=np.zeros((2, nodes), np.int64), then=np.zeros((2, nodes), np.int64),
         most=np.zeros(blocks - (-blocks // SIZE), np.int64),
