@@ -97,7 +97,7 @@ class SlurmLike(Planning):
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
         memory.note_jobs(view)
-        rule = PassRule(Backfill.NONE, 0, self.nodes == "whole", memory.rule.fit)
+        rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", memory.rule.fit)
         starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))
         return self.by_rule(view, memory, starts)
