@@ -154,6 +154,7 @@ TODAY = {
     "flow(interval=0)": "3 of 72 starts differ; first job 11 of world 5, which starts at 74 s and now at 75 s",
     "flow(interval=0), drives": "8 of 72 starts differ; first job 14 of world 0, which starts at 74 s and now at 88 s",
     "disaggregated(scheduler=conservative)": "35 of 72 starts differ; first job 5 of world 5, at 34 s and now at 39 s",
+    "disaggregated(scheduler=conservative), licence": None,
 }
 """What differs today where a job asks for more than nodes, which are then planned by name and in another way."""
 
@@ -174,6 +175,25 @@ def test_what_is_not_scarce_changes_no_schedule(policy: str, unscarce: Callable[
     after = {(seed, job): at for seed in SEEDS for job, at in starts(unscarce(plain(seed)), policy).items()}
     told = difference(before, after)
     assert not told, told
+
+
+BORROWERS = (
+    "disaggregated(scheduler=fcfs)", "disaggregated(scheduler=easy)", "disaggregated(scheduler=slurm)",
+    "disaggregated(scheduler=conservative)", "naive(scheduler=slurm)", "local(scheduler=conservative)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", BORROWERS)
+def test_a_licence_of_which_there_is_plenty_changes_nothing_where_jobs_borrow(policy: str) -> None:
+    for seed in range(12):
+        random = np.random.default_rng([BORROWERS.index(policy), seed])
+        world = plain(seed, 40)
+        wide = random.random(40) < 0.4
+        jobs = world.jobs | {"memory_mb": np.where(wide, random.integers(4, 7, 40), world.jobs["memory_mb"])}
+        lending = World({"nodes": [{"count": 6, "cores": 2, "memory": 4}], "lending": "all"}, jobs)
+        before, after = starts(lending, policy), starts(licence(lending), policy)
+        told = difference(before, after)
+        assert not told, f"world {seed}: {told}"
 
 
 def random_world(random: np.random.Generator, alike: bool) -> World:

@@ -17,6 +17,7 @@ from unrack.policy.discipline.skyline.reserved import Blocked
 from unrack.policy.lending.backfill_kernel import Classes
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.lender_cost import Scratch
+from unrack.policy.lending.plenty import Plenty
 from unrack.policy.lending.rules import Terms
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY
@@ -56,6 +57,7 @@ class LendingNotes:
     planned_at: int = -1
     blocked: Blocked = field(default_factory=Blocked)
     scratch: Scratch = field(default_factory=Scratch)
+    plenty: Plenty = field(default_factory=Plenty)
 
     def grow(self, needed: int) -> None:
         """Make room for ``needed`` jobs, rows and loans."""

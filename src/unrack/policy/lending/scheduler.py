@@ -28,11 +28,11 @@ from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import place_now, room_for_leases, somebody
 from unrack.policy.lending.lender_cost import Aware
 from unrack.policy.lending.notes import LendingNotes, StandIn, named_leases
+from unrack.policy.lending.plenty import with_claims
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import Reserved, reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
-from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
@@ -207,7 +207,7 @@ class Lending:
 
     def decide(self, view: View, memory: LendingNotes, now: int) -> tuple[list[Decision], LendingNotes]:
         """Start what may start now."""
-        if (memory.other is None or memory.other.counts) and more_asked(view):
+        if (memory.other is None or memory.other.counts) and not memory.plenty.lasts(view):
             memory.other = self._over_devices(view)
         memory.make_room(view.columns.asks.shape[1])
         other = memory.other
@@ -220,13 +220,17 @@ class Lending:
         compress, memory.freed = mark != memory.freed, mark
         if not view.waiting:
             return [], memory
+        return with_claims(view, self._counted(view, memory, now, compress)), memory
+
+    def _counted(self, view: View, memory: LendingNotes, now: int, compress: bool) -> list[Decision]:
+        """Who starts, where nodes and memory are all that counts."""
         if self.scheduler == "slurm":
-            return self._slurm(view, memory, now), memory
+            return self._slurm(view, memory, now)
         if self.scheduler == "conservative":
-            return self._conservative(view, memory, now, compress), memory
+            return self._conservative(view, memory, now, compress)
         rule = "easy" if self.scheduler == "easy" else "none"
         jobs = in_order(self.order, view, now)
-        return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED), memory
+        return self._pass(view, memory, jobs, now, BACKFILL[rule], self.depth or UNLIMITED)
 
     def _over_devices(self, view: View) -> StandIn:
         """The same scheduler over whatever jobs ask for, once one asks for devices."""
