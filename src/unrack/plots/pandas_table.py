@@ -40,9 +40,4 @@ def _column(column: pl.Series) -> Any:
         return column.to_numpy()
     if column.dtype == pl.Boolean and column.null_count() == 0:
         return column.to_numpy()
-    objects = np.empty(len(column), dtype=object)
-    objects[:] = column.to_list() if not column.dtype.is_nested() else None
-    if column.dtype.is_nested():
-        for row, value in enumerate(column.to_list()):
-            objects[row] = value
-    return objects
+    return np.fromiter(column.to_list(), object, len(column))
