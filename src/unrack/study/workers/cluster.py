@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import pickle
 import platform
@@ -11,9 +12,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +32,21 @@ LOOK_EVERY_S = 2.0
 
 
 class OnCluster:
-    """Tasks on a cluster; what is particular to it is ``_members``, ``_share`` and ``_hand``.
+    """Tasks on a cluster: one that runs already, or one that is started on this machine.
+
+    Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``.
+
+    Parameters
+    ----------
+    address
+        Of a cluster that runs; none: one is started here.
+    count
+        Of how many processes.
+
+    Raises
+    ------
+    InputError
+        Its library is not installed, nobody answers at the address, or a worker has another version.
 
     Attributes
     ----------
@@ -43,18 +59,34 @@ class OnCluster:
     """
 
     remote = True
+    kind: str
+    library: str
     ahead = 1
     """Tasks a core that are open at once."""
 
-    def __init__(self, kind: str, address: str) -> None:
-        self.name = f"{kind} {address}" if address else kind
+    def __init__(self, address: str, count: int) -> None:
+        try:
+            self._library: Any = import_module(self.library)
+        except ImportError:
+            want = f"pip install 'unrack[{self.kind}]'"
+            raise InputError(f"--on {self.kind}", f"no package '{self.library}'", want) from None
+        self.name = f"{self.kind} {address}" if address else self.kind
         self.count, self.sent = 1, 0
         self.memory_mb: int | None = None
         self._packer = Packer()
         self._inputs: dict[str, Any] = {}
         self._open: dict[int, tuple[Future[tuple[Answer, ...]], Tell]] = {}
-        self._numbers = count()
+        self._tasks: dict[int, Any] = {}
+        self._numbers = itertools.count()
         self._looked, self._seen = 0.0, time.monotonic()
+        try:
+            self._connect(address, count)
+            for where, found in self._stamps():
+                check_stamp(f"--on {self.name}, {where}", found, stamp())
+            self._look()
+        except BaseException:
+            self.close()
+            raise
 
     def capacity(self) -> int:
         """As many as there are cores, or more, so that the next is there when one ends."""
@@ -73,6 +105,35 @@ class OnCluster:
         self._open[number] = future, tell
         self._hand(number, packed, {key: self._inputs[key] for key in packed.keys})
         return future
+
+    def cancel(self) -> None:
+        """Give up our tasks."""
+        self._open.clear()
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        if tasks:
+            self._drop(tasks)
+
+    def close(self) -> None:
+        """Cancel our tasks and leave; end the cluster if it was started here."""
+        with suppress(Exception):  # it may be gone
+            self.cancel()
+        self._inputs.clear()
+        self._leave()
+
+    def _connect(self, address: str, count: int) -> None:
+        raise NotImplementedError
+
+    def _stamps(self) -> Iterable[tuple[str, Stamp | None]]:
+        """What each worker is called, and the stamp that it gives in a process of its own; ``None``: it has none."""
+        raise NotImplementedError
+
+    def _drop(self, tasks: list[Any]) -> None:
+        """Have nobody work on these, what :meth:`_hand` kept in ``_tasks``, any more."""
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        raise NotImplementedError
 
     def _members(self) -> Iterable[tuple[int, int]]:
         """Cores of each machine or worker that is there, and bytes that each core may use; 0: that is not known."""
