@@ -101,18 +101,8 @@ def agreement(
 ) -> Table:
     """How a fitted model agrees with what it was fitted to, property by property.
 
-    Parameters
-    ----------
-    title
-        Of the table.
-    sides
-        What the two rows of a property are called: what was given, and what was drawn.
-    marginals
-        The properties.
-    parts
-        Quantiles that have a column.
-    text
-        Words for a value of a property.
+    ``sides``: what the two rows of a property are called: what was given, and what was drawn; ``parts``: quantiles that
+    have a column; ``text``: words for a value of a property.
     """
     from numpy import quantile
 

@@ -152,14 +152,7 @@ def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
 def pieces(blocks: Blocks, times_us: Ints) -> tuple[Ints, Ints]:
     """Where the blocks of every draw begin and end among the jobs, written twice in a row as time is a circle.
 
-    Parameters
-    ----------
-    times_us : int64[jobs]
-        Ascending.
-
-    Returns
-    -------
-    (int64[draws, count], int64[draws, count])
+    ``times_us``: int64[jobs], ascending. Returns int64[draws, count], twice.
     """
     shape = (blocks.draws, blocks.count)
     begins = np.random.Generator(np.random.PCG64(blocks.seed)).integers(0, blocks.span_us, shape)

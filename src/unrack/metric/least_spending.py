@@ -62,8 +62,6 @@ def resources(
     ----------
     work_us, fastest_us : int64[jobs]
         What jobs have to do, µs at speed 1, and the least time they run.
-    pace
-        The models' speeds.
     limit_us : float64[jobs]
         The longest that each may run; default: as long as it likes.
     """

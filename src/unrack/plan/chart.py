@@ -104,10 +104,8 @@ def front(points: Sequence[Point], low_is_good: bool) -> list[Point]:
 def axis_of(low: float, high: float, least: float | None = None) -> Axis:
     """A range with round numbers around two values.
 
-    Parameters
-    ----------
-    least
-        The least value that is told apart, above 0; with it the axis may go by factors. What is less is at its end.
+    ``least``: the least value that is told apart, above 0; with it the axis may go by factors. What is less is at its
+    end.
 
     Examples
     --------
@@ -157,15 +155,7 @@ class _Labels:
 
 
 def chart(found: Mapping[str, Any], goal: int) -> str:
-    """The picture of a goal.
-
-    Parameters
-    ----------
-    found
-        The answer of a plan.
-    goal
-        Which goal, by its place in ``goals``.
-    """
+    """The picture of a goal, by its place in ``goals``."""
     points = points_of(found, goal)
     words = found["goals"][goal]
     metric, sign = words.split(" ")[:2]

@@ -11,14 +11,7 @@ from unrack.plan.rule import SURE, Rule
 
 
 def values_text(values: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """The values of a system in few words.
-
-    Parameters
-    ----------
-    values
-        Key → value.
-    labels
-        Key → words for it.
+    """The values of a system, by key, in few words.
 
     Examples
     --------

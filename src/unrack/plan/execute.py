@@ -93,20 +93,12 @@ class Turn(NamedTuple):
 def execute(
     plan: Plan, workers: Workers, directory: Path, *, told: Told | None = None, audit: bool = True
 ) -> list[Searched]:
-    """Find the least system of every line.
+    """Find the least system of every line; the answer does not depend on how many workers there are.
 
     Parameters
     ----------
-    plan
-        What is to be found.
-    workers
-        Who runs; the answer does not depend on how many they are.
     directory
         Finished runs are kept here, as those of a study, and are not run again; made if it is not there.
-    told
-        Told how far it is.
-    audit
-        Check the tables of every run.
 
     Raises
     ------

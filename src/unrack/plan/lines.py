@@ -49,16 +49,7 @@ class Line:
 
 
 class Plan:
-    """A study, what is to be found, and how the runs of any system are made.
-
-    Parameters
-    ----------
-    document
-        The study.
-    settings
-        What is to be found.
-    policies
-        Further policies, as text.
+    """A study, what is to be found, perhaps with further policies, and how the runs of any system are made.
 
     Raises
     ------

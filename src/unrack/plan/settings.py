@@ -57,15 +57,7 @@ class PlanTable(BaseModel):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be found.
-
-    Attributes
-    ----------
-    goals, varies, objective, prices, reference, search
-        As in :class:`PlanTable`.
-    share, confidence, seeds
-        As in :class:`unrack.plan.rule.Rule`.
-    """
+    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.rule.Rule`."""
 
     goals: tuple[Goal, ...]
     varies: tuple[Vary, ...]
@@ -99,8 +91,6 @@ def make_settings(
 
     Parameters
     ----------
-    document
-        The study.
     goals, varies
         In place of those of the study, if there are any.
     said

@@ -112,14 +112,7 @@ class RunFiles:
         return self.frame("loans", tuple(_LOANS)) if self.has("loans") else pl.DataFrame(schema=_LOANS)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """One of the run's tables: jobs, usage, placements; shares, loans, memory and others where there are any.
-
-        Parameters
-        ----------
-        name
-            Which.
-        columns
-            Read only those of these columns that are there; ``None``: all.
+        """Those of these columns that one of the run's tables has: of jobs, usage, placements; shares, loans and so on.
 
         Raises
         ------
@@ -150,12 +143,7 @@ class FinishedStudy:
 
 
 def read_finished(directory: Path) -> FinishedStudy:
-    """Read what a report needs of a finished study, tables of runs excepted.
-
-    Parameters
-    ----------
-    directory
-        The study's directory, with ``study.toml``, ``summary.csv`` and ``runs/<id>/…``.
+    """Read what a report needs of the directory of a finished study, tables of runs excepted.
 
     Raises
     ------

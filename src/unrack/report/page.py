@@ -33,22 +33,15 @@ _MAPS = ("memory_map.js",)
 
 
 def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
-    """Write ``report.html`` of a finished study, or write it again.
+    """Write ``report.html`` in the directory of a finished study, or write it again; returns its path.
 
     The page needs no network and no other file, and its bytes follow from the study's files alone.
 
     Parameters
     ----------
-    study_dir
-        The study's directory: ``study.toml``, ``summary.csv``, ``runs/<id>/…``.
     bootstrap
         Intervals of a study with one seed: of blocks of so many seconds; ``BY_RULE``: of a length by rule; ``None``: no
         intervals. See :mod:`unrack.metric.bootstrap`.
-
-    Returns
-    -------
-    Path
-        ``study_dir / "report.html"``.
 
     Raises
     ------

@@ -84,11 +84,7 @@ def section_of(
     Parameters
     ----------
     settings
-        Those that the page shows one by one.
-    has
-        Whether a run has it.
-    of_setting
-        What is shown of a setting in which some run does.
+        Those that the page shows one by one; shown is ``of_setting`` of those in which some run has it.
     of_run
         What is shown of a run that does: of the first seed of each policy. Default: nothing.
     more

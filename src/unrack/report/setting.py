@@ -119,12 +119,7 @@ def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:
 def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> dict[str, Resampled]:
     """Policy → what it gives where the time of its one run is cut into blocks and resampled, the same for all.
 
-    Parameters
-    ----------
-    runs
-        Policy → its runs.
-    length_s
-        Of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`.
+    ``length_s``: of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`.
 
     Raises
     ------
@@ -153,8 +148,6 @@ def settings_of(
 
     Parameters
     ----------
-    runs
-        In the study's order.
     study
         The study as a table: it knows the names that swept keys are about.
     bootstrap

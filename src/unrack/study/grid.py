@@ -118,8 +118,6 @@ def load_study(
 
     Parameters
     ----------
-    path
-        The study file.
     seed
         Takes the place of the study's seeds.
     policies

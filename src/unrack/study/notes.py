@@ -105,12 +105,7 @@ def told_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
 
 
 def told(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """What runs have to tell, each once, with the policies that it is about.
-
-    Parameters
-    ----------
-    notes
-        (policy, note) of every run and note.
+    """What runs have to tell, (policy, note), each note once, with the policies that it is about.
 
     Examples
     --------

@@ -56,16 +56,8 @@ def show(
 ) -> None:
     """Compare the policies, the best of each column in bold, in a pipe with a star; long ones are left to the report.
 
-    Parameters
-    ----------
-    rows
-        Of ``summary.csv``.
-    elsewhere
-        Where to find what there is no room for.
-    directory
-        Where the runs are kept.
-    bootstrap
-        Intervals of one seed, of blocks of so many seconds: :func:`unrack.report.setting.settings_of`.
+    ``rows`` are those of ``summary.csv``; ``elsewhere``: where to find what there is no room for; ``directory``: where
+    the runs are kept; ``bootstrap``: as of :func:`unrack.report.setting.settings_of`.
     """
     swept = list(study.runs[0].parameters)
     groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}

@@ -53,17 +53,7 @@ def round_table(story: RoundStory) -> dict[str, Any]:
 
 
 def round_lines(story: RoundStory, policy: str, most: int | None) -> list[str]:
-    """All lines on a round.
-
-    Parameters
-    ----------
-    story
-        The round.
-    policy
-        Its name.
-    most
-        Lines of a list that are printed, the first and the last; ``None``: all.
-    """
+    """All lines on a round; ``most``: how many of a list are printed, the first and the last, ``None``: all."""
     from unrack.policy.rounds import UNIT
 
     numbers = story.numbers

@@ -85,12 +85,8 @@ def _beside(t: Tables, own: Spans, node: Ints, sums: Sequence[Sum], words: tuple
 def _found(t: Tables, rows: Ints, own: Spans, node: Ints) -> tuple[Ints, Ints]:
     """Where loans or shares belong.
 
-    Returns
-    -------
-    row : int64[k]
-        The placement of every node of these ``rows``.
-    of : int64[loans]
-        Which of these nodes each loan or share is for; -1: none.
+    ``row``: int64[k], the placement of every node of these ``rows``; ``of``: int64[loans], which of these nodes each
+    loan or share is for; -1: none.
     """
     which, at = each_of(*(whole(t["placements"][name])[rows] for name in ("first_node", "nodes")))
     row = rows[which]

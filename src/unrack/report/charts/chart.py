@@ -41,17 +41,8 @@ _JOBS = ("wait_s", "response_s", "bounded_slowdown", "cores", "state")
 def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     """Charts of one setting, of the first ``MOST_POLICIES`` policies; those over time and distributions of one seed.
 
-    Parameters
-    ----------
-    setting
-        The setting.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        ``id``, ``title``, ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
+    ``policies`` are all of the study, here and in other charts: they fix the colours. Each chart has ``id``, ``title``,
+    ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
     """
     chosen = {policy: runs[0] for policy, runs in list(setting.runs.items())[:MOST_POLICIES]}
     jobs = {policy: _finished(run) for policy, run in chosen.items()}
@@ -130,10 +121,6 @@ def time_charts(
     ----------
     steps
         Policy → a step function: ``time_s``, which rises, and columns that hold until the next row.
-    lines
-        What is drawn of them.
-    policies, less
-        As of :func:`time_chart`.
     edges : float64[bins + 1]
         Spans of time, s. Default: from the first row of any table to the last.
     whole
@@ -177,16 +164,12 @@ def time_chart(
 
     Parameters
     ----------
-    name, title
-        Of the chart.
     y
         What is special about the vertical channel.
     series
         Policy → its mean in each bin, float64[bins]; NaN: a gap.
     edges : float64[bins + 1]
         In s.
-    policies
-        All policies of the study: they fix the colours.
     less
         Those that served less than others.
     """

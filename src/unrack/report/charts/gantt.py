@@ -42,23 +42,11 @@ def budgets(sizes: Sequence[int], most: int) -> list[int]:
 
 
 def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
-    """What the page draws of one run.
+    """What the page draws of one run: at most ``budget`` rectangles.
 
-    Parameters
-    ----------
-    run
-        The run.
-    title
-        What the page's list of runs calls it.
-    budget
-        At most so many rectangles.
-
-    Returns
-    -------
-    dict
-        ``title``, ``id`` (of the run), ``nodes``, ``rows`` and ``kept`` (rectangles), ``jobs`` and ``kept_jobs`` (that
-        started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``:
-        base64 of gzip of a header and the columns (see :func:`pack`).
+    ``title``, ``id`` (of the run), ``nodes``, ``rows`` and ``kept`` (rectangles), ``jobs`` and ``kept_jobs`` (that
+    started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``: base64
+    of gzip of a header and the columns (see :func:`pack`).
     """
     every, start, last_s = ended(run.frame("placements", _COLUMNS))
     if "attempt" not in every.columns:
@@ -113,14 +101,10 @@ def pack(
     rows
         The rectangles, in order of start. Several of one attempt may follow each other in time: each is drawn when it
         was.
-    jobs
-        The jobs of the run.
     origin
         Start of the time axis, s.
     cores : int64[nodes]
         Cores of each node.
-    never
-        State → jobs that never started.
     """
     ids, place, known = coded_jobs(rows, jobs)
     users, user_codes = coded(known, "user")

@@ -120,12 +120,7 @@ def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
 def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float) -> Floats:
     """What each group of nodes lent to each, averaged over a span of time.
 
-    Parameters
-    ----------
-    loans, bounds
-        As in :func:`lent_over_time`; loans have a node, too.
-    start_s, end_s
-        The span.
+    Loans and bounds are as in :func:`lent_over_time`; loans have a node, too.
 
     Returns
     -------
@@ -159,12 +154,8 @@ def pack_map(
         Of the groups.
     installed : int64[nodes]
         MB of each node.
-    bands
-        Of its classes.
     edges : float64[columns + 1]
-        Of the spans of time, in a unit of time.
-    unit
-        Its name.
+        Of the spans of time, in the ``unit``.
     """
     header = {
         "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
@@ -180,14 +171,9 @@ def pack_map(
 
 
 def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
-    """A row a cell that is not empty: what the page does with a packed map, for charts outside the page.
+    """A row a cell that is not empty: what the page does with what :func:`pack_map` made, for charts outside the page.
 
-    Parameters
-    ----------
-    text
-        What :func:`pack_map` made.
-    share
-        Whether cells tell the share of the memory installed there, not GB.
+    ``share``: cells tell the share of the memory installed there, not GB.
     """
     head, take = unpacked(text)
     places, bounds = head["places"], head["nodes"]
@@ -235,12 +221,8 @@ def held_map(
         As of :func:`lent_over_time`.
     installed : int64[nodes]
         MB of each; 0: not counted.
-    bands
-        The classes of nodes.
     edges : float64[columns + 1]
         Spans of time of equal length, s.
-    words
-        What it is called.
     note
         What is said below; how nodes are grouped follows.
     more

@@ -91,20 +91,9 @@ def line_spec(
     marks: bool = False,
     less: Collection[str] = (),
 ) -> Spec:
-    """Lines of y over x, one a policy, with a tooltip at the nearest point.
+    """Lines of y over x, one a policy, with a tooltip at the nearest point; those of policies of ``less`` are dotted.
 
-    Parameters
-    ----------
-    policies
-        All policies of the study, in order.
-    x, y
-        Channels on the fields ``x`` and ``y``.
-    interpolate
-        As Vega-Lite has it.
-    marks
-        Show each point, with an error bar from ``low`` to ``high``; hollow where ``less`` is 1.
-    less
-        Policies that served less than others: their lines are dotted.
+    ``marks``: show each point, with an error bar from ``low`` to ``high``, hollow where ``less`` is 1.
     """
     names = policy_channels(policies, less)
     line = {"mark": {"type": "line", "interpolate": interpolate, "strokeWidth": 1.4, "clip": True},
@@ -131,16 +120,9 @@ def _points(x: Spec, y: Spec, channels: Spec) -> Spec:
 
 
 def rows_spec(policies: Sequence[str], x: Spec, y: Spec, top: float, rows: int, less: Collection[str] = ()) -> Spec:
-    """A step line of y over x in a row of its own for each policy, all rows on one scale.
+    """A step line of y over x in a row of its own for each of so many policies, all rows on one scale.
 
-    Parameters
-    ----------
-    policies, x, y, less
-        As of :func:`line_spec`.
-    top
-        The greatest y, where the scale of ``y`` has no domain.
-    rows
-        How many policies have a line.
+    ``top``: the greatest y, where the scale of ``y`` has no domain. Others as of :func:`line_spec`.
     """
     names = policy_channels(policies, less)
     top = y.get("scale", {}).get("domain", [0, top])[1] or 1

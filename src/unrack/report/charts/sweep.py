@@ -23,13 +23,6 @@ Sweep = dict[str, Any]
 def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
     """Every metric over each swept parameter that takes several values, all else fixed.
 
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    policies
-        All policies of the study: they fix the colours.
-
     Returns
     -------
     list of dict

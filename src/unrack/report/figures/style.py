@@ -59,18 +59,10 @@ class Style:
 
 
 def styled(spec: Spec, title: str, subtitle: str, wide: bool, style: Style) -> Spec:
-    """A specification that stands alone: the chart with its legend, size, fonts and colours.
+    """A specification that stands alone: the chart, with its rows, and its legend, size, fonts and colours.
 
-    Parameters
-    ----------
-    spec
-        With its rows, as on the page.
-    title, subtitle
-        What the page says above it; a paper's figures go without.
-    wide
-        Whether it takes the whole width of a page.
-    style
-        Which.
+    ``title``, ``subtitle``: what the page says above it, of which a paper's figures go without; ``wide``: it takes the
+    whole width of a page.
     """
     own = copy.deepcopy(spec)
     rows = own["data"]["values"]

@@ -26,12 +26,10 @@ def write_figures(
 
     Parameters
     ----------
-    study_dir
-        The study's directory.
     kind
         ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``.
     style
-        How they look; ``None``: as on the page.
+        ``None``: as on the page.
     to
         The folder; ``None``: ``figures`` in the study's directory.
     bootstrap

@@ -87,18 +87,8 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
 def run_charts(run: RunFiles, edges: Floats) -> list[Chart]:
     """Who lent how much when, who lent to whom, and local against remote memory over time.
 
-    Parameters
-    ----------
-    run
-        A run.
-    edges : float64[columns + 1]
-        Spans of time of equal length, s.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
-        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether memory is counted.
+    Those of cells have ``map`` (of :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``:
+    whether memory is counted. ``edges``: float64[columns + 1], spans of time of equal length, s.
     """
     loans = run.loans()
     return [*(_maps(loans, run.hardware, edges) if len(loans) else []), *_parts_over_time(run, edges)]

@@ -19,20 +19,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 
 
 def study_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
-    """Throughput by mix and system, and the utilisation of memory against that of cores.
-
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`.
-    """
+    """Throughput by mix and system, and the utilisation of memory against that of cores."""
     return [*throughput_charts(settings, policies), *_scatter(settings, policies)]
 
 

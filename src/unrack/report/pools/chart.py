@@ -45,20 +45,8 @@ def pool_runs(setting: Setting) -> dict[str, list[PoolRun]]:
 def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], policies: Sequence[str]) -> list[Chart]:
     """Charts of one setting, over the seeds of each policy; those over time from the first.
 
-    Parameters
-    ----------
-    runs
-        Policy → its runs; one policy or more.
-    counts
-        Policy → class → what became of the deadlines.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`, and ``group``: ``"deadlines"``, ``"sharing"``, ``"nodes"``
-        or ``"time"``. Those with nothing to show are left out.
+    ``counts``: policy → class → what became of the deadlines. Charts have a ``group``, too: ``"deadlines"``,
+    ``"sharing"``, ``"nodes"`` or ``"time"``. Those with nothing to show are left out.
     """
     charts = [
         *_deadline_charts(runs, counts),

@@ -110,10 +110,7 @@ def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> 
 def work_by_rule(runs: Iterable[PoolRun], amount: str) -> dict[str, float]:
     """Placement rule → what the finished jobs that it placed asked of one thing, times how long they ran.
 
-    Parameters
-    ----------
-    amount
-        A column of the jobs: ``"cores"``, ``"nvme.bandwidth_mb_s"`` … Jobs that no rule is known of are left out.
+    ``amount``: a column of the jobs, ``"cores"``, ``"nvme.bandwidth_mb_s"`` … Jobs of no known rule are left out.
     """
     found: dict[str, float] = {}
     for run in runs:

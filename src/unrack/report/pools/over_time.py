@@ -17,19 +17,9 @@ _ASKED = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, 
 
 
 def pool_time_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
-    """Charts of the devices in use, the jobs that share them and those stranded, over time.
+    """Charts of the devices in use, the jobs that share them and those stranded, over time, of a run of each policy.
 
-    Parameters
-    ----------
-    runs
-        Policy → one of its runs.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.pools.chart.pool_charts`; empty where no job held a device.
+    As :func:`unrack.report.pools.chart.pool_charts`; empty where no job held a device.
     """
     ends = [
         (float(run.shares["start_s"].min()), float(run.shares["end_s"].max()))  # type: ignore[arg-type]  # of floats

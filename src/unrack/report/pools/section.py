@@ -18,16 +18,9 @@ DEADLINES = "missed deadlines"
 
 
 def pool_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
-    """Read and count what the section shows of these settings; ``None``: there are no pools.
+    """Read and count what the section shows of these settings, but for those without pools; ``None``: there are none.
 
     A setting's tables are of missed deadlines, if there are any, and of each kind of devices.
-
-    Parameters
-    ----------
-    settings
-        Those shown on the page; the ones without pools are passed over.
-    policies
-        All policies of the study: they fix the colours.
     """
 
     def of_setting(setting: Setting) -> Shown:

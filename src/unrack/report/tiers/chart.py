@@ -38,20 +38,7 @@ _OVER_TIME = (
 
 
 def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
-    """What became of the SLOs; clusters in use, prices and stranded memory over time; and each tier's use.
-
-    Parameters
-    ----------
-    setting
-        A setting on a cluster with tiers.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; of the first ``MOST_POLICIES``.
-    """
+    """What became of the SLOs; clusters in use, prices and stranded memory over time; and each tier's use."""
     chosen = {policy: runs for policy, runs in list(setting.runs.items())[:MOST_POLICIES] if has_tiers(runs[0])}
     firsts = {policy: TierRun(runs[0]) for policy, runs in chosen.items()}
     steps = {

@@ -24,19 +24,9 @@ MOST_BARS = 120
 
 
 def run_charts(own: TierRun, edges: Floats, bins: Floats) -> list[Chart]:
-    """The charts of a run.
+    """The charts of a run, as :func:`unrack.report.memory.chart.run_charts`.
 
-    Parameters
-    ----------
-    own
-        The run.
-    edges, bins : float64[columns + 1]
-        Spans of time of equal length, s: of the map, and of the lines.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.memory.chart.run_charts`.
+    ``edges``, ``bins``: float64[columns + 1], spans of time of equal length, s: of the map, and of the lines.
     """
     use = own.memory_use()
     note = "The share of each pool's memory that servers hold; empty: nothing."

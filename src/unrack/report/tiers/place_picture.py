@@ -41,11 +41,6 @@ def picture(placed: PlacedServers) -> str:
 
     The height of a bar is what its pool has, on the scale of its row. Where clusters that share a pool are not
     neighbours, the bar stands at the first of them. A browser says who a slice is when the mouse is on it.
-
-    Parameters
-    ----------
-    placed
-        Where the servers are.
     """
     tiers = placed.cluster.tiers
     assert tiers is not None

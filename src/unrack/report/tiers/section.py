@@ -16,15 +16,7 @@ from unrack.report.tiers.run import TierRun
 
 
 def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
-    """Read and count what the section shows; ``None``: no cluster has tiers.
-
-    Parameters
-    ----------
-    settings
-        Those that the page shows one by one; the ones without tiers are passed over.
-    policies
-        All policies of the study: they fix the colours.
-    """
+    """Read and count what the section shows of these settings, but for those without tiers; ``None``: none has any."""
     return section_of(settings, has_tiers, lambda own: (tier_charts(own, policies), {"": _table(own)}), _of_run)
 
 

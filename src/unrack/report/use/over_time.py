@@ -39,8 +39,6 @@ def use_over_time(
         The run's table of what jobs used, held and asked whenever it was looked at, each until the next.
     span
         From when until when the run lasted, s: at its end nothing is in use. ``None``: nothing happened.
-    stops
-        Of :func:`stops_of`.
     total_mb
         Installed memory; ``None``: not counted.
     edges : float64[spans + 1]
@@ -68,16 +66,7 @@ def use_over_time(
 def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mapping[str, object]]) -> Spec:
     """Areas of what is held and used, lines of what is asked and installed (fields ``x``, and their names).
 
-    Parameters
-    ----------
-    x
-        The channel of time.
-    unit
-        Of the amounts.
-    installed
-        Amount installed; ``None``: not counted.
-    stops
-        Rows of ``x``, ``stops`` and ``jobs``: marks at the top.
+    ``installed`` is ``None`` where it is not counted; ``stops``: rows of ``x``, ``stops`` and ``jobs``, marks on top.
     """
     shown = {ASKED: True, INSTALLED: installed is not None, HELD: True, USED: True, STOPPED: bool(stops)}
     names = [name for name, there in shown.items() if there]

@@ -27,17 +27,10 @@ def knows_use(run: RunFiles) -> bool:
 
 
 def use_section(settings: Sequence[Setting], shown: Sequence[Setting]) -> Section | None:
-    """Read and count what the section shows; ``None``: no workload says what jobs use.
+    """Read and count what the section shows of the settings that know use; ``None``: no workload says what jobs use.
 
     A run's tables are of the jobs whose memory ``changed`` most, and that were ``stopped``; the table of the study is
     of throughput by memory, in the first ``MOST_ROWS`` settings.
-
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    shown
-        Those that the page shows one by one; the ones that do not know use are passed over.
     """
     every = [own for own in settings if any(knows_use(run) for runs in own.runs.values() for run in runs)]
     if not every:
@@ -61,10 +54,7 @@ def _of_run(run: RunFiles, setting: Setting) -> Shown:
 def share_charts(setting: Setting) -> list[Chart]:
     """Of what is installed: used, held and not used, free; a bar a policy (the first ``MOST_POLICIES``).
 
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; empty where memory is not counted.
+    Empty where memory is not counted.
     """
     stack = {}
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:

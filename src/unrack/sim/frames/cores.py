@@ -90,14 +90,8 @@ def ranges(ids: Sequence[int]) -> str:
 def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
 
-    Of a job whose lease changed while it ran, those that it held last.
-
-    Parameters
-    ----------
-    log
-        A finished run.
-    cores
-        What :func:`cores_frame` says of it.
+    Of a job whose lease changed while it ran, those that it held last. ``cores``: what :func:`cores_frame` says of the
+    run.
     """
     done = log.attempt_outcome == Outcome.FINISHED
     ended = pl.DataFrame(

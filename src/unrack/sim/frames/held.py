@@ -55,12 +55,7 @@ def _first_rows(log: RunLog, of: Ints) -> Ints:
 def span_columns(log: RunLog, spans: Ints, count: Ints | None = None) -> dict[str, pl.Series]:
     """The columns that every table of spans begins with: job, attempt and span (both from 1), start_s, end_s.
 
-    Parameters
-    ----------
-    spans : int64[k]
-        Which spans.
-    count : int64[k]
-        How many rows each has; default: one.
+    ``spans``: int64[k], which; ``count``: int64[k], how many rows each has; default: one.
     """
     attempt = log.span_attempt[spans]
 

@@ -137,12 +137,8 @@ def jobs_frame(
 def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """What was held and who waited: a step function; each row holds until the next.
 
-    A job that is queued again after a failure counts as waiting again, unless it is rejected then.
-
-    Parameters
-    ----------
-    lends
-        Whether to say what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
+    A job that is queued again after a failure counts as waiting again, unless it is rejected then. ``lends``: also say
+    what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
     """
     jobs = log.jobs
     _, cores, mb = log.amounts

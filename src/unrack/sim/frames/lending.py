@@ -54,12 +54,8 @@ def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
     """int64[2, times]: how many nodes lend at each of these times, and how many of them compute nothing.
 
     A node lends while tasks of another node use its memory, and computes while a job holds cores of it. O(n log n) in
-    the loans and in the placements on nodes that ever lend, node by node.
-
-    Parameters
-    ----------
-    times_us : int64[times]
-        Rising, different, among them every start and every end of a span.
+    the loans and in the placements on nodes that ever lend, node by node. ``times_us``: int64[times], rising,
+    different, among them every start and every end of a span.
     """
     lender = log.loans[:, LENDER]
     lenders, busy = np.unique(lender), log.rows[:, CORES] > 0

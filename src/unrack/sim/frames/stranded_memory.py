@@ -73,18 +73,10 @@ def pool_faults(log: RunLog) -> Ints:
 
 
 def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
-    """Sweep over a run.
+    """Sweep over a run on a cluster with tiers, with faults of :func:`pool_faults`.
 
-    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full.
-
-    Parameters
-    ----------
-    log
-        A run on a cluster with tiers.
-    faults
-        Of :func:`pool_faults`.
-    times_us : int64[times]
-        Rising, different; among them every start and end of a span and every time of a fault.
+    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full. ``times_us``:
+    int64[times], rising, different; among them every start and end of a span and every time of a fault.
     """
     cluster, tiers, spans = log.cluster, tiers_of(log), len(log.span_attempt)
     kind = np.repeat([START, END], spans)

@@ -38,12 +38,6 @@ class MemoryInUse:
 
     Parameters
     ----------
-    curves
-        What their tasks use.
-    state
-        What they hold.
-    works
-        How far they are.
     whole
         Work of each job, µs.
     asked_mb : int64[jobs]

@@ -74,12 +74,8 @@ class Again:
     def round_story(self, from_us: int | None = None, policy_file: str | None = None) -> RoundStory:
         """The first round at or after a time (µs); the run is simulated once more up to it.
 
-        Parameters
-        ----------
-        from_us
-            ``None``: the round that started most jobs; of several that in which most took part, the first.
-        policy_file
-            Where the policy's file is now.
+        ``None``: the round that started most jobs; of several that in which most took part, the first. ``policy_file``
+        as of :meth:`story`.
 
         Raises
         ------
@@ -247,14 +243,9 @@ def _tupled(value: Any) -> Any:
 
 
 def finished_run(directory: Path, chosen: str | None) -> Again:
-    """A finished run of a study directory.
+    """A finished run of a directory that ``unrack run`` wrote.
 
-    Parameters
-    ----------
-    directory
-        What ``unrack run`` wrote.
-    chosen
-        Its id or the start of it, or its policy's label; may be left out if there is only one run.
+    ``chosen``: its id or the start of it, or its policy's label; may be left out if there is only one run.
 
     Raises
     ------

@@ -176,12 +176,7 @@ class OnCluster:
 
 
 def reached(where: str, address: str, wanted: str) -> None:
-    """Make sure that somebody listens at an address.
-
-    Parameters
-    ----------
-    address
-        ``HOST:PORT``, perhaps after ``tcp://`` or the like.
+    """Make sure that somebody listens at an address, ``HOST:PORT``, perhaps after ``tcp://`` or the like.
 
     Raises
     ------
@@ -243,17 +238,12 @@ def stamp_there() -> Stamp:
 
 
 def check_stamp(where: str, found: Stamp | None, wanted: Stamp) -> None:
-    """Refuse a worker that would not give the same bytes.
-
-    Parameters
-    ----------
-    found
-        That of the worker; ``None``: this package is not there.
+    """Refuse a worker that would not give the same bytes; ``None``: this package is not there.
 
     Raises
     ------
     InputError
-        It differs.
+        Its stamp differs.
     """
     if found != wanted:
         got = "no unrack" if found is None else str(found)
