@@ -51,7 +51,6 @@ def options(
     plugin: Annotated[
         list[str] | None,
         typer.Option(
-            "--plugin",
             metavar="FILE.py",
             help="A file that adds readers, metrics, resources and so on, or the name of an installed metric, "
             "section or slowdown that is to take part; repeatable.",

@@ -18,12 +18,11 @@ def tiles(
     torus: Annotated[str, typer.Argument(metavar="ROWSxCOLUMNS", help="The torus, such as 7x7.")],
     cores: Annotated[int, typer.Argument(metavar="CORES", help="How many cores are wanted.")],
     taken: Annotated[
-        str, typer.Option("--taken", metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
+        str, typer.Option(metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
     ] = "",
-    rule: Annotated[str, typer.Option("--rule", help="best (proven), quick or first-fit.")] = "best",
+    rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
     time_limit: Annotated[
-        str | None,
-        typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may compute, such as '10 s'."),
+        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
     ] = None,
     as_json: Json = False,
 ) -> None:
