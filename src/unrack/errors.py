@@ -202,19 +202,9 @@ class FaultyPolicyError(RunError):
 
 
 def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> None:
-    """Refuse arguments that are of another kind, and say if they are swapped.
+    """Refuse arguments that are of another kind, by an InputError that says if they are swapped.
 
-    Parameters
-    ----------
-    function
-        What the caller called.
-    arguments
-        Name → the value and the class that is wanted.
-
-    Raises
-    ------
-    InputError
-        As said.
+    ``function``: what the caller called; ``arguments``: name → the value and the class that is wanted.
     """
     for name, (value, kind) in arguments.items():
         if isinstance(value, kind):

@@ -50,13 +50,7 @@ def tiles(
 
 
 def sides(text: str, where: str) -> tuple[int, int]:
-    """Rows and columns, from text such as ``"4x7"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
+    """Rows and columns, from text such as ``"4x7"``; anything else is an InputError."""
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
         raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
@@ -64,13 +58,7 @@ def sides(text: str, where: str) -> tuple[int, int]:
 
 
 def numbers(text: str, where: str) -> list[int]:
-    """Whole numbers, from text such as ``"0-3,7"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
+    """Whole numbers, from text such as ``"0-3,7"``; anything else is an InputError."""
     found: list[int] = []
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")

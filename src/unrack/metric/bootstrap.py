@@ -93,12 +93,7 @@ def spread(value: float, drawn: Floats, count: int, level: float = LEVEL) -> Est
 
 
 def read_length(text: str) -> float:
-    """What ``--bootstrap`` was given: ``auto``, or how long a block is; in s.
-
-    Raises
-    ------
-    InputError
-        It is neither.
+    """What ``--bootstrap`` was given: ``auto``, or how long a block is; in s. Anything else is an InputError.
 
     Examples
     --------

@@ -162,13 +162,7 @@ def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float
 
 
 def read_prices(text: str) -> str | dict[str, Any]:
-    """The name of a preset of prices, or the table of a TOML file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read.
-    """
+    """The name of a preset of prices, or the table of a TOML file."""
     if not text.endswith(".toml"):
         return text
     table = dict(Document.read(text).table)
@@ -177,12 +171,7 @@ def read_prices(text: str) -> str | dict[str, Any]:
 
 
 def read_reference(texts: Sequence[str]) -> dict[str, Any]:
-    """Key → value of ``KEY=VALUE`` texts.
-
-    Raises
-    ------
-    InputError
-        One has no key or not one value.
+    """Key → value of ``KEY=VALUE`` texts; an InputError if one has no key or not one value.
 
     Examples
     --------

@@ -144,15 +144,7 @@ class Table(Mapping[str, V], Generic[V]):
         self._kept: dict[str, V | InputError] = {}
 
     def __getitem__(self, name: str) -> V:
-        """An entry.
-
-        Raises
-        ------
-        KeyError
-            There is none of this name.
-        InputError
-            There is one that cannot be loaded, or there are several.
-        """
+        """An entry; a KeyError if there is none, an InputError if there are several, or it cannot be loaded."""
         return self.own[name] if name in self.own else self._loaded(name, self.added()[name])
 
     def __contains__(self, name: object) -> bool:
@@ -168,10 +160,7 @@ class Table(Mapping[str, V], Generic[V]):
     def added(self) -> dict[str, Sequence[Extension]]:
         """Name → the extensions of that name, of files in use and of installed distributions.
 
-        Raises
-        ------
-        InputError
-            A file takes a name that there is already.
+        An InputError if a file takes a name that there is already.
         """
         found = dict(installed().get(self.group, {}))
         for path in filter(is_file, _in_use):

@@ -112,13 +112,7 @@ class RunFiles:
         return self.frame("loans", tuple(_LOANS)) if self.has("loans") else pl.DataFrame(schema=_LOANS)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Those of these columns that one of the run's tables has: of jobs, usage, placements; shares, loans and so on.
-
-        Raises
-        ------
-        InputError
-            The file cannot be read.
-        """
+        """One of the run's tables, or those of these columns that it has; an InputError if it cannot be read."""
         path = self.folder / f"{name}.parquet"
         try:
             scan = pl.scan_parquet(path)
@@ -145,10 +139,7 @@ class FinishedStudy:
 def read_finished(directory: Path) -> FinishedStudy:
     """Read what a report needs of the directory of a finished study, tables of runs excepted.
 
-    Raises
-    ------
-    InputError
-        It is not a finished study; the message says which file is missing or what is wrong with it.
+    An InputError says which file is missing or what is wrong with it.
     """
     want = "the directory of a finished study (study.toml, summary.csv, runs/)"
     if not directory.is_dir():

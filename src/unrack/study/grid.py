@@ -138,13 +138,7 @@ def load_study(
 
 @contextmanager
 def using_those_of(table: StudyTable, document: Document) -> Iterator[None]:
-    """Within it the plug-ins of a study are in use.
-
-    Raises
-    ------
-    StudyError
-        One cannot be.
-    """
+    """Within it the plug-ins of a study are in use; a StudyError if one cannot be."""
     with ExitStack() as stack:
         try:
             stack.enter_context(using(beside(table.plugins, document.folder)))
@@ -196,12 +190,8 @@ def runs_of(
     ----------
     table
         The study, with swept values put in.
-    seeds
-        Which.
     parameters
         Those values by key.
-    sources
-        What was read for other values.
     only
         The runs of one cluster and one policy, by their numbers; ``None``: of all.
 

@@ -25,14 +25,9 @@ MOST_POLICIES = 6
 
 
 def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
-    """Refuse the first key of a study that changes nothing in any of its runs.
+    """Refuse the first key of a study that changes nothing in any of its runs: a StudyError says why.
 
     What stands in another file (a trace, a cluster file) or in a preset is not refused: runs tell it.
-
-    Raises
-    ------
-    StudyError
-        There is such a key; the message says why it changes nothing.
     """
     asked: dict[tuple[str, Location], list[Effect]] = {}
     for run in runs:

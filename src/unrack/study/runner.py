@@ -123,13 +123,7 @@ def run_study(
 
 
 def make_folder(directory: Path) -> None:
-    """Make the folder in which runs are kept, if it is not there.
-
-    Raises
-    ------
-    InputError
-        It cannot be made.
-    """
+    """Make the folder in which runs are kept, if it is not there; an InputError if it cannot be made."""
     try:
         (directory / "runs").mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -225,13 +219,7 @@ def _failed(failures: Sequence[Failure], runs: int) -> str:
 
 @contextmanager
 def _kept_is_said(directory: Path) -> Iterator[None]:
-    """A file that cannot be written ends the study with one sentence: a full disk is nobody's bug.
-
-    Raises
-    ------
-    RunError
-        It names the file and what the system said.
-    """
+    """A file that cannot be written is a RunError of one sentence, with what the system said, and nobody's bug."""
     try:
         yield
     except OSError as error:

@@ -17,13 +17,7 @@ BUSIEST = "busiest"
 
 
 def round_time_us(text: str) -> int | None:
-    """The time that ``--round`` names, µs; ``None``: the busiest round.
-
-    Raises
-    ------
-    InputError
-        It is neither a time nor that word.
-    """
+    """The time that ``--round`` names, µs; ``None``: the busiest round. Anything else is an InputError."""
     if text == BUSIEST:
         return None
     try:

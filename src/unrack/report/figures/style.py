@@ -39,13 +39,7 @@ class Style:
 
     @classmethod
     def of(cls, name: str | None, font: str | None) -> Style:
-        """The style with that name and font, ``None`` being the first of each.
-
-        Raises
-        ------
-        InputError
-            There is no such style or font.
-        """
+        """The style with that name and font, ``None`` being the first of each; others are an InputError."""
         if name not in (None, "page", "paper"):
             raise InputError("--style", repr(name), "page or paper")
         if font is not None and font not in FONTS:

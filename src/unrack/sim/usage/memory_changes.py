@@ -86,13 +86,7 @@ class MemoryChanges(BaseModel):
 
 
 def make_memory_changes(value: Mapping[str, Any] | MemoryChanges | None) -> MemoryChanges:
-    """Costs from a table; ``None``: changes cost nothing, and there are no checkpoints.
-
-    Raises
-    ------
-    InputError
-        A key is unknown, or a value cannot be.
-    """
+    """Costs from a table; ``None``: changes cost nothing, and there are no checkpoints. Others are an InputError."""
     if isinstance(value, MemoryChanges):
         return value
     try:

@@ -32,13 +32,7 @@ class Document:
 
     @classmethod
     def read(cls, path: str | Path, kind: str = "a study file") -> Document:
-        """Read a TOML file; ``kind`` is what it should be, in words.
-
-        Raises
-        ------
-        StudyError
-            It cannot be read or is not TOML; the message has the line.
-        """
+        """Read a TOML file, which should be ``kind``; of one that cannot be read a StudyError has the line."""
         where, file = str(path), Path(path)
         try:
             text = file.read_bytes().decode("utf-8-sig")
@@ -74,13 +68,7 @@ class Document:
         return ", ".join(parts)
 
     def validated(self, model: type[Model], table: Mapping[str, Any], location: Location = ()) -> Model:
-        """The table at a location as a model; the first thing wrong with it is raised.
-
-        Raises
-        ------
-        StudyError
-            A key is unknown (the message suggests the nearest), missing, or has a value that cannot be.
-        """
+        """The table at a location as a model; a StudyError of the first thing wrong in it suggests the nearest key."""
         try:
             return model.model_validate(dict(table))
         except ValidationError as error:

@@ -15,13 +15,7 @@ DAY_US = 86_400_000_000
 
 
 def fixed_faults(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[Fault, ...]:
-    """The failures that the study lists.
-
-    Raises
-    ------
-    StudyError
-        One of the clusters does not have a domain.
-    """
+    """The failures that the study lists; a StudyError if one of the clusters does not have a domain."""
     fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
     for cluster in clusters:
         for i, fault in enumerate(fixed):
@@ -35,10 +29,7 @@ def fixed_faults(table: StudyTable, document: Document, clusters: Sequence[Clust
 def random_levels(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[RandomFaultsTable, ...]:
     """The levels of failure domains at which the study draws failures.
 
-    Raises
-    ------
-    StudyError
-        One of the clusters does not have a level, or a level is named twice.
+    A StudyError if one of the clusters does not have a level, or a level is named twice.
     """
     found: list[RandomFaultsTable] = []
     single = not isinstance(document.table.get("random_faults"), list)

@@ -78,14 +78,9 @@ class PolicySpec:
 
 
 def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
-    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file.
+    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file; or a StudyError.
 
     In place of the key ``nodes`` there may be ``memory_system``.
-
-    Raises
-    ------
-    StudyError
-        It cannot be made.
     """
     at = ("clusters", index)
     choices = ("preset", "file", "nodes", "memory_system")
@@ -117,10 +112,7 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
 def written_out(table: Mapping[str, Any], document: Document, index: int) -> dict[str, Any]:
     """A ``[[clusters]]`` table with the keys of a cluster file in place of ``preset`` or ``file``.
 
-    Raises
-    ------
-    StudyError, ClusterError
-        There is no such preset, or the file cannot be read.
+    A StudyError if there is no such preset, a ClusterError if the file cannot be read.
     """
     own = {key: value for key, value in table.items() if key not in ("preset", "file")}
     if "preset" in table:
@@ -136,12 +128,8 @@ def make_policy_spec(
 ) -> PolicySpec:
     """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``, and perhaps ``world``.
 
-    An ``index`` below 0 stands for one that was added on the command line; ``key`` is where it stands if elsewhere.
-
-    Raises
-    ------
-    StudyError
-        It cannot be made.
+    An ``index`` below 0 stands for one that was added on the command line; ``key`` is where it stands if elsewhere. One
+    that cannot be made is a StudyError.
     """
     at: Location = key or (("policies", index) if index >= 0 else ("--policy",))
     try:
@@ -175,13 +163,7 @@ def make_policy_spec(
 
 
 def policy_from_file(spec: str, label: str | None, document: Document, world: RunTimes = RunTimes.STUDY) -> PolicySpec:
-    """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder.
-
-    Raises
-    ------
-    PolicyError
-        It cannot be loaded.
-    """
+    """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder."""
     path, colon, name = (spec, "", "") if spec.endswith(".py") else spec.rpartition(":")
     found = with_name(f"{_beside(path, document)}{colon}{name}")
     loaded = load_policy(found)
@@ -189,13 +171,7 @@ def policy_from_file(spec: str, label: str | None, document: Document, world: Ru
 
 
 def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
-    """The workload of a ``[[workloads]]`` table, filters applied.
-
-    Raises
-    ------
-    StudyError
-        It cannot be read or generated, or no job is left.
-    """
+    """The workload of a ``[[workloads]]`` table, filters applied; a StudyError if no job is left."""
     at = ("workloads", index)
     try:
         if table.generate is not None:

@@ -44,13 +44,7 @@ class Again:
     frame: pl.DataFrame  # its jobs
 
     def index(self, job: str) -> int:
-        """The number of a job, by the trace's id.
-
-        Raises
-        ------
-        InputError
-            There is no such job.
-        """
+        """The number of a job, by the trace's id; an InputError if there is none."""
         ids = self.frame["job"].cast(pl.String)
         found = (ids == job).arg_true()
         if len(found) == 0:
@@ -122,13 +116,7 @@ class Again:
         )
 
     def holdings(self) -> pl.DataFrame:
-        """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`.
-
-        Raises
-        ------
-        InputError
-            A table is gone, or cannot be read.
-        """
+        """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`."""
         paths = {name: self.folder / f"{name}.parquet" for name in ("placements", "loans", "shares", "claims")}
         there = {name: path for name, path in paths.items() if name == "placements" or path.is_file()}
         return holdings(self.cluster(), {name: read_table(path) for name, path in there.items()})
@@ -186,10 +174,7 @@ class Again:
     def contention(self) -> MemoryContention | None:
         """How jobs slowed each other down through memory; ``None``: they did not.
 
-        Raises
-        ------
-        TraceError
-            The profiles that were kept with the run are gone, or have been changed to something impossible.
+        A TraceError if the profiles that were kept with the run are gone, or have been changed to something impossible.
         """
         kept = self.record.get("contention")
         if kept is None:
@@ -200,10 +185,7 @@ class Again:
     def policy(self, file: str | None = None) -> Policy[Any]:
         """The policy; ``file`` (``FILE.py:NAME``) says where to find one that came from a file.
 
-        Raises
-        ------
-        PolicyError
-            It came from a file that is not in the working folder any more.
+        A PolicyError if it came from a file that is not in the working folder any more.
         """
         table = dict(self.record["policy_table"])
         label = table.pop("label")
@@ -243,14 +225,9 @@ def _tupled(value: Any) -> Any:
 
 
 def finished_run(directory: Path, chosen: str | None) -> Again:
-    """A finished run of a directory that ``unrack run`` wrote.
+    """A finished run of a directory that ``unrack run`` wrote; an InputError if there is none, or not one.
 
     ``chosen``: its id or the start of it, or its policy's label; may be left out if there is only one run.
-
-    Raises
-    ------
-    InputError
-        The directory has no finished runs, or the choice is not one of them.
     """
     folders = [path.parent for path in _records(directory)]
     if not folders:
@@ -269,13 +246,7 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
 
 
 def read_table(path: Path) -> pl.DataFrame:
-    """A table of a run.
-
-    Raises
-    ------
-    InputError
-        It is gone, or cannot be read.
-    """
+    """A table of a run; an InputError if it is gone, or cannot be read."""
     try:
         return pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:

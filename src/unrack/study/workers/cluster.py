@@ -176,13 +176,7 @@ class OnCluster:
 
 
 def reached(where: str, address: str, wanted: str) -> None:
-    """Make sure that somebody listens at an address, ``HOST:PORT``, perhaps after ``tcp://`` or the like.
-
-    Raises
-    ------
-    InputError
-        It is no address, or nobody answers.
-    """
+    """Make sure that somebody listens at ``HOST:PORT``, perhaps after ``tcp://`` or the like; else an InputError."""
     found = ADDRESS.fullmatch(address)
     if found is None or int(found["port"]) > 65535:
         raise InputError(where, repr(address), wanted)
@@ -193,13 +187,7 @@ def reached(where: str, address: str, wanted: str) -> None:
 
 
 def of_scheduler_file(where: str, path: str) -> str:
-    """The address in a file that ``dask scheduler --scheduler-file`` wrote.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
+    """The address in a file that ``dask scheduler --scheduler-file`` wrote; an InputError if there is none."""
     try:
         return str(json.loads(Path(path).read_text("utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -238,13 +226,7 @@ def stamp_there() -> Stamp:
 
 
 def check_stamp(where: str, found: Stamp | None, wanted: Stamp) -> None:
-    """Refuse a worker that would not give the same bytes; ``None``: this package is not there.
-
-    Raises
-    ------
-    InputError
-        Its stamp differs.
-    """
+    """Refuse, by an InputError, a worker that would not give the same bytes; ``None``: this package is not there."""
     if found != wanted:
         got = "no unrack" if found is None else str(found)
         raise InputError(where, got, f"{wanted}, as here: install the same on every worker")
