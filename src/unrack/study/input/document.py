@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,9 +58,13 @@ class Document:
         """An error at a key: the message names the file, the line where it is known, and the key."""
         return StudyError(self.where(location), got, want)
 
-    def within(self, location: Location, error: InputError) -> StudyError:
-        """The error of a part of the study, as an error of the study at the key that names the part."""
-        return StudyError(f"{self.where(location)}: {error.where}", error.got, error.want)
+    @contextmanager
+    def part(self, *location: str | int, kind: type[InputError] = InputError) -> Iterator[None]:
+        """Within it the errors of a part of the study become errors of the study, at the key that names the part."""
+        try:
+            yield
+        except kind as error:
+            raise StudyError(f"{self.where(location)}: {error.where}", error.got, error.want) from None
 
     def where(self, location: Location) -> str:
         """File, line and key, as far as they are known."""

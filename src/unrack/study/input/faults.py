@@ -19,10 +19,8 @@ def fixed_faults(table: StudyTable, document: Document, clusters: Sequence[Clust
     fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
     for cluster in clusters:
         for i, fault in enumerate(fixed):
-            try:
+            with document.part("faults", i, "domain", kind=ClusterError):
                 cluster.domain(fault.domain)
-            except ClusterError as error:
-                raise document.within(("faults", i, "domain"), error) from None
     return fixed
 
 

@@ -11,7 +11,7 @@ from unrack.cluster.file import ClusterFile, content_of
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
-from unrack.errors import ClusterError, InputError, PolicyError, nearest
+from unrack.errors import ClusterError, PolicyError, nearest
 from unrack.plugins.file import is_file
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
@@ -98,15 +98,13 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
             raise document.fault((*at, source), repr(table[source]), "a table such as { nodes = 1024 }")
         system = document.validated(MemorySystem, table[source], (*at, source))
         table = {"nodes": system.classes, **{key: value for key, value in table.items() if key != source}}
-    try:
+    with document.part(*at, kind=ClusterError):
         if "nodes" in table:
             return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
         if extra := sorted(set(table) - {source, "name", "prices"}):
             raise document.fault((*at, extra[0]), "this key", f"only name and prices beside {source}")
         where = "preset" if source == "preset" else _beside(str(table["file"]), document)
         return Cluster.from_dict(written_out(table, document, index), where)
-    except ClusterError as error:
-        raise document.within(at, error) from None
 
 
 def written_out(table: Mapping[str, Any], document: Document, index: int) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def make_policy_spec(
     that cannot be made is a StudyError.
     """
     at: Location = key or (("policies", index) if index >= 0 else ("--policy",))
-    try:
+    with document.part(*at, kind=PolicyError):
         if isinstance(entry, str):
             text, world = split_world(entry)
             if is_file(text):
@@ -157,8 +155,6 @@ def make_policy_spec(
         label = label or make_policy(name, parameters).name
         spec = PolicySpec(labelled(label, world), name, tuple(parameters.items()), world=world)
         spec.make()
-    except PolicyError as error:
-        raise document.within(at, error) from None
     return spec
 
 
@@ -172,8 +168,7 @@ def policy_from_file(spec: str, label: str | None, document: Document, world: Ru
 
 def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
     """The workload of a ``[[workloads]]`` table, filters applied; a StudyError if no job is left."""
-    at = ("workloads", index)
-    try:
+    with document.part("workloads", index):
         if table.generate is not None:
             workload = generate(table.generate, seed, folder=document.folder)
         else:
@@ -187,10 +182,8 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
         if "usage" in wanted:
             wanted["usage"] = _usage_beside(wanted["usage"], document)
         workload = filtered(workload, wanted, seed)
-    except InputError as error:
-        raise document.within(at, error) from None
     if len(workload) == 0:
-        raise document.fault(at, "no job left after reading and filtering", "at least one job")
+        raise document.fault(("workloads", index), "no job left after reading and filtering", "at least one job")
     return Workload(table.name, workload.jobs, workload.intake) if table.name else workload
 
 

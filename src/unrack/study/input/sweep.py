@@ -49,10 +49,8 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
         for index, entry in enumerate(clusters):
             named = isinstance(entry, Mapping) and ("preset" in entry or "file" in entry)
             if named and (not numbered or index == int(parts[1])) and inner and inner[0] not in BESIDE:
-                try:
+                with document.part("clusters", index, kind=ClusterError):
                     clusters[index] = copy.deepcopy(written_out(entry, document, index))
-                except ClusterError as error:
-                    raise document.within(("clusters", index), error) from None
     counts = _counts(clusters)
     found = put(table, parts, value)
     after = _counts(clusters)
