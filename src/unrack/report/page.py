@@ -97,7 +97,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
             "runs": MOST_RUNS,
         },
         seeds=max(setting.seeds for setting in settings),
-        intervals=_intervals(settings),
+        intervals="; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals)),
         drawn=bootstrap is not None,
         gantts=gantts,
         **{name: found.sections.get(name) for name in SECTIONS},
@@ -197,11 +197,6 @@ def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
         rest = {key: value for key, value in run.record.items() if key not in ("cluster", "workload", "metrics")}
         found.update(dict.fromkeys(within(rest, "")))
     return list(found)[:50]
-
-
-def _intervals(settings: Sequence[Setting]) -> str:
-    """What the intervals on the page are; of several settings each once."""
-    return "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
 
 
 def _failed(study: FinishedStudy) -> list[str]:

@@ -10,6 +10,7 @@ from unrack.metric.comparison import Mark
 from unrack.plots.series import six_digits
 from unrack.report.charts.bars import stack_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
+from unrack.report.charts.spec import series_of
 from unrack.report.column import columns_of
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
@@ -136,12 +137,7 @@ def stack_chart(
     """
     present = {part for own in stack.values() for part, _, _ in own}
     series = [
-        {
-            "policy": policy,
-            "x": [six_digits(share) for _, share, _ in own],
-            "part": [part for part, _, _ in own],
-            "count": [words for _, _, words in own],
-        }
+        series_of(policy, "x part count", [(six_digits(share), part, words) for part, share, words in own])
         for policy, own in stack.items()
     ]
     parts = {part: colour for part, colour in colours.items() if part in present}

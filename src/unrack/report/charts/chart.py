@@ -246,12 +246,11 @@ def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]
         sizes = sorted({size for own in means for size in own})
         values = [value for size in sizes if (value := estimate(own.get(size) for own in means)) is not None]
         seen |= set(sizes)
-        ends = [interval(value, 1.0) for value in values]
-        series.append({
-            "policy": policy, "x": [class_name(size) for size in sizes], "y": [y for y, _, _ in ends],
-            "low": [low for _, low, _ in ends], "high": [high for _, _, high in ends],
-            "count": [sum(own.get(size, 0) for own in counts) for size in sizes],
-        })  # fmt: skip
+        rows = [
+            (class_name(size), *interval(value, 1.0), sum(own.get(size, 0) for own in counts))
+            for size, value in zip(sizes, values, strict=True)
+        ]
+        series.append(specs.series_of(policy, "x y low high count", rows))
     classes = [class_name(size) for size in sorted(seen)]
     words = interval_words(map(len, jobs.values()), {})
     spec = bar_spec(policies, classes, "cores", "bounded slowdown (log scale)")

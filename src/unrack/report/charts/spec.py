@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from unrack.plots.series import PALETTE, wait_axis
@@ -37,6 +37,12 @@ def word(field: str, title: str | None = None, **more: Any) -> Spec:
 def told(*rows: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
     """A tooltip: field and title of each row, and the format of an amount."""
     return [word(*row) if len(row) == 2 else number(row[0], row[1], format=row[2]) for row in rows]
+
+
+def series_of(policy: str, names: str, rows: Iterable[Sequence[Any]]) -> Spec:
+    """The rows of a policy as the columns of these names, with blanks between them."""
+    listed = list(rows)
+    return {"policy": policy, **{name: [row[at] for row in listed] for at, name in enumerate(names.split())}}
 
 
 def policy_channels(policies: Sequence[str], less: Collection[str] = ()) -> Spec:

@@ -9,6 +9,7 @@ import numpy as np
 from unrack.plots.series import six_digits
 from unrack.report.charts.bars import node_spec, share_spec
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, Chart
+from unrack.report.charts.spec import series_of
 from unrack.report.pools.count import (
     EVERY,
     MOST_LEVEL,
@@ -150,10 +151,7 @@ def _node_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
             (word, name, six_digits(jobs))
             for name in classes for word, jobs in zip(words, by_class.get(name, ()), strict=False) if jobs
         ]  # fmt: skip
-        series.append({
-            "policy": policy, "x": [row[0] for row in rows], "part": [row[1] for row in rows],
-            "y": [row[2] for row in rows],
-        })  # fmt: skip
+        series.append(series_of(policy, "x part y", rows))
     note = "Jobs that ran to their end, averaged over seeds; the foot of a bar has the colour of its policy."
     if len(totals) > len(classes):
         note += f" The {len(classes)} of {len(totals)} classes with the most jobs."
