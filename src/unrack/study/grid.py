@@ -27,9 +27,17 @@ from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import sets_speeds
 from unrack.study.input.document import Document
-from unrack.study.input.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.input.file import StudyTable, WorkloadTable
-from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, window_of
+from unrack.study.input.inputs import (
+    PolicySpec,
+    drawn_faults,
+    fixed_faults,
+    make_cluster,
+    make_policy_spec,
+    make_workload,
+    random_levels,
+    window_of,
+)
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
 from unrack.study.results.identity import engine_digest, id_of_run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,17 @@ from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
+from unrack.sim.faults.fault import Fault, random_faults
 from unrack.study.input.document import Document, Location
-from unrack.study.input.file import StudyTable, WorkloadTable
+from unrack.study.input.file import RandomFaultsTable, StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
+
+DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -215,3 +218,42 @@ def window_of(table: StudyTable, cluster: Cluster, workload: Workload, document:
         got = f"{workload.name} never loads the cores of {cluster.name} that much"
         raise document.fault(("measure", "ideal_load"), f"{measure.ideal_load:g}, but {got}", "a load that is reached")
     return window
+
+
+def fixed_faults(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[Fault, ...]:
+    """The failures that the study lists; a StudyError if one of the clusters does not have a domain."""
+    fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
+    for cluster in clusters:
+        for i, fault in enumerate(fixed):
+            with document.part("faults", i, "domain", kind=ClusterError):
+                cluster.domain(fault.domain)
+    return fixed
+
+
+def random_levels(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[RandomFaultsTable, ...]:
+    """The levels of failure domains at which the study draws failures.
+
+    A StudyError if one of the clusters does not have a level, or a level is named twice.
+    """
+    found: list[RandomFaultsTable] = []
+    single = not isinstance(document.table.get("random_faults"), list)
+    for i, entry in enumerate(table.random_faults):
+        at = ("random_faults",) if single else ("random_faults", i)
+        level = document.validated(RandomFaultsTable, entry, at)
+        if any(level.level == other.level for other in found):
+            raise document.fault((*at, "level"), f"a second {level.level!r}", "every level once")
+        for cluster in clusters:
+            if level.level not in cluster.levels:
+                want = f"a level of {cluster.name}: {', '.join(cluster.levels)}"
+                raise document.fault((*at, "level"), repr(level.level), want)
+        found.append(level)
+    return tuple(found)
+
+
+def drawn_faults(
+    levels: Sequence[RandomFaultsTable], cluster: Cluster, workload: Workload, seed: int
+) -> tuple[Fault, ...]:
+    """Random failures up to twice the time of the last submission plus a day: later ones hardly matter."""
+    until = 2 * int(workload.jobs.submit_us[-1]) + DAY_US
+    drawn = [random_faults(cluster, level.mtbf, level.mttr, until, seed, level.level) for level in levels]
+    return tuple(fault for faults in drawn for fault in faults)
