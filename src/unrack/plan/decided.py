@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.facts import some
 from unrack.plan.goal import Goal, Trial
 from unrack.plan.rule import SURE, Rule
 
@@ -180,8 +181,7 @@ def _share_text(share: float) -> str:
 
 
 def _listed(seeds: Sequence[int]) -> str:
-    more = f" and {len(seeds) - MOST_LISTED} more" if len(seeds) > MOST_LISTED else ""
-    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:MOST_LISTED]))}{more}"
+    return f"seed{'s' * (len(seeds) > 1)} {some(list(map(str, seeds)), MOST_LISTED)}"
 
 
 def share_text(share: float) -> str:

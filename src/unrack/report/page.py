@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from unrack.facts import counted
+from unrack.facts import counted, some
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
@@ -136,8 +137,7 @@ def _asset(name: str) -> str:
 
 
 def _narrow(setting: Setting) -> Setting:
-    kept = dict(list(setting.runs.items())[:MOST_POLICIES])
-    return Setting(setting.cluster, setting.workload, setting.parameters, kept, setting.labels)
+    return replace(setting, runs=dict(list(setting.runs.items())[:MOST_POLICIES]), drawn={})
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -148,11 +148,6 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
 
 def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[str, str]) -> list[tuple[str, str]]:
     """What was run: (noun, words)."""
-
-    def listed(names: Sequence[str]) -> str:
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(names[:MOST_NAMES]) + more
-
     clusters: dict[str, str] = {}
     for run in runs:
         size = [f"{run.record['cluster'][key]:,} {key}" for key in ("nodes", "cores") if run.record["cluster"].get(key)]
@@ -175,7 +170,7 @@ def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[st
         ("Seeds", [str(seed) for seed in dict.fromkeys(run.seed for run in runs)]), ("Ties", ties),
         ("Runs", [f"{len(runs):,}"]),
     ]  # fmt: skip
-    return [(noun, listed(names)) for noun, names in facts if names]
+    return [(noun, some(names, MOST_NAMES)) for noun, names in facts if names]
 
 
 def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:

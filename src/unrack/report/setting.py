@@ -131,10 +131,7 @@ def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> d
         if len(own) > 1:
             got = f"{policy} has {len(own)} seeds"
             raise InputError("--bootstrap", got, "one run a policy: several seeds have intervals without it")
-        low, high = (own[0].metrics.get(f"window_{end}_s") for end in ("start", "end"))
-        jobs = own[0].frame("jobs", COLUMNS)
-        windowed = low is not None and high is not None
-        frames[policy] = jobs.filter(pl.col("submit_s").is_between(low, high)) if windowed else jobs
+        frames[policy] = own[0].frame("jobs", COLUMNS).filter(pl.col("submit_s").is_between(*own[0].window))
     return resampled(frames, length_s)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import StudyError
+from unrack.facts import some
 from unrack.sim.effect import WORDS, Effect
 from unrack.study.input.document import Document, Location
 from unrack.workload.formats.rules import intake_notes
@@ -110,9 +111,4 @@ def told(notes: Iterable[tuple[str, str]]) -> list[str]:
     who: dict[str, dict[str, None]] = {}
     for policy, words in notes:
         who.setdefault(words, {})[policy] = None
-    lines = []
-    for words, policies in who.items():
-        named = list(policies)
-        more = f" and {len(named) - MOST_POLICIES} more" if len(named) > MOST_POLICIES else ""
-        lines.append(f"{words} ({', '.join(named[:MOST_POLICIES])}{more})")
-    return lines
+    return [f"{words} ({some(list(policies), MOST_POLICIES)})" for words, policies in who.items()]

@@ -124,11 +124,11 @@ def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstra
     from unrack.report.directory import RunFiles
     from unrack.report.setting import resampled_runs
 
-    runs = {
-        policy: [RunFiles(directory / "runs" / row["run"], {"metrics": row}) for row in own]
-        for policy, own in group.items()
-    }
-    return resampled_runs(runs, bootstrap)
+    def files(row: dict[str, Any]) -> RunFiles:
+        names = {key: {"name": row[key]} for key in ("cluster", "workload")}
+        return RunFiles(directory / "runs" / row["run"], {**row, **names, "id": row["run"], "metrics": row})
+
+    return resampled_runs({policy: list(map(files, own)) for policy, own in group.items()}, bootstrap)
 
 
 def _cells(

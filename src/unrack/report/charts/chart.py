@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from unrack.facts import some
 from unrack.plots.series import (
     Floats,
     bin_edges,
@@ -69,12 +70,10 @@ def _finished(run: RunFiles) -> pl.DataFrame:
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
     """The charts of a setting; the notes say who in them served less than others, if anybody did."""
-    shares = {policy: share_text(share) for policy, share in setting.served_less.items()}
+    shares = [f"{policy} {share_text(share)}" for policy, share in setting.served_less.items()]
     if not shares:
         return list(charts)
-    words = ", ".join(f"{policy} {share}" for policy, share in list(shares.items())[:4])
-    words += f" and {len(shares) - 4} more" if len(shares) > 4 else ""
-    note = f" Served less of the core-time asked for than others, so not comparable: {words}."
+    note = f" Served less of the core-time asked for than others, so not comparable: {some(shares, 4)}."
     return [{**chart, "note": chart["note"] + note} for chart in charts]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.facts import some
 from unrack.plots.series import Floats, rounded
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
@@ -147,7 +148,6 @@ def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
     span = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
     marks = list[Chart]()
     for first, count in zip(*np.unique(span, return_index=True, return_counts=True)[1:], strict=True):
-        more = f" and {count - 3} more" if count > 3 else ""
-        named = ", ".join(jobs[first : first + min(count, 3)]) + more
+        named = some(jobs[first : first + count], 3)
         marks.append({"x": rounded(times[first : first + 1] / size, 5)[0], "stops": int(count), "jobs": named})
     return marks
