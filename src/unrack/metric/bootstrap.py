@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.metric.estimate import LEVEL, Estimate, student_t
 from unrack.metric.table import OF_JOBS
+from unrack.steps import Floats, Ints
 from unrack.units import SECOND_US, seconds_text, time_us
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DAY_US = 86_400 * SECOND_US
 DRAWS, SEED = 1000, 1

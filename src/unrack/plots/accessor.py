@@ -14,7 +14,6 @@ from unrack.plots.gantt import MOST_RECTANGLES, gantt
 from unrack.plots.series import (
     BINS,
     PALETTE,
-    Floats,
     bin_edges,
     binned_integral,
     binned_mean,
@@ -23,6 +22,7 @@ from unrack.plots.series import (
     span_unit,
     wait_axis,
 )
+from unrack.steps import Floats
 
 
 class ResultPlots:

@@ -7,11 +7,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.steps import Floats, Ints
 
 _MOST_LANES = 4_000_000
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def ended(rows: pl.DataFrame) -> tuple[pl.DataFrame, float, float]:

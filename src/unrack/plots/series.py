@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from unrack.steps import Floats
 
 _SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _WAITS = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
           (86400, "1 d"), (604800, "1 w"), (2592000, "30 d"))  # fmt: skip
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8F8F8F", "#A6761D")
 """Okabe and Ito's, without yellow and black, which are hard to see or taken by text."""
-Floats = NDArray[np.float64]
 
 BINS = 150
 """Bins of a chart over time."""

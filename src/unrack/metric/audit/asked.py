@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
-from unrack.steps import each_of
+from unrack.steps import Ints, each_of
 
-Ints = NDArray[np.int64]
 Sum = tuple[str, Ints, Ints]
 """What is held, how much of it in each loan or share, and how much each placement must have on each of its nodes."""
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Sums, Tables, Violation, micro, whole
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.steps import Bools, Ints
 
 
 def span_violation(t: Tables) -> Violation | None:

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.plots.lanes import ended, lanes, thinned
 from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
+from unrack.steps import Ints
 
 MOST_ROWS_A_PAGE = 1_000_000
 MOST_UNSTARTED = 100_000
 MOST_RUNS = 24
 
-Ints = NDArray[np.int64]
 _COLUMNS = ("job", "attempt", "start_s", "end_s", "first_node", "nodes", "cores_per_node", "outcome")
 
 

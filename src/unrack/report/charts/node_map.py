@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unrack.plots.series import Floats
 from unrack.report.charts.chart import span_axis
 from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
-from unrack.steps import spans
+from unrack.steps import Floats, Ints, spans
 
-Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]
 """(name, first node) of every run of nodes of one class, in order; empty: all are of one."""
 

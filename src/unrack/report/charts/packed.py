@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from unrack.steps import Floats
 
 
 def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
-from unrack.plots.series import Floats, bin_edges, six_digits
+from unrack.plots.series import bin_edges, six_digits
 from unrack.report.charts.bars import node_spec, share_spec
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, SHARE, Chart, Lines, time_charts
 from unrack.report.charts.spec import series_of
@@ -24,6 +24,7 @@ from unrack.report.pools.count import (
 from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
 from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
+from unrack.steps import Floats
 
 MOST_CLASSES = 5
 OUTCOMES = {

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.report.pools.run import PoolRun
-from unrack.steps import each_of, levels, spans
+from unrack.steps import Floats, each_of, levels, spans
 
-Floats = NDArray[np.float64]
 EVERY = "all jobs"
 MOST_LEVEL = 12
 """Sizes and numbers of sharers from here on are one group."""

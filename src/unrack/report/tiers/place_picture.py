@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.policy.tiers.answer import PlacedServers
-
-Ints = NDArray[np.int64]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb7733", "#7788cc")
 """Of servers, in turn; of P. Tol's bright scheme, and two more."""

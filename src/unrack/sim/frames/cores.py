@@ -10,14 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
 from unrack.sim.frames.held import attempt_numbers, span_columns, span_order
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-
-Ints = NDArray[np.int64]
 
 SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "cores_apart"}
 """Columns of the cores frame that are summed over the nodes of a job, and what the jobs frame calls the sums."""

@@ -17,10 +17,8 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
-from unrack.steps import each_of
+from unrack.steps import Ints, each_of
 from unrack.units import SECOND_US
-
-Ints = NDArray[np.int64]
 
 
 def attempt_numbers(log: RunLog) -> NDArray[np.int32]:

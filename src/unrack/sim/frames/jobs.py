@@ -13,10 +13,9 @@ from unrack.resources.places import is_resource
 from unrack.sim.frames.lending import lending_nodes, loan_columns
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import summed_at
+from unrack.steps import Ints, summed_at
 from unrack.units import SECOND_US
 
-Ints = NDArray[np.int64]
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
 

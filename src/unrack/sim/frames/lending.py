@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import each_of, levels, summed_at
-
-Ints = NDArray[np.int64]
+from unrack.steps import Ints, each_of, levels, summed_at
 
 
 def loan_columns(log: RunLog) -> list[pl.Series]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.units import SECOND_US
-
-Ints = NDArray[np.int64]
 
 
 def memory_frame(log: RunLog) -> pl.DataFrame:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import CORES as ROW_CORES
@@ -19,9 +18,7 @@ from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.sim.frames.tier_holding import tiers_of
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Rows
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.steps import Bools, Ints
 
 START, END, DOWN, UP = range(4)
 """Events: of a span, of a pool."""

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
 from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
-from unrack.steps import summed_at
+from unrack.steps import Ints, summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING
-
-Ints = NDArray[np.int64]
 
 SLO_NAMES = ("met", "local", "remote", "both")
 """Which SLO a placement breaks: none, the floor of local memory, the ceiling of remote memory, both."""

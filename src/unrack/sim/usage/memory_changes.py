@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.steps import Ints
 from unrack.units import bandwidth_mb_s, time_us
-
-Ints = NDArray[np.int64]
 
 
 def _time(value: object) -> object:
