@@ -6,12 +6,12 @@ What the cores are changes neither who runs where nor for how long; so they are 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
+from unrack.resources.gpus.machines.cpu_list import text_of as ranges
 from unrack.sim.frames.held import attempt_numbers, span_columns, span_order
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
@@ -65,23 +65,6 @@ def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
     """The nodes of a span, and the cores that it held of each."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
     return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
-
-
-def ranges(ids: Sequence[int]) -> str:
-    """Ascending numbers as text.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 3, 7])
-    '0-3,7'
-    """
-    parts: list[list[int]] = []
-    for core in ids:
-        if parts and core == parts[-1][1] + 1:
-            parts[-1][1] = core
-        else:
-            parts.append([core, core])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:

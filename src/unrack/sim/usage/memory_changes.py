@@ -10,27 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.steps import Ints
-from unrack.units import bandwidth_mb_s, time_us
+from unrack.units import amount_of, bandwidth_mb_s, time_us
 
-
-def _time(value: object) -> object:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return time_us(value)
-    except ValueError:
-        pass
-    raise ValueError("a time: seconds, or text such as '2 min'")
-
-
-def _rate(value: object) -> object:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return bandwidth_mb_s(value)
-    except ValueError:
-        pass
-    raise ValueError("a rate: MB/s, or text such as '10 GB/s'")
-
-
+_time = amount_of(time_us, "a time: seconds, or text such as '2 min'")
+_rate = amount_of(bandwidth_mb_s, "a rate: MB/s, or text such as '10 GB/s'")
 Time = Annotated[int, BeforeValidator(_time), Field(ge=0)]
 
 
