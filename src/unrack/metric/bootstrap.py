@@ -111,20 +111,11 @@ def read_length(text: str) -> float:
 
 
 def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
-    """How the time of a log is cut.
+    """How the time of a log is cut; an InputError if fewer than ``FEWEST`` blocks are, or have a job in them.
 
-    Parameters
-    ----------
-    times_us : int64[jobs]
-        When jobs were submitted, ascending.
-    length_s
-        Of a block. ``BY_RULE``: of a log of n days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded
-        to whole days, so that a block has nights as the log has; one at least, and no more than ``FEWEST`` allows.
-
-    Raises
-    ------
-    InputError
-        Fewer than ``FEWEST`` blocks, or fewer have a job in them.
+    ``times_us``: int64[jobs], when they were submitted, ascending. ``length_s``: of a block; ``BY_RULE``: of a log of n
+    days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded to whole days, so that a block has nights as
+    the log has; one at least, and no more than ``FEWEST`` allows.
     """
     want = f"jobs submitted in {FEWEST} blocks of time at least"
     if len(times_us) < 2 or times_us[-1] == times_us[0]:
@@ -157,22 +148,12 @@ def pieces(blocks: Blocks, times_us: Ints) -> tuple[Ints, Ints]:
 
 
 def resampled(jobs: Mapping[str, pl.DataFrame], length_s: float = BY_RULE) -> dict[str, Resampled]:
-    """Policy → what it gives in every draw, the blocks being the same for all.
+    """Policy → what it gives in every draw, given the jobs that its metrics are over, with ``COLUMNS``.
 
     Means, medians and 95th percentiles over jobs, and the shares of missed deadlines; what is no average over jobs,
-    such as a maximum, the makespan or utilisation, is left out. So is a metric that some draw has no job for.
-
-    Parameters
-    ----------
-    jobs
-        Policy → the jobs that its metrics are over, with ``COLUMNS``.
-    length_s
-        See :func:`blocks_of`.
-
-    Raises
-    ------
-    InputError
-        Too few blocks, or the policies had different jobs.
+    such as a maximum, the makespan or utilisation, is left out. So is a metric that some draw has no job for. The
+    blocks, of :func:`blocks_of`, are the same for all; an InputError if there are too few, or the policies had
+    different jobs.
     """
     ordered = {policy: frame.sort("submit_s", "job") for policy, frame in jobs.items()}
     first = next(iter(ordered.values()))

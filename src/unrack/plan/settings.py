@@ -89,12 +89,8 @@ def make_settings(
 ) -> Settings:
     """What is to be found: the ``[plan]`` of a study, with what is said beside it in place of its own.
 
-    Parameters
-    ----------
-    goals, varies
-        In place of those of the study, if there are any.
-    said
-        ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not said.
+    ``said``: ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not
+    said.
 
     Raises
     ------

@@ -38,18 +38,10 @@ def read_vary(text: str, where: str = "--vary") -> Vary:
 
 
 def values_of(given: str | Sequence[Any], where: str) -> tuple[Any, ...]:
-    """Values from a list, or from text.
+    """Values from a list, or from text; an InputError if there is none, one is there twice, or there are too many.
 
-    Parameters
-    ----------
-    given
-        A list; or text: ``1..20``, with steps ``0..100/25``, growing ``16..512*2``, with a unit ``64..256 GB/64`` or
-        ``0..100 %/10``; or values with commas between them: ``32 GB, 64 GB``.
-
-    Raises
-    ------
-    InputError
-        There is no value, one is there twice, or there are too many.
+    Text: ``1..20``, with steps ``0..100/25``, growing ``16..512*2``, with a unit ``64..256 GB/64`` or ``0..100 %/10``;
+    or values with commas between them: ``32 GB, 64 GB``.
 
     Examples
     --------

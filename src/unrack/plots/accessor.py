@@ -30,17 +30,6 @@ class ResultPlots:
 
     They need Altair, and files other than html need vl-convert: ``pip install 'unrack[figures]'`` brings both. However
     many jobs there are, a chart stays under about 1 MB; what it leaves out or averages over is said below its title.
-
-    Parameters
-    ----------
-    title
-        What the charts are called.
-    jobs, usage, placements
-        Tables of the result.
-    cores : int64[nodes]
-        Of each node.
-    total_mb
-        Installed memory; ``None``: it is not counted.
     """
 
     def __init__(

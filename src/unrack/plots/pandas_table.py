@@ -11,24 +11,10 @@ from unrack.extras import extra
 
 
 def to_pandas(frame: pl.DataFrame) -> Any:
-    """The same columns in the same order.
+    """The same columns in the same order, as a pandas.DataFrame; an InputError if pandas is not installed.
 
     Numbers, truth values and times become NumPy columns (whole numbers with gaps: floats with NaN, as Polars has it);
     text and lists become columns of Python objects, in which a gap is ``None``.
-
-    Parameters
-    ----------
-    frame
-        Any table of a result, for example ``result.jobs``.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    InputError
-        pandas is not installed.
     """
     pandas = extra("pandas")
     columns = {name: _column(frame[name]) for name in frame.columns}

@@ -28,7 +28,7 @@ def bin_edges(spans: list[tuple[float, float]], bins: int = BINS) -> Floats:
 
 
 def binned_integral(times: Floats, values: Floats, edges: Floats) -> Floats:
-    """The integral of a step function over each bin.
+    """The integral of a step function over each bin: float64[bins], in the unit of the values times that of the edges.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def binned_integral(times: Floats, values: Floats, edges: Floats) -> Floats:
         The value from each time until the next; the last row only ends the one before. Times do not fall.
     edges : float64[bins + 1]
         Bins; the function is 0 outside its times.
-
-    Returns
-    -------
-    float64[bins]
-        In the unit of the values times that of the edges.
 
     Examples
     --------
@@ -67,17 +62,8 @@ def binned_mean(times: Floats, values: Floats, edges: Floats) -> Floats:
 def distribution(values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
     """The empirical distribution function, thinned to evenly spaced quantiles.
 
-    Parameters
-    ----------
-    values : float64[rows]
-        In any order; NaN is left out.
-    points
-        At most so many, the smallest and the largest value always among them.
-
-    Returns
-    -------
-    x, share : float64[points]
-        The share of values that are at most x; rising. Empty without values.
+    At most so many points, the smallest and the largest value (NaN is left out) always among them: float64[points],
+    twice, x, and the share of values that are at most x; rising. Empty without values.
 
     Examples
     --------

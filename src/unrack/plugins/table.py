@@ -129,14 +129,8 @@ def _itself(value: Any) -> Any:
 class Table(Mapping[str, V], Generic[V]):
     """Names and what they stand for; iteration passes over what cannot be loaded.
 
-    Parameters
-    ----------
-    group
-        Its name, one of :data:`GROUPS`.
-    own
-        What unrack has itself.
-    made
-        Makes an entry of a name and the object that an extension gives; raises InputError where that is none.
+    ``group``: one of :data:`GROUPS`; ``own``: what unrack has itself; ``made``: makes an entry of a name and the object
+    that an extension gives; raises InputError where that is none.
     """
 
     def __init__(self, group: str, own: Mapping[str, V], made: Callable[[str, Any], V]) -> None:

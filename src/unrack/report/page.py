@@ -36,18 +36,9 @@ _MAPS = ("memory_map.js",)
 def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
     """Write ``report.html`` in the directory of a finished study, or write it again; returns its path.
 
-    The page needs no network and no other file, and its bytes follow from the study's files alone.
-
-    Parameters
-    ----------
-    bootstrap
-        Intervals of a study with one seed: of blocks of so many seconds; ``BY_RULE``: of a length by rule; ``None``: no
-        intervals. See :mod:`unrack.metric.bootstrap`.
-
-    Raises
-    ------
-    InputError
-        The directory is no finished study; the message says what is missing.
+    The page needs no network and no other file, and its bytes follow from the study's files alone. ``bootstrap``:
+    intervals of a study with one seed, of blocks of so many seconds, ``BY_RULE``: of a length by rule; see
+    :mod:`unrack.metric.bootstrap`. An InputError says what is missing in the directory.
     """
     study = read_finished(study_dir)
     with believed(study_dir, [run.record for run in study.runs]):

@@ -82,14 +82,8 @@ def section_of(
 ) -> Section | None:
     """The section on something that only some runs have; ``None``: no run of these settings has it.
 
-    Parameters
-    ----------
-    settings
-        Those that the page shows one by one; shown is ``of_setting`` of those in which some run has it.
-    of_run
-        What is shown of a run that does: of the first seed of each policy. Default: nothing.
-    more
-        Other fields of the section.
+    It shows ``of_setting`` of the settings in which some run has it, and ``of_run``, if given, of the first seed of
+    each policy that does. ``more``: other fields of the section.
     """
     known = [own for own in settings if any(has(run) for runs in own.runs.values() for run in runs)]
     if not known:

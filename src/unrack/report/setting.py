@@ -119,12 +119,8 @@ def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:
 def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> dict[str, Resampled]:
     """Policy → what it gives where the time of its one run is cut into blocks and resampled, the same for all.
 
-    ``length_s``: of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`.
-
-    Raises
-    ------
-    InputError
-        A policy has several seeds, or the log is too short.
+    ``length_s``: of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`. An InputError if a policy has
+    several seeds, or the log is too short.
     """
     frames = {}
     for policy, own in runs.items():
@@ -141,14 +137,9 @@ def settings_of(
     """Group runs into settings, both in the order in which they first appear.
 
     Policies go by the label the user gave them; where that would put two different policies of one setting under one
-    name, by their full text, with the world where the same policy ran in several.
-
-    Parameters
-    ----------
-    study
-        The study as a table: it knows the names that swept keys are about.
-    bootstrap
-        Resample the time of every log in blocks of so many seconds, ``BY_RULE``: of a length by rule; ``None``: do not.
+    name, by their full text, with the world where the same policy ran in several. ``study``, as a table, knows the
+    names that swept keys are about; ``bootstrap``: resample the time of every log in blocks of so many seconds,
+    ``BY_RULE``: of a length by rule.
     """
     runs = list(runs)
     labels = swept_labels(dict.fromkeys(key for run in runs for key in run.parameters), study)

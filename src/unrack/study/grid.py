@@ -123,21 +123,10 @@ class Study:
 def load_study(
     path: str, *, seed: int | None = None, policies: Sequence[str] = (), document: Document | None = None
 ) -> Study:
-    """Read a study and load everything it names.
+    """Read a study, from a file or a document, and load everything it names.
 
-    Parameters
-    ----------
-    seed
-        Takes the place of the study's seeds.
-    policies
-        Further policies: names, names with parameters, or ``FILE.py:NAME``.
-    document
-        A study that is not in a file.
-
-    Raises
-    ------
-    StudyError, PolicyError
-        Something in it cannot be run.
+    ``seed`` takes the place of the study's seeds; ``policies``: further ones, names, names with parameters, or
+    ``FILE.py:NAME``. What cannot be run is a StudyError or a PolicyError.
     """
     document = document or Document.read(path)
     whole = document.validated(StudyTable, document.table)
@@ -191,21 +180,10 @@ def runs_of(
     sources: Sources,
     only: tuple[int, int] | None = None,
 ) -> list[Run]:
-    """The runs of a study without its sweep: clusters, workloads, policies, seeds.
+    """The runs of a study without its sweep: clusters, workloads, policies, seeds; or a StudyError or PolicyError.
 
-    Parameters
-    ----------
-    table
-        The study, with swept values put in.
-    parameters
-        Those values by key.
-    only
-        The runs of one cluster and one policy, by their numbers; ``None``: of all.
-
-    Raises
-    ------
-    StudyError, PolicyError
-        Something in it cannot be run.
+    ``table``: the study, with swept values (``parameters``) put in; ``only``: the runs of one cluster and one policy,
+    by their numbers.
     """
     with using_those_of(table, sources.document):
         return list(_runs_of(table, seeds, parameters, sources, only))

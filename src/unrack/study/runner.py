@@ -69,38 +69,10 @@ def run_study(
     audit: bool = True,
     workers: Workers | On = PROCESSES,
 ) -> list[dict[str, Any]]:
-    """Run what is not finished yet, then write the summary.
+    """Run what is not finished yet, in a directory that is made if need be, then write the summary; returns its rows.
 
-    Parameters
-    ----------
-    study
-        What to run.
-    directory
-        Where to; made if it is not there.
-    jobs
-        How many workers are started; one process is this one.
-    told
-        Told of progress, a few times a second at most while something runs.
-    audit
-        Check the tables of every run when it has ended: :func:`unrack.audit`.
-    workers
-        Those that run it, or where they are opened for it.
-
-    Returns
-    -------
-    list of dict
-        The rows of ``summary.csv``.
-
-    Raises
-    ------
-    InputError
-        The directory cannot be made, or a run needs more memory than a worker has.
-    FailedRunsError
-        Runs failed; the others were finished, kept and summed up, and only those that failed are run next time.
-    RunError
-        Something could not be written.
-    KeyboardInterrupt
-        Interrupted; what was finished is kept.
+    ``jobs``: how many workers are started, one process being this one. Others, and what is raised, as of
+    :func:`keep_runs`; an InputError also if the directory cannot be made.
     """
     make_folder(directory)
     left = [run for run in study.runs if not is_kept(directory, run)]
@@ -140,8 +112,10 @@ def keep_runs(
     ----------
     directory
         It exists; the runs are in its folder ``runs``, as those of a study.
-    told, audit
-        As of :func:`run_study`.
+    told
+        Told of progress, a few times a second at most while something runs.
+    audit
+        Check the tables of every run when it has ended: :func:`unrack.audit`.
 
     Returns
     -------
@@ -153,7 +127,7 @@ def keep_runs(
     InputError
         A run needs more memory than a worker has; none was started.
     FailedRunsError
-        Runs failed; the others were finished and kept.
+        Runs failed; the others were finished and kept, and only those that failed are run next time.
     RunError
         Something could not be written.
     KeyboardInterrupt

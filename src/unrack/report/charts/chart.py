@@ -111,14 +111,9 @@ def time_charts(
 ) -> list[Chart]:
     """Amounts over time, a chart each with a line a policy; nothing of tables with too few rows to say for how long.
 
-    Parameters
-    ----------
-    steps
-        Policy → a step function: ``time_s``, which rises, and columns that hold until the next row.
-    edges : float64[bins + 1]
-        Spans of time, s. Default: from the first row of any table to the last.
-    whole
-        Whether amounts are 0 before the first row and stay what they are after the last; else they are not known there.
+    ``steps``: policy → a step function: ``time_s``, which rises, and columns that hold until the next row; ``edges``:
+    float64[bins + 1], s, by default from the first row of any table to the last; ``whole``: amounts are 0 before the
+    first row and stay what they are after the last, else they are not known there.
     """
     steps = {policy: frame for policy, frame in steps.items() if len(frame) > (not whole)}
     if not steps:
@@ -156,16 +151,8 @@ def time_chart(
 ) -> Chart:
     """Lines over time, one a policy; more than three of them have a row each.
 
-    Parameters
-    ----------
-    y
-        What is special about the vertical channel.
-    series
-        Policy → its mean in each bin, float64[bins]; NaN: a gap.
-    edges : float64[bins + 1]
-        In s.
-    less
-        Those that served less than others.
+    ``y``: what is special about the vertical channel; ``series``: policy → its mean in each bin, float64[bins], NaN: a
+    gap; ``edges``: float64[bins + 1], s; ``less``: those that served less than others.
     """
     x, size = span_axis(edges)
     starts = rounded(edges[:-1] / size, 5)

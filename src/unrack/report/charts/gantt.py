@@ -85,7 +85,7 @@ def unstarted(jobs: pl.DataFrame, placed: pl.DataFrame) -> dict[str, list[str]]:
 def pack(
     rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints, never: dict[str, list[str]] | None = None
 ) -> str:
-    """Rectangles and what is known of their jobs, packed.
+    """Rectangles, in order of start, and what is known of their jobs, packed.
 
     The header: ``rows``, ``jobs``, ``tick`` in s, ``ids`` (0: they are numbers, and a column), ``users``, ``apps``,
     ``outcomes``, ``never`` (state → ids of jobs that never started). One value a rectangle, in order of start: uint32
@@ -95,15 +95,8 @@ def pack(
     within a node (255 = the node), outcome (its place among ``outcomes``), attempt (255: that or more). What *stepped*
     is says :func:`unrack.report.charts.packed.stepped`.
 
-    Parameters
-    ----------
-    rows
-        The rectangles, in order of start. Several of one attempt may follow each other in time: each is drawn when it
-        was.
-    origin
-        Start of the time axis, s.
-    cores : int64[nodes]
-        Cores of each node.
+    Several rectangles of one attempt may follow each other in time: each is drawn when it was. ``origin``: start of the
+    time axis, s; ``cores``: int64[nodes].
     """
     ids, place, known = coded_jobs(rows, jobs)
     users, user_codes = coded(known, "user")

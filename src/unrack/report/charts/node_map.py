@@ -115,14 +115,9 @@ def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
 
 
 def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float) -> Floats:
-    """What each group of nodes lent to each, averaged over a span of time.
+    """float64[groups, groups]: what each group of nodes (rows) lent to each (columns) over a time, on average, MB.
 
     Loans and bounds are as in :func:`lent_over_time`; loans have a node, too.
-
-    Returns
-    -------
-    float64[groups, groups]
-        MB; rows are lenders, columns are those who use it.
     """
     groups = len(bounds) - 1
     lender, node = (
@@ -143,16 +138,8 @@ def pack_map(
     ``installed``, MB of each group (0: not counted); and either ``from``, ``step``, ``columns`` and ``unit``, the spans
     of time as the axis counts them, or none of these: then the columns are the groups of nodes.
 
-    Parameters
-    ----------
-    cells : float64[rows, columns]
-        MB, all nodes of a group together.
-    bounds : int64[rows + 1]
-        Of the groups.
-    installed : int64[nodes]
-        MB of each node.
-    edges : float64[columns + 1]
-        Of the spans of time, in the ``unit``.
+    ``cells``: float64[rows, columns], MB, all nodes of a group together; ``bounds``: int64[rows + 1], of the groups;
+    ``installed``: int64[nodes], MB; ``edges``: float64[columns + 1], of the spans of time, in the ``unit``.
     """
     header = {
         "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
@@ -210,20 +197,10 @@ IN_POOLS = Words({"who": "pool", "when": "when", "amount": "memory in use", "sha
 def held_map(
     rows: pl.DataFrame, installed: Ints, bands: Bands, edges: Floats, words: Words, note: str, **more: Any
 ) -> dict[str, Any]:
-    """What is held of each node over time, as a chart: a rectangle a cell.
+    """What is held of each node over time, as a chart: a rectangle a cell. How nodes are grouped follows the ``note``.
 
-    Parameters
-    ----------
-    rows
-        As of :func:`lent_over_time`.
-    installed : int64[nodes]
-        MB of each; 0: not counted.
-    edges : float64[columns + 1]
-        Spans of time of equal length, s.
-    note
-        What is said below; how nodes are grouped follows.
-    more
-        Further keys of the chart: ``id``, ``title`` and ``shares``.
+    ``rows``: as of :func:`lent_over_time`; ``installed``: int64[nodes], MB, 0: not counted; ``edges``: float64[columns
+    + 1], spans of time of equal length, s; ``more``: further keys of the chart, ``id``, ``title`` and ``shares``.
     """
     nodes, (x, size) = len(installed), span_axis(edges)
     bounds = node_bounds(nodes, ROWS, bands)

@@ -24,21 +24,8 @@ def write_figures(
 ) -> tuple[Path, tuple[Path, ...]]:
     """Write every chart of a finished study as a file, and ``README.md``, which says what each one shows.
 
-    Parameters
-    ----------
-    kind
-        ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``.
-    style
-        ``None``: as on the page.
-    to
-        The folder; ``None``: ``figures`` in the study's directory.
-    bootstrap
-        As of :func:`unrack.report.page.write_report`.
-
-    Returns
-    -------
-    (Path, tuple of Path)
-        The index, and the figures in its order.
+    ``kind``: ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``; ``style``: as on the page unless another is given; ``to``:
+    the folder, by default ``figures`` in the study's directory. Returns the index, and the figures in its order.
 
     Raises
     ------

@@ -55,11 +55,8 @@ def deadlines(runs: Iterable[PoolRun]) -> dict[str, Deadlines]:
 def composition_times(runs: Iterable[PoolRun], kind: str) -> tuple[Floats, Floats]:
     """For how long compositions of each size, and shared by each number of jobs, were in use in the window.
 
-    Returns
-    -------
-    sizes, sharers : float64[MOST_LEVEL + 1]
-        Seconds of composition time by devices in the composition, and by jobs on it, summed over all compositions and
-        runs; the last place is for :data:`MOST_LEVEL` and more, the first stays 0.
+    float64[MOST_LEVEL + 1], twice: seconds of composition time by devices in the composition, and by jobs on it, summed
+    over all compositions and runs; the last place is for :data:`MOST_LEVEL` and more, the first stays 0.
     """
     sizes, sharers = np.zeros(MOST_LEVEL + 1), np.zeros(MOST_LEVEL + 1)
     for run in runs:

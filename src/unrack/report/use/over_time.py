@@ -35,16 +35,9 @@ def use_over_time(
 ) -> list[Chart]:
     """The picture, as :func:`unrack.report.charts.chart.setting_charts`; nothing where use was never looked at.
 
-    Parameters
-    ----------
-    memory
-        The run's table of what jobs used, held and asked whenever it was looked at, each until the next.
-    span
-        From when until when the run lasted, s: at its end nothing is in use. ``None``: nothing happened.
-    total_mb
-        Installed memory; ``None``: not counted.
-    edges : float64[spans + 1]
-        Spans of time, s.
+    ``memory``: the run's table of what jobs used, held and asked whenever it was looked at, each until the next;
+    ``span``: from when until when the run lasted, s, if anything happened: at its end nothing is in use; ``total_mb``:
+    installed, ``None``: not counted; ``edges``: float64[spans + 1], s.
     """
     if not len(memory):
         return []

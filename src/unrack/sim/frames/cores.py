@@ -23,15 +23,11 @@ SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "c
 def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
     """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
 
-    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then.
+    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then. An InputError if
+    there is no such rule, or no node's layout is known.
 
     Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
     distance, least, apart; the last four as of :class:`unrack.policy.placement.core_tiles.CoreSet`.
-
-    Raises
-    ------
-    InputError
-        There is no such rule, or no node's layout is known.
     """
     tiles = CoreTiles(log.cluster, rule)
     running: list[tuple[int, int]] = []

@@ -41,14 +41,8 @@ def jobs_frame(
     is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
     how long it had waited before is not known: its wait, response and slowdowns are null.
 
-    Parameters
-    ----------
-    fastest : float64[jobs]
-        The best speed of each job on this hardware; ``None``: 1.
-    lends
-        Whether to say what each job borrowed.
-    more
-        Further columns, before those of the trace.
+    ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
+    ``more``: further columns, before those of the trace.
     """
     jobs = log.jobs
     count = len(jobs)

@@ -48,14 +48,8 @@ class MemoryChanges(BaseModel):
     def left_us(self, work_us: float, at_start_us: float, left_us: float, returned: bool) -> float:
         """What is left to do of a job that is stopped and goes on from its last checkpoint, µs.
 
-        Parameters
-        ----------
-        work_us
-            All its work.
-        at_start_us, left_us
-            What was left when it started, and what is left now.
-        returned
-            Whether it went on from a checkpoint when it started.
+        ``work_us``: all its work; ``at_start_us``, ``left_us``: what was left when it started, and what is left now;
+        ``returned``: it went on from a checkpoint when it started.
         """
         before = work_us - at_start_us + (self.restart_cost if returned else 0)
         kept = self.kept_us(max(before, work_us - left_us))

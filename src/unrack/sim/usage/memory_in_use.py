@@ -33,21 +33,10 @@ class Sample(NamedTuple):
 
 
 class MemoryInUse:
-    """What running jobs use, by their progress.
+    """What running jobs use, by their progress; ``samples``: what was used, whenever it was looked at.
 
-    Parameters
-    ----------
-    whole
-        Work of each job, µs.
-    asked_mb : int64[jobs]
-        What each job asked for, per task.
-    look_us
-        How often use is looked at.
-
-    Attributes
-    ----------
-    samples
-        What was used, whenever it was looked at.
+    ``whole``: work of each job, µs; ``asked_mb``: int64[jobs], what each asked for, per task; ``look_us``: how often
+    use is looked at.
     """
 
     def __init__(

@@ -66,17 +66,10 @@ class Again:
             return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, self._seed, self._world())
 
     def round_story(self, from_us: int | None = None, policy_file: str | None = None) -> RoundStory:
-        """The first round at or after a time (µs); the run is simulated once more up to it.
+        """The first round at or after a time (µs); the run is simulated once more up to it. Others as of :meth:`story`.
 
-        ``None``: the round that started most jobs; of several that in which most took part, the first. ``policy_file``
-        as of :meth:`story`.
-
-        Raises
-        ------
-        PolicyError
-            The policy tells no rounds, or its file is not where it was.
-        InputError
-            There is no round then or later, or the run was not simulated from a study.
+        ``None``: the round that started most jobs; of several that in which most took part, the first. A PolicyError if
+        the policy tells no rounds, an InputError if there is no round then or later.
         """
         self._refuse_past()
         with believed(self.folder, [self.record]):

@@ -32,21 +32,10 @@ LOOK_EVERY_S = 2.0
 
 
 class OnCluster:
-    """Tasks on a cluster: one that runs already, or one that is started on this machine.
+    """Tasks on a cluster: one that runs already at an address, or one of ``count`` processes, started on this machine.
 
-    Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``.
-
-    Parameters
-    ----------
-    address
-        Of a cluster that runs; none: one is started here.
-    count
-        Of how many processes.
-
-    Raises
-    ------
-    InputError
-        Its library is not installed, nobody answers at the address, or a worker has another version.
+    Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``. An
+    InputError says that its library is not installed, nobody answers at the address, or a worker has another version.
 
     Attributes
     ----------
