@@ -145,24 +145,21 @@ def keep_runs(
 def _run_left(
     workers: Workers, runs: Sequence[Run], left: Sequence[Run], directory: Path, told: Told | None, audit: bool
 ) -> list[Failure]:
-    """Run some of the runs and keep them; those that failed."""
+    """Run some of the runs, which are kept by the workers or, if these cannot reach the folder, by this process.
+
+    Returns those that failed.
+    """
     items = list(_asked(left))
     board = _Board(runs, left, told)
     board.tell()
     if not left:
         return []
     check_memory(workers, left)
-    with _kept_is_said(directory):
-        return _kept(workers, items, directory, board, audit)
-
-
-def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Board, audit: bool) -> list[Failure]:
-    """Those that failed; the others are kept, by the workers or, if these cannot reach the folder, by this process."""
     failures: list[Failure] = []
     work = partial(_files, audit) if workers.remote else partial(_keep, str(directory), audit)
     found = answers(workers, work, items, left=len(items), running=board.running, compiling=board.compiles)
     try:
-        with closing(found):
+        with _kept_is_said(directory), closing(found):
             for place, answer in found:
                 if isinstance(answer.error, OSError) and _within(directory, answer.error.filename):
                     raise answer.error

@@ -64,7 +64,8 @@ def drawn(figure: Figure, kind: str, style: Style) -> bytes:
         return bytes(convert.vegalite_to_png(spec, ppi=DPI))
     if kind == "pdf":
         return bytes(convert.vegalite_to_pdf(spec))
-    return _told(_in_points(_numbered(str(convert.vegalite_to_svg(spec)))), figure.title).encode()
+    svg = _in_points(_numbered(str(convert.vegalite_to_svg(spec))))
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(figure.title)}"', 1).encode()
 
 
 def _in_points(svg: str) -> str:
@@ -78,10 +79,6 @@ def _numbered(svg: str) -> str:
     ids = dict.fromkeys(re.findall(r'id="((?:clip|gradient_)[0-9]+)"', svg))
     new = {old: f"{old.rstrip('0123456789')}{place}" for place, old in enumerate(ids)}
     return re.sub(r'(?<=[#"])(?:clip|gradient_)[0-9]+(?=[")])', lambda match: new.get(match[0], match[0]), svg)
-
-
-def _told(svg: str, title: str) -> str:
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
 
 
 def _by_hand(svg: str, kind: str) -> bytes:

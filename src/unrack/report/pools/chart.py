@@ -106,10 +106,6 @@ def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) 
     return charts
 
 
-def _level_words(places: Sequence[int]) -> list[str]:
-    return [f"{place}+" if place == MOST_LEVEL else str(place) for place in places]
-
-
 def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
     charts: list[Chart] = []
     for kind in kinds_of_all(runs):
@@ -126,7 +122,7 @@ def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
             most = max(int(np.flatnonzero(total)[-1]) for total in totals.values())
             if most == 1:  # one device, or one job, a composition: nothing to tell
                 continue
-            levels = _level_words(range(1, most + 1))
+            levels = [f"{place}+" if place == MOST_LEVEL else str(place) for place in range(1, most + 1)]
             series = [
                 {"policy": policy, "x": levels, "y": [six_digits(v) for v in total[1 : most + 1] / total.sum()]}
                 for policy, total in totals.items()

@@ -33,4 +33,4 @@ def _table(setting: Setting) -> PlainTable | None:
         "price_per_server_h", "price_over_bound", *(f"used_memory_{name}" for name in tiers),
         *(f"stranded_memory_{name}" for name in tiers), "stranded_memory",
     ]  # fmt: skip
-    return metric_table(setting, names, tuple(setting.runs))
+    return metric_table(setting, names, setting.runs)

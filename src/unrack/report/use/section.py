@@ -42,11 +42,11 @@ def use_section(settings: Sequence[Setting], shown: Sequence[Setting]) -> Sectio
     if not every:
         return None
     by_memory = throughput_by_memory(every[:MOST_ROWS])
-    return section_of(shown, knows_use, _of_setting, _of_run, table=by_memory)
 
+    def of_setting(setting: Setting) -> Shown:
+        return share_charts(setting), {"": metric_table(setting, (THROUGHPUT, *USE_METRICS), setting.runs)}
 
-def _of_setting(setting: Setting) -> Shown:
-    return share_charts(setting), {"": metric_table(setting, (THROUGHPUT, *USE_METRICS), tuple(setting.runs))}
+    return section_of(shown, knows_use, of_setting, _of_run, table=by_memory)
 
 
 def _of_run(run: RunFiles, setting: Setting) -> Shown:

@@ -168,7 +168,6 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     }
     if lends:
         columns["memory_mb_lent"] = held(log.borrowed())
-    if lends:
         columns["nodes_lending"], columns["nodes_only_lending"] = lending_nodes(log, unique)
     if len(log.capacity):
         merged = np.union1d(unique, log.capacity[:, 0])
