@@ -207,8 +207,6 @@ class _Board:
         self.kept = len(runs) - len(left)
         self.sizes = [len(run.workload) for run in left]
         self.done = [0] * len(left)
-        self.jobs, self.jobs_done = sum(self.sizes), 0
-        self.finished = 0
         self.compiling = False
         self.compiling_now, self.compiled = 0, 0
         self.took_s: dict[str, float] = {}
@@ -223,17 +221,14 @@ class _Board:
 
     def running(self, place: int, done: int) -> None:
         """So many jobs of a run are done."""
-        self.jobs_done += done - self.done[place]
         self.done[place] = done
         self.tell_now_and_then()
 
     def ended(self, place: int, name: str, took_s: float) -> None:
         """A run has ended, well or not."""
-        self.finished += 1
         self.took_s[name] = took_s
-        self.jobs_done += self.sizes[place] - self.done[place]
         self.done[place] = self.sizes[place]
-        if self.finished == len(self.sizes):
+        if len(self.took_s) == len(self.sizes):
             self.tell()
         else:
             self.tell_now_and_then()
@@ -247,9 +242,9 @@ class _Board:
     def tell(self) -> None:
         """Pass on where things are."""
         if self.told is not None:
-            finished, runs = self.finished + self.kept, len(self.sizes) + self.kept
+            ended, runs = len(self.took_s) + self.kept, len(self.sizes) + self.kept
             compiling = self.compiling, self.compiling_now, self.compiled
-            self.told(Progress(finished, runs, self.jobs_done, self.jobs, self.kept, *compiling, self.took_s))
+            self.told(Progress(ended, runs, sum(self.done), sum(self.sizes), self.kept, *compiling, self.took_s))
 
 
 def measure_runs(
@@ -306,20 +301,21 @@ def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
 
 
 @contextmanager
-def _as_asked(asked: _Asked) -> Iterator[None]:
+def _simulated(asked: _Asked, heard: Heard, audit: bool) -> Iterator[Result]:
+    """The result of a run, whose files stay as they were asked for until it was used."""
     with taking(asked.sources), using(asked.run.plugins):
-        yield
+        yield simulated(asked.run, lambda done, _: heard(done), audit)
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
-    with _as_asked(asked):
-        keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
+    with _simulated(asked, heard, audit) as result:
+        keep_run(Path(directory), asked.run, result)
 
 
 def _files(audit: bool, asked: _Asked, heard: Heard) -> Files:
     """Simulate a run; returns what is to be kept of it."""
-    with _as_asked(asked):
-        return files_of(asked.run, _simulated(asked.run, heard, audit))
+    with _simulated(asked, heard, audit) as result:
+        return files_of(asked.run, result)
 
 
 def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
@@ -330,13 +326,8 @@ def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
 
 def _measured(measure: Measure[R], audit: bool, asked: _Asked, heard: Heard) -> R:
     began = time.perf_counter()
-    with _as_asked(asked):
-        result = _simulated(asked.run, heard, audit)
+    with _simulated(asked, heard, audit) as result:
         return measure(asked.run, result, time.perf_counter() - began)
-
-
-def _simulated(run: Run, heard: Heard, audit: bool) -> Result:
-    return simulated(run, lambda done, _: heard(done), audit)
 
 
 def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> Result:
