@@ -24,20 +24,57 @@ FRAMES = ("jobs", "usage", "placements")
 _LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
 
 
+@dataclass(frozen=True)
 class RunFiles:
-    """One run of a finished study: its directory, ``runs/<id>``, and what ``run.json`` holds."""
+    """One run of a finished study."""
 
-    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
-        self.folder, self.record = folder, record
-        self.id = str(record["id"])  # also the name of its folder
-        # of the cluster and the workload the names
-        self.cluster, self.workload = str(record["cluster"]["name"]), str(record["workload"]["name"])
-        self.policy = str(record["policy"])  # with all its parameters
-        self.label = str(record.get("policy_label") or self.policy)  # the policy as the user wrote it
-        self.world = str(record.get("world", "study"))  # in which world its jobs ran: ``"study"`` or ``"base"``
-        self.seed = int(record["seed"])
-        self.parameters: dict[str, Any] = record.get("parameters") or {}  # swept key → value; empty without a sweep
-        self.metrics: dict[str, float | None] = record["metrics"]  # ``None`` where one is not defined
+    folder: Path  # its directory, ``runs/<id>``
+    record: dict[str, Any] = field(repr=False)  # what ``run.json`` holds
+
+    @property
+    def id(self) -> str:
+        """The run's id, also the name of its folder."""
+        return str(self.record["id"])
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster."""
+        return str(self.record["cluster"]["name"])
+
+    @property
+    def workload(self) -> str:
+        """Name of the workload."""
+        return str(self.record["workload"]["name"])
+
+    @property
+    def label(self) -> str:
+        """The policy as the user wrote it."""
+        return str(self.record.get("policy_label") or self.policy)
+
+    @property
+    def policy(self) -> str:
+        """The policy with all its parameters."""
+        return str(self.record["policy"])
+
+    @property
+    def world(self) -> str:
+        """In which world its jobs ran: ``"study"`` or ``"base"``."""
+        return str(self.record.get("world", "study"))
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.record["seed"])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Swept key → value of this run; empty without a sweep."""
+        return dict(self.record.get("parameters") or {})
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Metric → value; ``None`` where it is not defined."""
+        return dict(self.record["metrics"])
 
     @cached_property
     def hardware(self) -> Cluster:
