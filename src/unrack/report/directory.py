@@ -17,7 +17,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.study.results.cluster_record import cluster_again
 from unrack.study.results.keep import FAILED
-from unrack.study.results.record import read_record
+from unrack.study.results.record import read_record, readable
 
 Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")
@@ -114,14 +114,12 @@ class RunFiles:
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One of the run's tables, or those of these columns that it has; an InputError if it cannot be read."""
         path = self.folder / f"{name}.parquet"
-        try:
+        with readable(path, "a Parquet table of a run"):
             scan = pl.scan_parquet(path)
             if columns is not None:
                 there = set(scan.collect_schema().names())
                 scan = scan.select([column for column in columns if column in there])
             return scan.collect()
-        except (OSError, pl.exceptions.PolarsError) as fault:
-            raise InputError(str(path), f"a file that cannot be read ({fault})", "a Parquet table of a run") from fault
 
 
 @dataclass(frozen=True)
@@ -161,26 +159,18 @@ def _failed(path: Path) -> tuple[tuple[str, int, str], ...]:
     """The runs that failed; the file is there only if some did."""
     if not path.is_file():
         return ()
-    try:
+    with readable(path, "policy, seed and error a run"):
         return tuple((str(policy), int(seed), str(error)) for policy, seed, error in json.loads(_text(path)))
-    except (ValueError, TypeError) as fault:
-        raise InputError(str(path), f"a file that cannot be read ({fault})", "policy, seed and error a run") from fault
 
 
 def _text(path: Path) -> str:
-    try:
+    with readable(path, "text in UTF-8"):
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(str(path), f"a file that cannot be read ({fault})", "text in UTF-8") from fault
 
 
 def _ids(path: Path) -> list[str]:
-    try:
+    with readable(path, "a row a run, column run first", "table"):
         ids = pl.read_csv(path, infer_schema=False)["run"].to_list()
-    except (OSError, pl.exceptions.PolarsError) as fault:
-        raise InputError(
-            str(path), f"a table that cannot be read ({fault})", "a row a run, column run first"
-        ) from fault
     if not ids:
         raise InputError(str(path), "no runs", "one row or more: the study has not been run")
     return [str(name) for name in ids]

@@ -27,7 +27,7 @@ from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
 from unrack.study.results.cluster_record import cluster_again
 from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
-from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
+from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
@@ -240,10 +240,8 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
 
 def read_table(path: Path) -> pl.DataFrame:
     """A table of a run; an InputError if it is gone, or cannot be read."""
-    try:
+    with readable(path):
         return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
 
 
 def _records(directory: Path) -> list[Path]:
@@ -253,9 +251,7 @@ def _records(directory: Path) -> list[Path]:
     path = summary if summary.is_file() else listed
     if not path.is_file():
         return found
-    try:
+    with readable(path):
         ids = pl.read_csv(path, infer_schema=False)["run"] if path == summary else json.loads(path.read_text("utf-8"))
         of_study = set(map(str, ids))
-    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
-        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
     return [path for path in found if path.parent.name in of_study]

@@ -156,6 +156,15 @@ def believed(folder: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[Non
         raise InputError(str(folder), got, WRITTEN) from error
 
 
+@contextmanager
+def readable(path: Path, want: str = WRITTEN, kind: str = "file") -> Iterator[None]:
+    """While a file is read: where that fails, an InputError names it and says what is wanted in its place."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(path), f"a {kind} that cannot be read ({error})", want) from error
+
+
 def _check(folder: Path, record: dict[str, Any]) -> None:
     if record[CHECKSUM] != _own({key: value for key, value in record.items() if key != CHECKSUM}):
         raise InputError(str(folder / RECORD), "a record that was changed since it was written", WRITTEN)
