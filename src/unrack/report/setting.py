@@ -92,6 +92,20 @@ class Setting:
         return standings(self.rows, metric, better, self.served_less)
 
 
+def missed_bound(runs: Iterable[RunFiles]) -> float | None:
+    """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
+
+    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
+    """
+    least: dict[int, float] = {}
+    for run in runs:
+        share = run.metrics.get("bound_missed_deadlines")
+        if share is not None:
+            least[run.seed] = min(share, least.get(run.seed, share))
+    found = estimate(least.values())
+    return None if found is None else found.mean
+
+
 def interval(value: Estimate, least: float, factor: float = 1.0) -> tuple[float, float, float]:
     """The mean and the ends of its interval, times a factor, as charts take them; no end is below ``least``."""
     ends = value.mean, max(value.mean - value.half, least), value.mean + value.half

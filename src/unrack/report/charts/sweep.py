@@ -10,7 +10,7 @@ from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec, number, series_of
 from unrack.report.column import SHORT, Column, column_of
-from unrack.report.setting import Setting, estimate, interval
+from unrack.report.setting import Setting, interval, missed_bound
 
 MOST_LINES = 6
 """Sweeps are drawn for so many combinations of a swept parameter and fixed others."""
@@ -109,11 +109,7 @@ def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, A
     """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
     rows = []
     for place, setting in zip(places, settings, strict=True):
-        least: dict[int, float] = {}  # of every seed: what holds for all rows, whatever world they ran in
-        for run in (run for own in setting.runs.values() for run in own):
-            share = run.metrics.get("bound_missed_deadlines")
-            if share is not None:
-                least[run.seed] = min(share, least.get(run.seed, share))
-        if (value := estimate(least.values())) is not None:
-            rows.append((place, *[six_digits(100 * value.mean)] * 3, 0))
+        bound = missed_bound(run for own in setting.runs.values() for run in own)
+        if bound is not None:
+            rows.append((place, *[six_digits(100 * bound)] * 3, 0))
     return series_of(BOUND, _COLUMNS, rows) if rows else None

@@ -23,7 +23,7 @@ from unrack.report.pools.count import (
 )
 from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
 from unrack.report.section import stack_chart
-from unrack.report.setting import Setting, estimate
+from unrack.report.setting import Setting, missed_bound
 from unrack.steps import Floats
 
 MOST_CLASSES = 5
@@ -62,21 +62,6 @@ def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], polic
     return [chart for chart in charts if any(rows["x"] for rows in chart["series"])]
 
 
-def bound_of(runs: Runs) -> float | None:
-    """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
-
-    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
-    """
-    least: dict[int, float] = {}
-    for own in runs.values():
-        for run in own:
-            share = run.run.metrics.get("bound_missed_deadlines")
-            if share is not None:
-                least[run.run.seed] = min(share, least.get(run.run.seed, share))
-    found = estimate(least.values())
-    return None if found is None else found.mean
-
-
 def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) -> list[Chart]:
     classes = list(dict.fromkeys(name for own in counts.values() for name in own))
     if all(own[EVERY].jobs == own[EVERY].none for own in counts.values()):
@@ -93,7 +78,7 @@ def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) 
                     (part, amount / found.jobs, f"{amount:,} of {found.jobs:,} jobs")
                     for part, amount in zip(OUTCOMES, amounts, strict=True) if amount
                 ]  # fmt: skip
-        bound = bound_of(runs) if name == EVERY else None
+        bound = missed_bound(run.run for own in runs.values() for run in own) if name == EVERY else None
         jobs = max(own[name].jobs for own in counts.values() if name in own)
         note = f"{jobs:,} jobs a policy."
         if bound is not None:
