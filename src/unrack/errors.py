@@ -152,17 +152,7 @@ class TraceError(InputError):
 
 
 class MissingError(InputError):
-    """A feature whose library is not installed.
-
-    Parameters
-    ----------
-    where
-        What was to be done.
-    library
-        What it needs.
-    extra
-        The extra of unrack that installs it.
-    """
+    """A feature whose library is not installed: what was to be done, what it needs, the extra that installs it."""
 
     def __init__(self, where: str, library: str, extra: str) -> None:
         super().__init__(where, f"no {library} installed", f"pip install 'unrack[{extra}]'")
@@ -178,14 +168,9 @@ class RunError(UnrackError):
 
 
 class FailedRunsError(RunError):
-    """Some runs of a study failed; the others are kept, with their summary.
+    """Some runs of a study failed, of what is said in words; the others are kept, with their summary.
 
-    Parameters
-    ----------
-    words
-        Which runs failed, and of what.
-    rows
-        Rows of ``summary.csv``, of the runs that did not fail; empty: all failed, and no summary was written.
+    ``rows``: of ``summary.csv``, of the runs that did not fail; empty: all failed, and no summary was written.
     """
 
     def __init__(self, words: str, rows: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -202,19 +187,9 @@ class FaultyPolicyError(RunError):
 
 
 def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> None:
-    """Refuse arguments that are of another kind, and say if they are swapped.
+    """Refuse arguments that are of another kind, by an InputError that says if they are swapped.
 
-    Parameters
-    ----------
-    function
-        What the caller called.
-    arguments
-        Name → the value and the class that is wanted.
-
-    Raises
-    ------
-    InputError
-        As said.
+    ``function``: what the caller called; ``arguments``: name → the value and the class that is wanted.
     """
     for name, (value, kind) in arguments.items():
         if isinstance(value, kind):

@@ -22,18 +22,7 @@ OF_LIBRARY = {
 
 @contextmanager
 def needed_for(purpose: str) -> Iterator[None]:
-    """Around an import: if the library of an extra is not there, an error that says how to install it.
-
-    Parameters
-    ----------
-    purpose
-        What it is needed for, in words.
-
-    Raises
-    ------
-    MissingError
-        A library of :data:`OF_LIBRARY` is not installed.
-    """
+    """Around an import: if a library of :data:`OF_LIBRARY` is not there, a MissingError that says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -52,13 +41,7 @@ PURPOSES = {
 
 
 def extra(library: str) -> Any:
-    """Load a library of :data:`PURPOSES`.
-
-    Raises
-    ------
-    MissingError
-        It is not installed.
-    """
+    """Load a library of :data:`PURPOSES`; a MissingError if it is not installed."""
     with needed_for(PURPOSES[library]):
         return import_module(library)
 

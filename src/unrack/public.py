@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+_IMPORT = re.compile(r"^    from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
 
-def lazily(
-    package: str, homes: Mapping[str, str], *defined: str
-) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    Type checkers cannot read the table: each package repeats its names in a block of imports for them, and a test
-    holds the two equal.
+def lazily(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package, as its block of imports for type checkers says.
 
     Parameters
     ----------
     package
-        Its name.
-    homes
-        Module, as seen from the package or in full → the names that it brings, with blanks between them.
+        Its name. In its source stand lines such as ``from MODULE import NAME as NAME``, which are not run.
     defined
         Public names that the package defines itself.
     """
-    modules = {module: module if module.startswith("unrack.") else f"{package}.{module}" for module in homes}
-    home = {name: modules[module] for module, names in homes.items() for name in names.split()}
+    loader: Any = sys.modules[package].__loader__
+    home = {name: module for module, name in _IMPORT.findall(loader.get_source(package))}
 
     def get(name: str) -> Any:
         if name in home:

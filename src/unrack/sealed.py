@@ -17,12 +17,7 @@ Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 
 def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """The same memory as an array that nobody can write.
-
-    Parameters
-    ----------
-    array
-        In C order.
+    """The memory of an array in C order as one that nobody can write.
 
     Examples
     --------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Times = NDArray[Any]
 """Whole µs, or s."""
 
@@ -89,12 +90,8 @@ def spells(who: Ints, start: Times, end: Times) -> tuple[Ints, Times, Ints]:
 def summed(*counts: Changes) -> tuple[Floats, Ints]:
     """Counts from their changes, on one axis of times.
 
-    Returns
-    -------
-    times : float64[times]
-        Those at which any count changes, rising; a time at which every count's changes cancel out is left out.
-    counts : int64[counts, times]
-        The sums of the changes up to and with each time.
+    float64[times], at which any count changes, rising, without those at which every count's changes cancel out; and
+    int64[counts, times], the sums of the changes up to and with each time.
     """
     times = np.unique(np.concatenate([when for when, _ in counts]))
     steps = np.zeros((len(counts), len(times)), np.int64)
@@ -125,16 +122,10 @@ def held_between(rows: pl.DataFrame, start_s: float, end_s: float) -> tuple[Floa
 
 
 def areas_of(steps: pl.DataFrame, columns: Iterable[str], start_s: float, end_s: float) -> dict[str, float]:
-    """The integral over time of columns of a step function, in the column's unit times s.
+    """The integral over a time of columns of a step function, in the column's unit times s.
 
-    Parameters
-    ----------
-    steps
-        ``time_s``, rising, and columns of numbers; before its first row all are 0, and its last row holds for ever.
-    columns
-        Which of them.
-    start_s, end_s
-        From when to when.
+    ``steps``: ``time_s``, rising, and columns of numbers; before its first row all are 0, and its last row holds for
+    ever.
 
     Examples
     --------

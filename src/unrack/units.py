@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
@@ -185,6 +186,21 @@ def quantity(name: str, value: float | str, rounding: Literal["up", "down"] = "u
     if isinstance(value, str) or not 0 <= value < 2**42:
         raise ValueError(f"{value!r} is not a number from 0 to 2**42")
     return math.ceil(value) if rounding == "up" else math.floor(value)
+
+
+def amount_of(
+    read: Callable[[float | str], int], want: str, least: float = 0, most: float = math.inf
+) -> Callable[[object], int]:
+    """A check for models: the amount that ``read`` finds in a number or text; else a ValueError says what is wanted."""
+
+    def checked(value: object) -> int:
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            with suppress(ValueError):
+                if least <= (amount := read(value)) <= most:
+                    return amount
+        raise ValueError(want)
+
+    return checked
 
 
 def seconds_text(seconds: float) -> str:

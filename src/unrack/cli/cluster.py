@@ -90,8 +90,7 @@ def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
 def bill(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster file, or the name of a preset.")],
     prices: Annotated[
-        str | None,
-        typer.Option("--prices", metavar="NAME|FILE.toml", help="In place of the cluster's own; see unrack prices."),
+        str | None, typer.Option(metavar="NAME|FILE.toml", help="In place of the cluster's own; see unrack prices.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -17,36 +17,29 @@ REFUSED = 1
 
 
 def execute(
-    gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="How many GPUs.")],
+    gpus: Annotated[int, typer.Option(min=1, metavar="N", help="How many GPUs.")],
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="CMD", help="The command and its arguments, after --.", show_default=False),
     ] = None,
     cores: Annotated[
-        int | None,
-        typer.Option("--cores", min=1, metavar="N", help="How many CPUs; default: the share of the GPUs."),
+        int | None, typer.Option(min=1, metavar="N", help="How many CPUs; default: the share of the GPUs.")
     ] = None,
     utility: Annotated[
         float,
         typer.Option(
-            "--utility",
-            min=0,
-            max=1,
-            metavar="U",
-            help="Start nothing on GPUs that are further apart: 1 is the best set.",
+            min=0, max=1, metavar="U", help="Start nothing on GPUs that are further apart: 1 is the best set."
         ),
     ] = 0.0,
     topology: Annotated[
-        str | None,
-        typer.Option("--topology", metavar="FILE", help="The machine: a file or preset, not what tools say."),
+        str | None, typer.Option(metavar="FILE", help="The machine: a file or preset, not what tools say.")
     ] = None,
     locks: Annotated[
-        Path | None,
-        typer.Option("--locks", metavar="FILE", help="Who holds what; default: /run/lock/unrack/gpus.json."),
+        Path | None, typer.Option(metavar="FILE", help="Who holds what; default: /run/lock/unrack/gpus.json.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do now.")] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Try again for so long while others hold GPUs.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Try again for so long while others hold GPUs.")
     ] = 0.0,
     recover: Annotated[bool, typer.Option("--recover", help="Move a damaged file of claims aside first.")] = False,
     as_json: Annotated[

@@ -38,7 +38,7 @@ def policy(
         "MyPolicy"
     ),
     kind: Annotated[
-        str, typer.Option("--kind", help="What it decides itself: order, placement or discipline (all of it).")
+        str, typer.Option(help="What it decides itself: order, placement or discipline (all of it).")
     ] = "order",
     out: Out = Path(),
     force: Force = False,
@@ -62,7 +62,7 @@ def study(
         typer.Argument(metavar="[NAME]", help="Written to NAME.toml (default: study, or the example)."),
     ] = None,
     example: Annotated[
-        str | None, typer.Option("--example", metavar="NAME", help="Copy this example, with the files that it needs.")
+        str | None, typer.Option(metavar="NAME", help="Copy this example, with the files that it needs.")
     ] = None,
     out: Out = Path(),
     force: Force = False,

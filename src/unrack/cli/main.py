@@ -5,21 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from unrack.cli import cluster, execute, init, listing, place, plugins, slurm, tiles, topology
-from unrack.cli.plugged import plug
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
+from unrack.plugins.table import ELSEWHERE, PAPERS, Extension, installed
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 """What a disk or its owner refuses: nobody's bug, so one line and no traceback."""
 
 CLOSED_PIPE = 141
 """128 and the number of the signal SIGPIPE."""
+
+ANYTHING = ("allow_extra_args", "ignore_unknown_options")
+"""Of what stands in place of a command that is not installed."""
 
 app = typer.Typer(
     name="unrack",
@@ -51,7 +55,6 @@ def options(
     plugin: Annotated[
         list[str] | None,
         typer.Option(
-            "--plugin",
             metavar="FILE.py",
             help="A file that adds readers, metrics, resources and so on, or the name of an installed metric, "
             "section or slowdown that is to take part; repeatable.",
@@ -69,6 +72,39 @@ def options(
         from unrack.plugins.table import using
 
         context.with_resource(using(plugin))
+
+
+def plug(app: typer.Typer) -> None:
+    """Add the commands that are installed, by name, and a hint in place of a known one that is not."""
+    found = installed().get("commands", {})
+    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    for name in sorted(found.keys() - own):
+        app.command(name)(_loaded(name, found[name]))
+    for name in sorted(set(ELSEWHERE["commands"]) - found.keys()):
+        missing = _failing(name, "not installed", PAPERS)
+        app.command(name, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))(missing)
+
+
+def _loaded(name: str, several: Sequence[Extension]) -> Callable[..., Any]:
+    """Return the function, or, where it cannot be loaded, one that says why: other commands are to work."""
+    if len(several) > 1:
+        homes = " and ".join(f"{one.home} ({one.at})" for one in several)
+        return _failing(name, f"a command of {homes}", "one of them: names differ")
+    try:
+        found: Callable[..., Any] = several[0].load()
+        return found
+    except Exception as error:
+        got = f"{several[0].home}, entry point {several[0].at}: {type(error).__name__}: {error}"
+        return _failing(name, got, "one that loads")
+
+
+def _failing(name: str, got: str, wanted: str) -> Callable[[], None]:
+    def refuse() -> None:
+        from unrack.errors import InputError
+
+        raise InputError(f"unrack {name}", got, wanted)
+
+    return refuse
 
 
 app.command("run")(run.run)

@@ -80,13 +80,7 @@ def count_of(jobs: int) -> int:
 
 
 def workers_on(on: str, jobs: int) -> AbstractContextManager[Workers]:
-    """The workers that ``--on`` and ``--jobs`` ask for, to be used in a ``with`` statement.
-
-    Raises
-    ------
-    InputError
-        There are no such workers.
-    """
+    """The workers that ``--on`` and ``--jobs`` ask for, to be used in a ``with`` statement."""
     from unrack.study.workers.table import open_workers, parse_on
 
     return open_workers(parse_on(on), count_of(jobs))
@@ -104,13 +98,7 @@ def out_folder(name: str, otherwise: str) -> Path:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """A time, s, from text such as ``"5 min"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
+    """A time, s, from text such as ``"5 min"``; anything else is an InputError."""
     try:
         return time_us(text) / SECOND_US
     except ValueError:

@@ -37,52 +37,41 @@ def place(
     ],
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", metavar="FILE|PRESET", help="The data centre: a file or a preset.", autocompletion=presets
-        ),
+        typer.Option(metavar="FILE|PRESET", help="The data centre: a file or a preset.", autocompletion=presets),
     ] = None,
     policy: Annotated[
-        str,
-        typer.Option("--policy", help="slo (the paper's allocator), first-fit, best-fit, or optimal (all at once)."),
+        str, typer.Option(help="slo (the paper's allocator), first-fit, best-fit, or optimal (all at once).")
     ] = "slo",
     time_limit: Annotated[
         str | None,
         typer.Option(
-            "--time-limit",
             metavar="TIME",
             help="Of optimal: how long it may compute, such as '5 min'; waiting for a busy machine and compiling do "
             "not count. Without one its work is counted, about a minute, and the answer is the same on any machine.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of optimal.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of optimal.", min=0)] = 0,
     since: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE", help="Where servers are already: what --json printed earlier."),
     ] = None,
-    moves: Annotated[
-        int | None, typer.Option("--moves", help="Of optimal with --from: how many servers may move.", min=0)
-    ] = None,
+    moves: Annotated[int | None, typer.Option(help="Of optimal with --from: how many servers may move.", min=0)] = None,
     resplit: Annotated[
         bool, typer.Option("--resplit", help="Of --moves: servers that stay may have their memory split anew.")
     ] = False,
     cores: Annotated[
         str | None,
-        typer.Option(
-            "--cores", metavar="RULE", help="Also say which cores of its node a server has: best, quick or first-fit."
-        ),
+        typer.Option(metavar="RULE", help="Also say which cores of its node a server has: best, quick or first-fit."),
     ] = None,
     torus: Annotated[
-        str | None,
-        typer.Option("--torus", metavar="ROWSxCOLUMNS", help="How the cores of a die are laid out, such as 4x7."),
+        str | None, typer.Option(metavar="ROWSxCOLUMNS", help="How the cores of a die are laid out, such as 4x7.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Also draw it: clusters, pools, servers.")
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw it: clusters, pools, servers.")
     ] = None,
     order: Annotated[
         str,
-        typer.Option(
-            "--order", help="Of one at a time: request, or slo-ratio (largest floor // ceiling first, as the authors)."
-        ),
+        typer.Option(help="Of one at a time: request, or slo-ratio (largest floor // ceiling first, as the authors)."),
     ] = "request",
     explain: Annotated[bool, typer.Option("--explain", help="Say of every server why it is where it is.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List every server.")] = False,

@@ -42,26 +42,14 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def need_ending(option: str, path: str | Path | None, *endings: str) -> None:
-    """Refuse a file to be written whose name has another ending; ``None``: the option was not given.
-
-    Raises
-    ------
-    InputError
-        It has.
-    """
+    """Refuse a file to be written whose name has another ending; ``None``: the option was not given."""
     if path is not None and not str(path).endswith(endings):
         listed = ", ".join(endings[:-1]) + " or " if len(endings) > 1 else ""
         raise InputError(option, repr(str(path)), f"a file that ends in {listed}{endings[-1]}")
 
 
 def write(path: str | Path, content: str | bytes, option: str = "") -> None:
-    """Write a file; the error names the ``option`` that asked for it, if one is given.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-    """
+    """Write a file; the InputError names the ``option`` that asked for it, if one is given."""
     try:
         Path(path).expanduser().write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
@@ -101,18 +89,8 @@ def agreement(
 ) -> Table:
     """How a fitted model agrees with what it was fitted to, property by property.
 
-    Parameters
-    ----------
-    title
-        Of the table.
-    sides
-        What the two rows of a property are called: what was given, and what was drawn.
-    marginals
-        The properties.
-    parts
-        Quantiles that have a column.
-    text
-        Words for a value of a property.
+    ``sides``: what the two rows of a property are called: what was given, and what was drawn; ``parts``: quantiles that
+    have a column; ``text``: words for a value of a property.
     """
     from numpy import quantile
 

@@ -18,12 +18,11 @@ def tiles(
     torus: Annotated[str, typer.Argument(metavar="ROWSxCOLUMNS", help="The torus, such as 7x7.")],
     cores: Annotated[int, typer.Argument(metavar="CORES", help="How many cores are wanted.")],
     taken: Annotated[
-        str, typer.Option("--taken", metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
+        str, typer.Option(metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
     ] = "",
-    rule: Annotated[str, typer.Option("--rule", help="best (proven), quick or first-fit.")] = "best",
+    rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
     time_limit: Annotated[
-        str | None,
-        typer.Option("--time-limit", metavar="TIME", help="Of best: how long it may compute, such as '10 s'."),
+        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -51,13 +50,7 @@ def tiles(
 
 
 def sides(text: str, where: str) -> tuple[int, int]:
-    """Rows and columns, from text such as ``"4x7"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
+    """Rows and columns, from text such as ``"4x7"``; anything else is an InputError."""
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
         raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
@@ -65,13 +58,7 @@ def sides(text: str, where: str) -> tuple[int, int]:
 
 
 def numbers(text: str, where: str) -> list[int]:
-    """Whole numbers, from text such as ``"0-3,7"``.
-
-    Raises
-    ------
-    InputError
-        It is something else.
-    """
+    """Whole numbers, from text such as ``"0-3,7"``; anything else is an InputError."""
     found: list[int] = []
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")

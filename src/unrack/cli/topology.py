@@ -27,10 +27,10 @@ def topology(
         ),
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option("--cpus", metavar="FILE", help="What numactl --hardware printed, beside nvidia-smi.")
+        str | None, typer.Option(metavar="FILE", help="What numactl --hardware printed, beside nvidia-smi.")
     ] = None,
-    svg: Annotated[str | None, typer.Option("--svg", metavar="OUT.svg", help="Draw it.")] = None,
-    toml: Annotated[str | None, typer.Option("--toml", metavar="OUT.toml", help="Write it as a file to edit.")] = None,
+    svg: Annotated[str | None, typer.Option(metavar="OUT.svg", help="Draw it.")] = None,
+    toml: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write it as a file to edit.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show how the GPUs of a machine are connected; without a file: list the presets."""

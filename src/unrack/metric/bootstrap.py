@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.metric.estimate import LEVEL, Estimate, student_t
 from unrack.metric.table import OF_JOBS
+from unrack.steps import Floats, Ints
 from unrack.units import SECOND_US, seconds_text, time_us
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DAY_US = 86_400 * SECOND_US
 DRAWS, SEED = 1000, 1
@@ -93,12 +91,7 @@ def spread(value: float, drawn: Floats, count: int, level: float = LEVEL) -> Est
 
 
 def read_length(text: str) -> float:
-    """What ``--bootstrap`` was given: ``auto``, or how long a block is; in s.
-
-    Raises
-    ------
-    InputError
-        It is neither.
+    """What ``--bootstrap`` was given: ``auto``, or how long a block is; in s. Anything else is an InputError.
 
     Examples
     --------
@@ -118,20 +111,11 @@ def read_length(text: str) -> float:
 
 
 def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
-    """How the time of a log is cut.
+    """How the time of a log is cut; an InputError if fewer than ``FEWEST`` blocks are, or have a job in them.
 
-    Parameters
-    ----------
-    times_us : int64[jobs]
-        When jobs were submitted, ascending.
-    length_s
-        Of a block. ``BY_RULE``: of a log of n days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded
-        to whole days, so that a block has nights as the log has; one at least, and no more than ``FEWEST`` allows.
-
-    Raises
-    ------
-    InputError
-        Fewer than ``FEWEST`` blocks, or fewer have a job in them.
+    ``times_us``: int64[jobs], when they were submitted, ascending. ``length_s``: of a block; ``BY_RULE``: of a log of n
+    days n^(1/3) days (the order of Hall, Horowitz and Jing, 1995), rounded to whole days, so that a block has nights as
+    the log has; one at least, and no more than ``FEWEST`` allows.
     """
     want = f"jobs submitted in {FEWEST} blocks of time at least"
     if len(times_us) < 2 or times_us[-1] == times_us[0]:
@@ -152,14 +136,7 @@ def blocks_of(times_us: Ints, length_s: float = BY_RULE) -> Blocks:
 def pieces(blocks: Blocks, times_us: Ints) -> tuple[Ints, Ints]:
     """Where the blocks of every draw begin and end among the jobs, written twice in a row as time is a circle.
 
-    Parameters
-    ----------
-    times_us : int64[jobs]
-        Ascending.
-
-    Returns
-    -------
-    (int64[draws, count], int64[draws, count])
+    ``times_us``: int64[jobs], ascending. Returns int64[draws, count], twice.
     """
     shape = (blocks.draws, blocks.count)
     begins = np.random.Generator(np.random.PCG64(blocks.seed)).integers(0, blocks.span_us, shape)
@@ -171,22 +148,12 @@ def pieces(blocks: Blocks, times_us: Ints) -> tuple[Ints, Ints]:
 
 
 def resampled(jobs: Mapping[str, pl.DataFrame], length_s: float = BY_RULE) -> dict[str, Resampled]:
-    """Policy → what it gives in every draw, the blocks being the same for all.
+    """Policy → what it gives in every draw, given the jobs that its metrics are over, with ``COLUMNS``.
 
     Means, medians and 95th percentiles over jobs, and the shares of missed deadlines; what is no average over jobs,
-    such as a maximum, the makespan or utilisation, is left out. So is a metric that some draw has no job for.
-
-    Parameters
-    ----------
-    jobs
-        Policy → the jobs that its metrics are over, with ``COLUMNS``.
-    length_s
-        See :func:`blocks_of`.
-
-    Raises
-    ------
-    InputError
-        Too few blocks, or the policies had different jobs.
+    such as a maximum, the makespan or utilisation, is left out. So is a metric that some draw has no job for. The
+    blocks, of :func:`blocks_of`, are the same for all; an InputError if there are too few, or the policies had
+    different jobs.
     """
     ordered = {policy: frame.sort("submit_s", "job") for policy, frame in jobs.items()}
     first = next(iter(ordered.values()))

@@ -12,17 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.metric.least_spending import resources
 from unrack.solver.late import fewest_late
 from unrack.solver.response import least_response
+from unrack.steps import Ints
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 SLIP_US = 1
 """How much sooner than its speed says a job may end by rounding, when its speed changes."""

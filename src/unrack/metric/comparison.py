@@ -127,14 +127,8 @@ def standings(
 ) -> tuple[Standing, ...]:
     """Compare rows by a metric: one standing a world, in order of first appearance.
 
-    Parameters
-    ----------
-    rows
-        Name → row.
-    metric, better
-        The metric, and ``"low"``, ``"high"`` or ``""`` (neither is better: nothing is marked).
-    less
-        Rows that served less, from :func:`served_less`; ``None``: find out.
+    ``better``: ``"low"``, ``"high"`` or ``""`` (neither is better: nothing is marked). ``less``: rows that served less,
+    from :func:`served_less`; ``None``: find out.
     """
     less = served_less(rows) if less is None else less
     found = []

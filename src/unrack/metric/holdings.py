@@ -20,20 +20,11 @@ HOUR_S = 3600
 def holdings(cluster: Cluster, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """One row for every amount that was held in every span, in order of (start, job, attempt, span).
 
-    Parameters
-    ----------
-    cluster
-        What was installed.
-    tables
-        Those of a run, by name: its placements, and its loans, shares and claims where it has such.
-
-    Returns
-    -------
-    DataFrame
-        Columns: job, attempt, span, start_s, end_s; resource, quantity, place (a node's number, the numbers of the
-        devices of a composition as ``3+4``, or a counter's name), places (from ``place`` on, so many consecutive ones
-        hold this each), amount (on each), node (whose tasks use it, where that is another than the place; else empty)
-        and bundle (the number of the composition or split device; else empty).
+    Of the tables of a run: its placements, and its loans, shares and claims where it has such. Columns: job, attempt,
+    span, start_s, end_s; resource, quantity, place (a node's number, the numbers of the devices of a composition as
+    ``3+4``, or a counter's name), places (from ``place`` on, so many consecutive ones hold this each), amount (on
+    each), node (whose tasks use it, where that is another than the place; else empty) and bundle (the number of the
+    composition or split device; else empty).
     """
     parts = [_nodes(tables["placements"], "cores"), _nodes(tables["placements"], "memory_mb")]
     if "loans" in tables:

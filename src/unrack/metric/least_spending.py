@@ -25,18 +25,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import UNLIMITED, Pace, Pool
 from unrack.cluster.spec import Cluster
 from unrack.solver.mode import cheapest
 from unrack.solver.packing import in_pieces, telling_pieces
+from unrack.steps import Bools, Floats, Ints
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
 
 PIECES = 8
 """In the pieces of how many of the sizes asked for most cores are counted."""
@@ -62,8 +58,6 @@ def resources(
     ----------
     work_us, fastest_us : int64[jobs]
         What jobs have to do, µs at speed 1, and the least time they run.
-    pace
-        The models' speeds.
     limit_us : float64[jobs]
         The longest that each may run; default: as long as it likes.
     """
@@ -124,7 +118,7 @@ class _Asked:
     capacity: Ints
     asks: Ints
 
-    def fewest(self, hard: Truths) -> Floats:
+    def fewest(self, hard: Bools) -> Floats:
         """float64[jobs]: fewest devices that hold a task's hard quantities; infinite if none do."""
         need = np.ones(self.asks.shape[1])
         for q in np.flatnonzero(hard).tolist():

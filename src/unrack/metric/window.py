@@ -7,13 +7,10 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.steps import areas_of
+from unrack.steps import Floats, areas_of
 from unrack.units import SECOND_US
-
-Floats = NDArray[np.float64]
 
 
 class Window:

@@ -34,17 +34,7 @@ PAGE = "plan.html"
 
 
 def write_plan(directory: Path, name: str, found: Mapping[str, Any]) -> Path:
-    """Write the answer of a plan as JSON and as a page; returns the page.
-
-    Parameters
-    ----------
-    directory
-        It exists.
-    name
-        What the study is called.
-    found
-        As :func:`unrack.plan.answer.answer` has it.
-    """
+    """Write what :func:`unrack.plan.answer.answer` found as JSON and as a page, into a folder that exists; its page."""
     write_whole(directory / ANSWER, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     write_whole(directory / PAGE, page(name, found))
     return directory / PAGE

@@ -104,10 +104,8 @@ def front(points: Sequence[Point], low_is_good: bool) -> list[Point]:
 def axis_of(low: float, high: float, least: float | None = None) -> Axis:
     """A range with round numbers around two values.
 
-    Parameters
-    ----------
-    least
-        The least value that is told apart, above 0; with it the axis may go by factors. What is less is at its end.
+    ``least``: the least value that is told apart, above 0; with it the axis may go by factors. What is less is at its
+    end.
 
     Examples
     --------
@@ -157,15 +155,7 @@ class _Labels:
 
 
 def chart(found: Mapping[str, Any], goal: int) -> str:
-    """The picture of a goal.
-
-    Parameters
-    ----------
-    found
-        The answer of a plan.
-    goal
-        Which goal, by its place in ``goals``.
-    """
+    """The picture of a goal, by its place in ``goals``."""
     points = points_of(found, goal)
     words = found["goals"][goal]
     metric, sign = words.split(" ")[:2]
@@ -235,10 +225,9 @@ def _frame(
     x: Axis, y: Axis, across: Any, up: Any, unit: str, metric: str, currency: str, labels: _Labels, cut: bool
 ) -> list[str]:
     """Grid, ticks and titles of the axes; ``cut``: there are values below the upward axis, and they are at its end."""
-    scale, thousands = _thousands(x)
-    money = f"{thousands} {currency}".strip()
+    scale, many = (1e6, "million ") if x.high >= 5e6 else (1e3, "thousand ") if x.high >= 2e4 else (1.0, "")
     middle = (LEFT + WIDTH - RIGHT) / 2
-    lines = labels.put(f"cost, {money}", middle, HEIGHT - 6, "middle", "title")
+    lines = labels.put(f"cost, {many}{currency}".strip(), middle, HEIGHT - 6, "middle", "title")
     lines += labels.put(f"{metric}, {unit}" if unit else metric, 4, 14, kind="title")
     for tick in y.ticks:
         lines.append(f'<path class="grid" d="M{LEFT} {up(tick)}H{WIDTH - RIGHT}"/>')
@@ -248,10 +237,6 @@ def _frame(
         lines.append(f'<path class="grid" d="M{across(tick)} {TOP}V{HEIGHT - FOOT}"/>')
         lines += labels.put(_number(tick / scale), across(tick), HEIGHT - FOOT + 16, "middle")
     return lines
-
-
-def _thousands(x: Axis) -> tuple[float, str]:
-    return (1e6, "million") if x.high >= 5e6 else (1e3, "thousand") if x.high >= 2e4 else (1.0, "")
 
 
 def _number(value: float) -> str:

@@ -6,19 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.facts import some
 from unrack.plan.goal import Goal, Trial
 from unrack.plan.rule import SURE, Rule
 
 
 def values_text(values: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """The values of a system in few words.
-
-    Parameters
-    ----------
-    values
-        Key → value.
-    labels
-        Key → words for it.
+    """The values of a system, by key, in few words.
 
     Examples
     --------
@@ -187,8 +181,7 @@ def _share_text(share: float) -> str:
 
 
 def _listed(seeds: Sequence[int]) -> str:
-    more = f" and {len(seeds) - MOST_LISTED} more" if len(seeds) > MOST_LISTED else ""
-    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:MOST_LISTED]))}{more}"
+    return f"seed{'s' * (len(seeds) > 1)} {some(list(map(str, seeds)), MOST_LISTED)}"
 
 
 def share_text(share: float) -> str:

@@ -93,20 +93,9 @@ class Turn(NamedTuple):
 def execute(
     plan: Plan, workers: Workers, directory: Path, *, told: Told | None = None, audit: bool = True
 ) -> list[Searched]:
-    """Find the least system of every line.
+    """Find the least system of every line; the answer does not depend on how many workers there are.
 
-    Parameters
-    ----------
-    plan
-        What is to be found.
-    workers
-        Who runs; the answer does not depend on how many they are.
-    directory
-        Finished runs are kept here, as those of a study, and are not run again; made if it is not there.
-    told
-        Told how far it is.
-    audit
-        Check the tables of every run.
+    Finished runs are kept in the directory, as those of a study, and are not run again; made if it is not there.
 
     Raises
     ------
@@ -114,8 +103,6 @@ def execute(
         The directory cannot be made, no run has the metric of a goal, or so few seeds could decide nothing.
     RunError
         A run failed; the others are kept.
-    KeyboardInterrupt
-        Interrupted; what was finished is kept.
     """
     make_folder(directory)
     bench = _Bench(plan, workers, directory, told, audit)

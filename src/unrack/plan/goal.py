@@ -102,19 +102,11 @@ ALL_SERVED = Goal("served", ">=", 1.0, unasked=True)
 
 
 def read_goal(text: str, where: str = "--goal") -> Goal:
-    """A goal as people write it.
+    """A goal as people write it; an InputError if there is no such metric, no comparison, or no such value.
 
-    Parameters
-    ----------
-    text
-        ``METRIC < VALUE``, with ``<``, ``<=``, ``>`` or ``>=``. The value is in the unit of the metric, or has one:
-        ``10 min``, ``99 %``; or it is a share of the reference: ``95 % of reference``. Then, where wanted,
-        ``on 90 % of seeds``, ``at 95 % confidence``, or both.
-
-    Raises
-    ------
-    InputError
-        There is no such metric, no comparison, or no such value.
+    ``METRIC < VALUE``, with ``<``, ``<=``, ``>`` or ``>=``. The value is in the unit of the metric, or has one:
+    ``10 min``, ``99 %``; or it is a share of the reference: ``95 % of reference``. Then, where wanted,
+    ``on 90 % of seeds``, ``at 95 % confidence``, or both.
 
     Examples
     --------
@@ -156,12 +148,7 @@ def number_of(text: str) -> float:
 
 
 def read_share(text: str, where: str, least: float = 0.0) -> float:
-    """A share from text.
-
-    Raises
-    ------
-    InputError
-        It is none, or not above ``least`` and up to 1.
+    """A share from text; an InputError if it is none, or not above ``least`` and up to 1.
 
     Examples
     --------

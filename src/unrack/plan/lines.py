@@ -49,16 +49,7 @@ class Line:
 
 
 class Plan:
-    """A study, what is to be found, and how the runs of any system are made.
-
-    Parameters
-    ----------
-    document
-        The study.
-    settings
-        What is to be found.
-    policies
-        Further policies, as text.
+    """A study, what is to be found, perhaps with further policies, and how the runs of any system are made.
 
     Raises
     ------
@@ -175,10 +166,8 @@ class Plan:
                 return float(place[[vary.key for vary in varies].index(self.settings.objective)])
             return bills[place].total
 
-        try:
+        with self.document.part("clusters", cluster, kind=ClusterError):
             space = Space.over([len(vary.values) for vary in varies], least)
-        except ClusterError as error:
-            raise self.document.within(("clusters", cluster), error) from None
         line = Line(cluster, policy, self._cluster({}, cluster).name, spec.label, varies, space,
                     tuple(bills[place] for place in space.places))  # fmt: skip
         if self.settings.objective == COST and len(space) > 1 and space.least[0] == space.least[-1]:

@@ -131,12 +131,7 @@ Search = Generator[Ask, Mapping[int, Verdict], Found]
 def search(space: Space, way: Way = "auto") -> Search:
     """Find the least system of a space that meets the goals: yields what to try, is sent the verdicts, returns them.
 
-    Parameters
-    ----------
-    space
-        The systems.
-    way
-        ``"every"``: one by one, whatever the size; ``"bisect"``; ``"auto"``: by the size.
+    ``way``: ``"every"``: one by one, whatever the size; ``"bisect"``; ``"auto"``: by the size.
     """
     found = Found()
     if way == "every" or (way == "auto" and len(space) <= ONE_BY_ONE):

@@ -57,15 +57,7 @@ class PlanTable(BaseModel):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be found.
-
-    Attributes
-    ----------
-    goals, varies, objective, prices, reference, search
-        As in :class:`PlanTable`.
-    share, confidence, seeds
-        As in :class:`unrack.plan.rule.Rule`.
-    """
+    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.rule.Rule`."""
 
     goals: tuple[Goal, ...]
     varies: tuple[Vary, ...]
@@ -97,14 +89,8 @@ def make_settings(
 ) -> Settings:
     """What is to be found: the ``[plan]`` of a study, with what is said beside it in place of its own.
 
-    Parameters
-    ----------
-    document
-        The study.
-    goals, varies
-        In place of those of the study, if there are any.
-    said
-        ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not said.
+    ``said``: ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not
+    said.
 
     Raises
     ------
@@ -172,13 +158,7 @@ def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float
 
 
 def read_prices(text: str) -> str | dict[str, Any]:
-    """The name of a preset of prices, or the table of a TOML file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read.
-    """
+    """The name of a preset of prices, or the table of a TOML file."""
     if not text.endswith(".toml"):
         return text
     table = dict(Document.read(text).table)
@@ -187,12 +167,7 @@ def read_prices(text: str) -> str | dict[str, Any]:
 
 
 def read_reference(texts: Sequence[str]) -> dict[str, Any]:
-    """Key → value of ``KEY=VALUE`` texts.
-
-    Raises
-    ------
-    InputError
-        One has no key or not one value.
+    """Key → value of ``KEY=VALUE`` texts; an InputError if one has no key or not one value.
 
     Examples
     --------

@@ -24,17 +24,7 @@ class Vary(NamedTuple):
 
 
 def read_vary(text: str, where: str = "--vary") -> Vary:
-    """A key and values as people write them on the command line.
-
-    Parameters
-    ----------
-    text
-        ``KEY=VALUES``; see :func:`values_of`.
-
-    Raises
-    ------
-    InputError
-        There is no key, or no such values.
+    """A key and values, ``KEY=VALUES``, as people write them on the command line; an InputError if it is none.
 
     Examples
     --------
@@ -48,18 +38,10 @@ def read_vary(text: str, where: str = "--vary") -> Vary:
 
 
 def values_of(given: str | Sequence[Any], where: str) -> tuple[Any, ...]:
-    """Values from a list, or from text.
+    """Values from a list, or from text; an InputError if there is none, one is there twice, or there are too many.
 
-    Parameters
-    ----------
-    given
-        A list; or text: ``1..20``, with steps ``0..100/25``, growing ``16..512*2``, with a unit ``64..256 GB/64`` or
-        ``0..100 %/10``; or values with commas between them: ``32 GB, 64 GB``.
-
-    Raises
-    ------
-    InputError
-        There is no value, one is there twice, or there are too many.
+    Text: ``1..20``, with steps ``0..100/25``, growing ``16..512*2``, with a unit ``64..256 GB/64`` or ``0..100 %/10``;
+    or values with commas between them: ``32 GB, 64 GB``.
 
     Examples
     --------
@@ -117,13 +99,7 @@ def _range(match: re.Match[str], text: str, where: str) -> list[Any]:
 
 
 def read_varies(table: Mapping[str, Any], where: str) -> tuple[Vary, ...]:
-    """The ``vary`` table of a study: key → values, as a list or as text.
-
-    Raises
-    ------
-    InputError
-        A key has no such values.
-    """
+    """The ``vary`` table of a study: key → values, as a list or as text."""
     return tuple(
         Vary(key, values_of(values if isinstance(values, str | list) else [values], f"{where}.{key}"))
         for key, values in table.items()

@@ -64,8 +64,7 @@ def gantt(
         raise InputError("most", repr(most), "1 rectangle or more")
     alt = extra("altair")
     rows, words = _rectangles(placements, cores, most)
-    start_s = float(rows["start_s"].min() or 0.0) if len(rows) else 0.0  # type: ignore[arg-type]  # of floats
-    end_s = float(rows["end_s"].max() or 1.0) if len(rows) else 1.0  # type: ignore[arg-type]  # of floats
+    start_s, end_s = float(rows["start_s"].min() or 0.0), float(rows["end_s"].max() or 1.0)  # type: ignore[arg-type]
     unit, size = span_unit(end_s - start_s)
     values = _values(rows, jobs, cores, size, colour)
     x = alt.X("x:Q", title=f"{unit} since the start of the log", scale=alt.Scale(nice=False, zero=False))

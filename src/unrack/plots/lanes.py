@@ -7,11 +7,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.steps import Floats, Ints
 
 _MOST_LANES = 4_000_000
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def ended(rows: pl.DataFrame) -> tuple[pl.DataFrame, float, float]:
@@ -39,19 +37,9 @@ def lanes(
     Greedy, in order of start: the lowest run of cores that is free on all the rectangle's nodes; where none is, the
     one that is free soonest (thinning and fragmentation make that rare). It is a picture, not a binding to cores.
 
-    Parameters
-    ----------
-    start, end : float64[rows]
-        In order of start.
-    first, nodes, asked : int64[rows]
-        First node, number of nodes, cores on each.
-    cores : int64[nodes]
-        Cores of each node.
-
-    Returns
-    -------
-    lower, height : uint8[rows]
-        In 1/255 of a node.
+    ``start``, ``end``: float64[rows], in order of start; ``first``, ``nodes``, ``asked``: int64[rows], first node,
+    number of nodes, cores on each; ``cores``: int64[nodes]. Returns lower edge and height, uint8[rows], in 1/255 of a
+    node.
     """
     lower, height = np.zeros(len(start), np.uint8), np.full(len(start), 255, np.uint8)
     if len(start) == 0:

@@ -11,24 +11,10 @@ from unrack.extras import extra
 
 
 def to_pandas(frame: pl.DataFrame) -> Any:
-    """The same columns in the same order.
+    """The same columns in the same order, as a pandas.DataFrame; an InputError if pandas is not installed.
 
     Numbers, truth values and times become NumPy columns (whole numbers with gaps: floats with NaN, as Polars has it);
     text and lists become columns of Python objects, in which a gap is ``None``.
-
-    Parameters
-    ----------
-    frame
-        Any table of a result, for example ``result.jobs``.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    InputError
-        pandas is not installed.
     """
     pandas = extra("pandas")
     columns = {name: _column(frame[name]) for name in frame.columns}
@@ -40,9 +26,4 @@ def _column(column: pl.Series) -> Any:
         return column.to_numpy()
     if column.dtype == pl.Boolean and column.null_count() == 0:
         return column.to_numpy()
-    objects = np.empty(len(column), dtype=object)
-    objects[:] = column.to_list() if not column.dtype.is_nested() else None
-    if column.dtype.is_nested():
-        for row, value in enumerate(column.to_list()):
-            objects[row] = value
-    return objects
+    return np.fromiter(column.to_list(), object, len(column))

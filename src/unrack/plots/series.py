@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from unrack.steps import Floats
 
 _SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _WAITS = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
           (86400, "1 d"), (604800, "1 w"), (2592000, "30 d"))  # fmt: skip
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8F8F8F", "#A6761D")
 """Okabe and Ito's, without yellow and black, which are hard to see or taken by text."""
-Floats = NDArray[np.float64]
 
 BINS = 150
 """Bins of a chart over time."""
@@ -28,7 +28,7 @@ def bin_edges(spans: list[tuple[float, float]], bins: int = BINS) -> Floats:
 
 
 def binned_integral(times: Floats, values: Floats, edges: Floats) -> Floats:
-    """The integral of a step function over each bin.
+    """The integral of a step function over each bin: float64[bins], in the unit of the values times that of the edges.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def binned_integral(times: Floats, values: Floats, edges: Floats) -> Floats:
         The value from each time until the next; the last row only ends the one before. Times do not fall.
     edges : float64[bins + 1]
         Bins; the function is 0 outside its times.
-
-    Returns
-    -------
-    float64[bins]
-        In the unit of the values times that of the edges.
 
     Examples
     --------
@@ -67,17 +62,8 @@ def binned_mean(times: Floats, values: Floats, edges: Floats) -> Floats:
 def distribution(values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
     """The empirical distribution function, thinned to evenly spaced quantiles.
 
-    Parameters
-    ----------
-    values : float64[rows]
-        In any order; NaN is left out.
-    points
-        At most so many, the smallest and the largest value always among them.
-
-    Returns
-    -------
-    x, share : float64[points]
-        The share of values that are at most x; rising. Empty without values.
+    At most so many points, the smallest and the largest value (NaN is left out) always among them: float64[points],
+    twice, x, and the share of values that are at most x; rising. Empty without values.
 
     Examples
     --------

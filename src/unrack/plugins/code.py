@@ -88,13 +88,7 @@ def users_line(trace: TracebackType | None, installed: bool = False) -> Line | N
 
 @contextmanager
 def blamed(what: str) -> Iterator[None]:
-    """Whatever the code of a plug-in raises within is an error that names it, and its line.
-
-    Raises
-    ------
-    RunError
-        As said; errors of unrack's own pass.
-    """
+    """Whatever the code of a plug-in raises within is a RunError that names it, and its line; our own errors pass."""
     try:
         yield
     except UnrackError:

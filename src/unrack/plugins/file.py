@@ -30,13 +30,7 @@ _ran: dict[str, Source] = {}
 
 
 def source_of(path: str) -> Source:
-    """The file at a path, or what stands for it.
-
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    """
+    """The file at a path, or what stands for it; an OSError if it cannot be read."""
     return Source(path, _taken[path] if path in _taken else Path(path).expanduser().read_bytes())
 
 
@@ -60,19 +54,8 @@ def is_file(text: str) -> bool:
 def run_file(path_text: str, what: str, error: type[InputError]) -> ModuleType:
     """The module that a file makes when it is run, anew at every call.
 
-    Parameters
-    ----------
-    path_text
-        The file.
-    what
-        What messages call it: ``"policy file"``.
-    error
-        What is raised.
-
-    Raises
-    ------
-    InputError
-        As ``error``: the file is not there, or raises something when it is run.
+    ``what``: what messages call it, ``"policy file"``; ``error``: raised if it is not there, or raises something when
+    it is run.
     """
     name = "unrack_policy_" + hashlib.sha256(str(Path(path_text).expanduser().resolve()).encode()).hexdigest()[:12]
     return _run(path_text, name, what, error)

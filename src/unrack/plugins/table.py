@@ -129,14 +129,8 @@ def _itself(value: Any) -> Any:
 class Table(Mapping[str, V], Generic[V]):
     """Names and what they stand for; iteration passes over what cannot be loaded.
 
-    Parameters
-    ----------
-    group
-        Its name, one of :data:`GROUPS`.
-    own
-        What unrack has itself.
-    made
-        Makes an entry of a name and the object that an extension gives; raises InputError where that is none.
+    ``group``: one of :data:`GROUPS`; ``own``: what unrack has itself; ``made``: makes an entry of a name and the object
+    that an extension gives; raises InputError where that is none.
     """
 
     def __init__(self, group: str, own: Mapping[str, V], made: Callable[[str, Any], V]) -> None:
@@ -144,15 +138,7 @@ class Table(Mapping[str, V], Generic[V]):
         self._kept: dict[str, V | InputError] = {}
 
     def __getitem__(self, name: str) -> V:
-        """An entry.
-
-        Raises
-        ------
-        KeyError
-            There is none of this name.
-        InputError
-            There is one that cannot be loaded, or there are several.
-        """
+        """An entry; a KeyError if there is none, an InputError if there are several, or it cannot be loaded."""
         return self.own[name] if name in self.own else self._loaded(name, self.added()[name])
 
     def __contains__(self, name: object) -> bool:
@@ -168,10 +154,7 @@ class Table(Mapping[str, V], Generic[V]):
     def added(self) -> dict[str, Sequence[Extension]]:
         """Name → the extensions of that name, of files in use and of installed distributions.
 
-        Raises
-        ------
-        InputError
-            A file takes a name that there is already.
+        An InputError if a file takes a name that there is already.
         """
         found = dict(installed().get(self.group, {}))
         for path in filter(is_file, _in_use):

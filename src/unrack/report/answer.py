@@ -56,7 +56,8 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
     for question in QUESTIONS:
         if servers and question.metric in NOT_OF_SERVERS:
             continue
-        found = _compared(settings, question)
+        every = [one for own in settings for one in own.standings(question.metric, question.better) if one.values]
+        found = [one for one in every if len(one.values) > 1] or every  # where others have several, one says nothing
         if not found:
             continue
         if len(policies_of(settings)) == 1:
@@ -67,12 +68,6 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
             sentences.append(_several(question, found, settings))
     sentences = sentences or [Markup("The runs have none of the main metrics: see the table.")]
     return [*_unserved(settings), *_worlds(settings), *sentences, *_seeds(settings)]
-
-
-def _compared(settings: Sequence[Setting], question: Question) -> list[Standing]:
-    """A standing for every setting and world, those with a single policy left out where others have several."""
-    found = [own for setting in settings for own in setting.standings(question.metric, question.better) if own.values]
-    return [own for own in found if len(own.values) > 1] or found
 
 
 def _unserved(settings: Sequence[Setting]) -> list[Markup]:
@@ -158,12 +153,11 @@ def _one(question: Question, own: Standing) -> Markup:
         return Markup("{} is about the same under every policy: <b>{}</b>.").format(
             words, _amount(question, first.mean)
         )
-    top = values[own.best[0]]
-    sentence = Markup("{} is {} under {}: <b>{}</b>, {} than under {} ({}), the {}").format(
-        words, question.best, _names(own.best), _amount(question, top.mean), _change(question, top.mean, last.mean),
+    top, names = values[own.best[0]], Markup(" and ").join(Markup("<b>{}</b>").format(name) for name in own.best)
+    return Markup("{} is {} under {}: <b>{}</b>, {} than under {} ({}), the {}.").format(
+        words, question.best, names, _amount(question, top.mean), _change(question, top.mean, last.mean),
         ranked[-1], _amount(question, last.mean), question.worst,
     )  # fmt: skip
-    return sentence + Markup(".")
 
 
 def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
@@ -176,10 +170,6 @@ def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
         question.words.capitalize(), question.best, some, more, own.over, worst,
         _amount(question, own.values[worst].mean),
     )  # fmt: skip
-
-
-def _names(policies: Sequence[str]) -> Markup:
-    return Markup(" and ").join(Markup("<b>{}</b>").format(name) for name in policies)
 
 
 def _several(question: Question, found: Sequence[Standing], settings: Sequence[Setting]) -> Markup:

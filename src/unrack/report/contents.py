@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.charts.chart import MOST_SETTINGS, Chart, setting_charts
-from unrack.report.charts.means import mean_charts
+from unrack.report.charts.chart import MOST_SETTINGS, Chart, mean_charts, setting_charts
 from unrack.report.charts.sweep import Sweep, sweeps
 from unrack.report.directory import FinishedStudy
-from unrack.report.live_section import live_section
 from unrack.report.memory.section import memory_section
 from unrack.report.pools.section import pool_section
-from unrack.report.resource_section import ResourceSection, resource_sections
+from unrack.report.resource_section import ResourceSection, live_section, resource_sections
 from unrack.report.rounds.section import round_section
 from unrack.report.section import Section
 from unrack.report.setting import Setting, policies_of, settings_of

@@ -17,7 +17,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.study.results.cluster_record import cluster_again
 from unrack.study.results.keep import FAILED
-from unrack.study.results.record import read_record
+from unrack.study.results.record import read_record, readable
 
 Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")
@@ -112,29 +112,14 @@ class RunFiles:
         return self.frame("loans", tuple(_LOANS)) if self.has("loans") else pl.DataFrame(schema=_LOANS)
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """One of the run's tables: jobs, usage, placements; shares, loans, memory and others where there are any.
-
-        Parameters
-        ----------
-        name
-            Which.
-        columns
-            Read only those of these columns that are there; ``None``: all.
-
-        Raises
-        ------
-        InputError
-            The file cannot be read.
-        """
+        """One of the run's tables, or those of these columns that it has; an InputError if it cannot be read."""
         path = self.folder / f"{name}.parquet"
-        try:
+        with readable(path, "a Parquet table of a run"):
             scan = pl.scan_parquet(path)
             if columns is not None:
                 there = set(scan.collect_schema().names())
                 scan = scan.select([column for column in columns if column in there])
             return scan.collect()
-        except (OSError, pl.exceptions.PolarsError) as fault:
-            raise InputError(str(path), f"a file that cannot be read ({fault})", "a Parquet table of a run") from fault
 
 
 @dataclass(frozen=True)
@@ -150,17 +135,9 @@ class FinishedStudy:
 
 
 def read_finished(directory: Path) -> FinishedStudy:
-    """Read what a report needs of a finished study, tables of runs excepted.
+    """Read what a report needs of the directory of a finished study, tables of runs excepted.
 
-    Parameters
-    ----------
-    directory
-        The study's directory, with ``study.toml``, ``summary.csv`` and ``runs/<id>/…``.
-
-    Raises
-    ------
-    InputError
-        It is not a finished study; the message says which file is missing or what is wrong with it.
+    An InputError says which file is missing or what is wrong with it.
     """
     want = "the directory of a finished study (study.toml, summary.csv, runs/)"
     if not directory.is_dir():
@@ -182,26 +159,18 @@ def _failed(path: Path) -> tuple[tuple[str, int, str], ...]:
     """The runs that failed; the file is there only if some did."""
     if not path.is_file():
         return ()
-    try:
+    with readable(path, "policy, seed and error a run"):
         return tuple((str(policy), int(seed), str(error)) for policy, seed, error in json.loads(_text(path)))
-    except (ValueError, TypeError) as fault:
-        raise InputError(str(path), f"a file that cannot be read ({fault})", "policy, seed and error a run") from fault
 
 
 def _text(path: Path) -> str:
-    try:
+    with readable(path, "text in UTF-8"):
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(str(path), f"a file that cannot be read ({fault})", "text in UTF-8") from fault
 
 
 def _ids(path: Path) -> list[str]:
-    try:
+    with readable(path, "a row a run, column run first", "table"):
         ids = pl.read_csv(path, infer_schema=False)["run"].to_list()
-    except (OSError, pl.exceptions.PolarsError) as fault:
-        raise InputError(
-            str(path), f"a table that cannot be read ({fault})", "a row a run, column run first"
-        ) from fault
     if not ids:
         raise InputError(str(path), "no runs", "one row or more: the study has not been run")
     return [str(name) for name in ids]

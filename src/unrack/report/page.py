@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from unrack.facts import counted
+from unrack.facts import counted, some
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
@@ -33,27 +34,11 @@ _MAPS = ("memory_map.js",)
 
 
 def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
-    """Write ``report.html`` of a finished study, or write it again.
+    """Write ``report.html`` in the directory of a finished study, or write it again; returns its path.
 
-    The page needs no network and no other file, and its bytes follow from the study's files alone.
-
-    Parameters
-    ----------
-    study_dir
-        The study's directory: ``study.toml``, ``summary.csv``, ``runs/<id>/…``.
-    bootstrap
-        Intervals of a study with one seed: of blocks of so many seconds; ``BY_RULE``: of a length by rule; ``None``: no
-        intervals. See :mod:`unrack.metric.bootstrap`.
-
-    Returns
-    -------
-    Path
-        ``study_dir / "report.html"``.
-
-    Raises
-    ------
-    InputError
-        The directory is no finished study; the message says what is missing.
+    The page needs no network and no other file, and its bytes follow from the study's files alone. ``bootstrap``:
+    intervals of a study with one seed, of blocks of so many seconds, ``BY_RULE``: of a length by rule; see
+    :mod:`unrack.metric.bootstrap`. An InputError says what is missing in the directory.
     """
     study = read_finished(study_dir)
     with believed(study_dir, [run.record for run in study.runs]):
@@ -104,7 +89,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
             "runs": MOST_RUNS,
         },
         seeds=max(setting.seeds for setting in settings),
-        intervals=_intervals(settings),
+        intervals="; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals)),
         drawn=bootstrap is not None,
         gantts=gantts,
         **{name: found.sections.get(name) for name in SECTIONS},
@@ -143,8 +128,7 @@ def _asset(name: str) -> str:
 
 
 def _narrow(setting: Setting) -> Setting:
-    kept = dict(list(setting.runs.items())[:MOST_POLICIES])
-    return Setting(setting.cluster, setting.workload, setting.parameters, kept, setting.labels)
+    return replace(setting, runs=dict(list(setting.runs.items())[:MOST_POLICIES]), drawn={})
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -155,11 +139,6 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
 
 def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[str, str]) -> list[tuple[str, str]]:
     """What was run: (noun, words)."""
-
-    def listed(names: Sequence[str]) -> str:
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(names[:MOST_NAMES]) + more
-
     clusters: dict[str, str] = {}
     for run in runs:
         size = [f"{run.record['cluster'][key]:,} {key}" for key in ("nodes", "cores") if run.record["cluster"].get(key)]
@@ -182,7 +161,7 @@ def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[st
         ("Seeds", [str(seed) for seed in dict.fromkeys(run.seed for run in runs)]), ("Ties", ties),
         ("Runs", [f"{len(runs):,}"]),
     ]  # fmt: skip
-    return [(noun, listed(names)) for noun, names in facts if names]
+    return [(noun, some(names, MOST_NAMES)) for noun, names in facts if names]
 
 
 def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
@@ -204,11 +183,6 @@ def _digests(runs: Sequence[RunFiles]) -> list[tuple[str, str]]:
         rest = {key: value for key, value in run.record.items() if key not in ("cluster", "workload", "metrics")}
         found.update(dict.fromkeys(within(rest, "")))
     return list(found)[:50]
-
-
-def _intervals(settings: Sequence[Setting]) -> str:
-    """What the intervals on the page are; of several settings each once."""
-    return "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
 
 
 def _failed(study: FinishedStudy) -> list[str]:

@@ -10,6 +10,7 @@ from unrack.metric.comparison import Mark
 from unrack.plots.series import six_digits
 from unrack.report.charts.bars import stack_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
+from unrack.report.charts.spec import series_of
 from unrack.report.column import columns_of
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting
@@ -81,18 +82,8 @@ def section_of(
 ) -> Section | None:
     """The section on something that only some runs have; ``None``: no run of these settings has it.
 
-    Parameters
-    ----------
-    settings
-        Those that the page shows one by one.
-    has
-        Whether a run has it.
-    of_setting
-        What is shown of a setting in which some run does.
-    of_run
-        What is shown of a run that does: of the first seed of each policy. Default: nothing.
-    more
-        Other fields of the section.
+    It shows ``of_setting`` of the settings in which some run has it, and ``of_run``, if given, of the first seed of
+    each policy that does. ``more``: other fields of the section.
     """
     known = [own for own in settings if any(has(run) for runs in own.runs.values() for run in runs)]
     if not known:
@@ -140,12 +131,7 @@ def stack_chart(
     """
     present = {part for own in stack.values() for part, _, _ in own}
     series = [
-        {
-            "policy": policy,
-            "x": [six_digits(share) for _, share, _ in own],
-            "part": [part for part, _, _ in own],
-            "count": [words for _, _, words in own],
-        }
+        series_of(policy, "x part count", [(six_digits(share), part, words) for part, share, words in own])
         for policy, own in stack.items()
     ]
     parts = {part: colour for part, colour in colours.items() if part in present}

@@ -92,6 +92,20 @@ class Setting:
         return standings(self.rows, metric, better, self.served_less)
 
 
+def missed_bound(runs: Iterable[RunFiles]) -> float | None:
+    """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
+
+    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
+    """
+    least: dict[int, float] = {}
+    for run in runs:
+        share = run.metrics.get("bound_missed_deadlines")
+        if share is not None:
+            least[run.seed] = min(share, least.get(run.seed, share))
+    found = estimate(least.values())
+    return None if found is None else found.mean
+
+
 def interval(value: Estimate, least: float, factor: float = 1.0) -> tuple[float, float, float]:
     """The mean and the ends of its interval, times a factor, as charts take them; no end is below ``least``."""
     ends = value.mean, max(value.mean - value.half, least), value.mean + value.half
@@ -119,27 +133,15 @@ def interval_words(seeds: Iterable[int], drawn: Mapping[str, Resampled]) -> str:
 def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> dict[str, Resampled]:
     """Policy → what it gives where the time of its one run is cut into blocks and resampled, the same for all.
 
-    Parameters
-    ----------
-    runs
-        Policy → its runs.
-    length_s
-        Of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`.
-
-    Raises
-    ------
-    InputError
-        A policy has several seeds, or the log is too short.
+    ``length_s``: of a block; ``BY_RULE``: see :func:`unrack.metric.bootstrap.blocks_of`. An InputError if a policy has
+    several seeds, or the log is too short.
     """
     frames = {}
     for policy, own in runs.items():
         if len(own) > 1:
             got = f"{policy} has {len(own)} seeds"
             raise InputError("--bootstrap", got, "one run a policy: several seeds have intervals without it")
-        low, high = (own[0].metrics.get(f"window_{end}_s") for end in ("start", "end"))
-        jobs = own[0].frame("jobs", COLUMNS)
-        windowed = low is not None and high is not None
-        frames[policy] = jobs.filter(pl.col("submit_s").is_between(low, high)) if windowed else jobs
+        frames[policy] = own[0].frame("jobs", COLUMNS).filter(pl.col("submit_s").is_between(*own[0].window))
     return resampled(frames, length_s)
 
 
@@ -149,16 +151,9 @@ def settings_of(
     """Group runs into settings, both in the order in which they first appear.
 
     Policies go by the label the user gave them; where that would put two different policies of one setting under one
-    name, by their full text, with the world where the same policy ran in several.
-
-    Parameters
-    ----------
-    runs
-        In the study's order.
-    study
-        The study as a table: it knows the names that swept keys are about.
-    bootstrap
-        Resample the time of every log in blocks of so many seconds, ``BY_RULE``: of a length by rule; ``None``: do not.
+    name, by their full text, with the world where the same policy ran in several. ``study``, as a table, knows the
+    names that swept keys are about; ``bootstrap``: resample the time of every log in blocks of so many seconds,
+    ``BY_RULE``: of a length by rule.
     """
     runs = list(runs)
     labels = swept_labels(dict.fromkeys(key for run in runs for key in run.parameters), study)

@@ -23,9 +23,7 @@ from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
-from unrack.sim.frames.jobs import jobs_frame, usage_frame
-from unrack.sim.frames.memory_use import memory_frame, use_columns
-from unrack.sim.frames.rounds import rounds_frame
+from unrack.sim.frames.jobs import jobs_frame, memory_frame, rounds_frame, usage_frame, use_columns
 from unrack.sim.frames.tier_holding import TierHolding, tier_holding
 from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.log import RunLog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,17 @@ from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import sets_speeds
 from unrack.study.input.document import Document
-from unrack.study.input.faults import drawn_faults, fixed_faults, random_levels
 from unrack.study.input.file import StudyTable, WorkloadTable
-from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec, make_workload, window_of
+from unrack.study.input.inputs import (
+    PolicySpec,
+    drawn_faults,
+    fixed_faults,
+    make_cluster,
+    make_policy_spec,
+    make_workload,
+    random_levels,
+    window_of,
+)
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
 from unrack.study.results.identity import engine_digest, id_of_run
@@ -114,23 +123,10 @@ class Study:
 def load_study(
     path: str, *, seed: int | None = None, policies: Sequence[str] = (), document: Document | None = None
 ) -> Study:
-    """Read a study and load everything it names.
+    """Read a study, from a file or a document, and load everything it names.
 
-    Parameters
-    ----------
-    path
-        The study file.
-    seed
-        Takes the place of the study's seeds.
-    policies
-        Further policies: names, names with parameters, or ``FILE.py:NAME``.
-    document
-        A study that is not in a file.
-
-    Raises
-    ------
-    StudyError, PolicyError
-        Something in it cannot be run.
+    ``seed`` takes the place of the study's seeds; ``policies``: further ones, names, names with parameters, or
+    ``FILE.py:NAME``. What cannot be run is a StudyError or a PolicyError.
     """
     document = document or Document.read(path)
     whole = document.validated(StudyTable, document.table)
@@ -140,18 +136,10 @@ def load_study(
 
 @contextmanager
 def using_those_of(table: StudyTable, document: Document) -> Iterator[None]:
-    """Within it the plug-ins of a study are in use.
-
-    Raises
-    ------
-    StudyError
-        One cannot be.
-    """
+    """Within it the plug-ins of a study are in use; a StudyError if one cannot be."""
     with ExitStack() as stack:
-        try:
+        with document.part("plugins"):
             stack.enter_context(using(beside(table.plugins, document.folder)))
-        except InputError as error:
-            raise document.within(("plugins",), error) from None
         yield
 
 
@@ -192,28 +180,13 @@ def runs_of(
     sources: Sources,
     only: tuple[int, int] | None = None,
 ) -> list[Run]:
-    """The runs of a study without its sweep: clusters, workloads, policies, seeds.
+    """The runs of a study without its sweep: clusters, workloads, policies, seeds; or a StudyError or PolicyError.
 
-    Parameters
-    ----------
-    table
-        The study, with swept values put in.
-    seeds
-        Which.
-    parameters
-        Those values by key.
-    sources
-        What was read for other values.
-    only
-        The runs of one cluster and one policy, by their numbers; ``None``: of all.
-
-    Raises
-    ------
-    StudyError, PolicyError
-        Something in it cannot be run.
+    ``table``: the study, with swept values (``parameters``) put in; ``only``: the runs of one cluster and one policy,
+    by their numbers.
     """
     with using_those_of(table, sources.document):
-        return _runs_of(table, seeds, parameters, sources, only)
+        return list(_runs_of(table, seeds, parameters, sources, only))
 
 
 def _runs_of(
@@ -222,94 +195,82 @@ def _runs_of(
     parameters: Mapping[str, Any],
     sources: Sources,
     only: tuple[int, int] | None,
-) -> list[Run]:
+) -> Iterator[Run]:
     document, added, loaded, read = sources.document, sources.added, sources.workloads, sources.contentions
     clusters = [make_cluster(entry, document, i) for i, entry in enumerate(table.clusters)]
     specs = [*(make_policy_spec(entry, document, i) for i, entry in enumerate(table.policies)), *added]
     _different([cluster.name for cluster in clusters], "clusters", document)
     _different([spec.label for spec in specs], "policies", document)
-    try:
+    with document.part("models"):
         models = make_models(table.models, document.folder)
-    except InputError as error:
-        raise document.within(("models",), error) from None
     contention = _contention(table, document, read)
-    try:
+    with document.part("memory_changes"):
         changes = None if table.memory_changes is None else make_memory_changes(table.memory_changes)
-    except InputError as error:
-        raise document.within(("memory_changes",), error) from None
     fixed, levels = fixed_faults(table, document, clusters), random_levels(table, document, clusters)
     made = [(spec, spec.make(), spec.identity()) for spec in specs]
     by_seed = {seed: [_workload(entry, document, i, seed, loaded) for i, entry in enumerate(table.workloads)]
                for seed in seeds}  # fmt: skip
     _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
-    runs = []
+    digests: dict[int, str] = {}
     windows: dict[tuple[str, str], Range | None] = {}
-    for i, cluster in enumerate(clusters):
-        if only is not None and i != only[0]:
+    numbers = [range(len(part)) for part in (clusters, table.workloads, made)]
+    for i, w, p, seed in itertools.product(*numbers, seeds):
+        if only is not None and (i, p) != only:
             continue
+        cluster, (workload, digest), (spec, policy, policy_identity) = clusters[i], by_seed[seed][w], made[p]
         if table.core_tiles is not None and cluster.torus is None:
             got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
             raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
-        cluster_digest, installed = cluster.digest(), cluster.places.installed
-        for w, source in enumerate(table.workloads):
-            for p, (spec, policy, policy_identity) in enumerate(made):
-                if only is not None and p != only[1]:
-                    continue
-                for seed in seeds:
-                    workload, digest = by_seed[seed][w]
-                    key = (cluster_digest, digest)
-                    if key not in windows:
-                        windows[key] = window_of(table, cluster, workload, document)
-                    window = windows[key]
-                    try:
-                        check(policy, cluster, workload.jobs)
-                    except PolicyError as error:
-                        raise document.within(("policies", p), error) from None
-                    except InputError as error:
-                        raise document.within(("workloads", w), error) from None
-                    here = spec.world == RunTimes.STUDY
-                    said = World(
-                        models=models if here else (),
-                        contention=contention if here else None,
-                        slowdowns=table.slowdowns,
-                        faults=fixed + drawn_faults(levels, cluster, workload, seed),
-                        changes=changes if here else None,
-                        ties=table.ties,
-                    )
-                    both = said.contention is not None and sets_speeds(cluster.devices, said.models)
-                    world = replace(said, slowdowns=make_together(table.slowdowns) if both else None)
-                    decisive = [cluster_digest, digest, policy_identity, seed, table.ties, world.faults, window]
-                    decisive += [world.models]
-                    decisive += [] if world.contention is None else [world.contention.identity()]
-                    decisive += [str(world.slowdowns)] if both else []
-                    decisive += [] if world.changes is None else [str(world.changes)]
-                    decisive += [] if table.core_tiles is None else [table.core_tiles]
-                    decisive += [*identity_of(in_use()), *filter(None, map(RESOURCES.distribution, installed))]
-                    named = [cluster.name, workload.name, spec.label, dict(parameters)]
-                    drawn = _draws(source) or bool(levels)
-                    runs.append(
-                        Run(
-                            id=id_of_run(named[:3], seed, [*decisive, *named, engine_digest()]),
-                            cluster=cluster,
-                            workload=workload,
-                            workload_digest=digest,
-                            policy=spec,
-                            seed=seed,
-                            world=world,
-                            window_us=window,
-                            parameters=dict(parameters),
-                            failing=bool(table.faults or table.random_faults),
-                            core_tiles=table.core_tiles,
-                            place=(i, w, p),
-                            effects=(
-                                *effects(cluster, workload.jobs, policy, said),
-                                *_of_study(spec, models, contention, seeds, drawn, policy),
-                            ),
-                            listed=len(fixed),
-                            plugins=in_use(),
-                        )
-                    )
-    return runs
+        if i not in digests:
+            digests[i] = cluster.digest()
+        key = (digests[i], digest)
+        if key not in windows:
+            windows[key] = window_of(table, cluster, workload, document)
+        try:
+            check(policy, cluster, workload.jobs)
+        except InputError as error:
+            part = ("policies", p) if isinstance(error, PolicyError) else ("workloads", w)
+            with document.part(*part):
+                raise
+        here = spec.world == RunTimes.STUDY
+        said = World(
+            models=models if here else (),
+            contention=contention if here else None,
+            slowdowns=table.slowdowns,
+            faults=fixed + drawn_faults(levels, cluster, workload, seed),
+            changes=changes if here else None,
+            ties=table.ties,
+        )
+        both = said.contention is not None and sets_speeds(cluster.devices, said.models)
+        world = replace(said, slowdowns=make_together(table.slowdowns) if both else None)
+        decisive: list[Any] = [*key, policy_identity, seed, table.ties, world.faults, windows[key], world.models]
+        decisive += [] if world.contention is None else [world.contention.identity()]
+        decisive += [str(world.slowdowns)] if both else []
+        decisive += [] if world.changes is None else [str(world.changes)]
+        decisive += [] if table.core_tiles is None else [table.core_tiles]
+        decisive += [*identity_of(in_use()), *filter(None, map(RESOURCES.distribution, cluster.places.installed))]
+        named = [cluster.name, workload.name, spec.label, dict(parameters)]
+        drawn = _draws(table.workloads[w]) or bool(levels)
+        yield Run(
+            id=id_of_run(named[:3], seed, [*decisive, *named, engine_digest()]),
+            cluster=cluster,
+            workload=workload,
+            workload_digest=digest,
+            policy=spec,
+            seed=seed,
+            world=world,
+            window_us=windows[key],
+            parameters=dict(parameters),
+            failing=bool(table.faults or table.random_faults),
+            core_tiles=table.core_tiles,
+            place=(i, w, p),
+            effects=(
+                *effects(cluster, workload.jobs, policy, said),
+                *_of_study(spec, models, contention, seeds, drawn, policy),
+            ),
+            listed=len(fixed),
+            plugins=in_use(),
+        )
 
 
 def _draws(table: WorkloadTable) -> bool:
@@ -342,11 +303,9 @@ def _contention(
 ) -> MemoryContention | None:
     """The same settings are read once."""
     key = json.dumps(table.contention, sort_keys=True, default=str)
-    try:
-        if key not in read:
+    if key not in read:
+        with document.part("contention"):
             read[key] = make_contention(table.contention, document.folder)
-    except InputError as error:
-        raise document.within(("contention",), error) from None
     return read[key]
 
 

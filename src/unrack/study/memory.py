@@ -23,13 +23,7 @@ def needed_mb(run: Run) -> int:
 
 
 def check_memory(workers: Workers, runs: Iterable[Run]) -> None:
-    """Refuse runs that need more than a worker has.
-
-    Raises
-    ------
-    InputError
-        One does; the message has the numbers, and those of the largest.
-    """
+    """Refuse runs that need more than a worker has: an InputError has the numbers, and those of the largest."""
     limit = workers.memory_mb
     if limit is None:
         return

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import StudyError
+from unrack.facts import some
 from unrack.sim.effect import WORDS, Effect
 from unrack.study.input.document import Document, Location
 from unrack.workload.formats.rules import intake_notes
@@ -25,14 +26,9 @@ MOST_POLICIES = 6
 
 
 def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
-    """Refuse the first key of a study that changes nothing in any of its runs.
+    """Refuse the first key of a study that changes nothing in any of its runs: a StudyError says why.
 
     What stands in another file (a trace, a cluster file) or in a preset is not refused: runs tell it.
-
-    Raises
-    ------
-    StudyError
-        There is such a key; the message says why it changes nothing.
     """
     asked: dict[tuple[str, Location], list[Effect]] = {}
     for run in runs:
@@ -105,12 +101,7 @@ def told_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
 
 
 def told(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """What runs have to tell, each once, with the policies that it is about.
-
-    Parameters
-    ----------
-    notes
-        (policy, note) of every run and note.
+    """What runs have to tell, (policy, note), each note once, with the policies that it is about.
 
     Examples
     --------
@@ -120,9 +111,4 @@ def told(notes: Iterable[tuple[str, str]]) -> list[str]:
     who: dict[str, dict[str, None]] = {}
     for policy, words in notes:
         who.setdefault(words, {})[policy] = None
-    lines = []
-    for words, policies in who.items():
-        named = list(policies)
-        more = f" and {len(named) - MOST_POLICIES} more" if len(named) > MOST_POLICIES else ""
-        lines.append(f"{words} ({', '.join(named[:MOST_POLICIES])}{more})")
-    return lines
+    return [f"{words} ({some(list(policies), MOST_POLICIES)})" for words, policies in who.items()]

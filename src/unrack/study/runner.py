@@ -69,38 +69,10 @@ def run_study(
     audit: bool = True,
     workers: Workers | On = PROCESSES,
 ) -> list[dict[str, Any]]:
-    """Run what is not finished yet, then write the summary.
+    """Run what is not finished yet, in a directory that is made if need be, then write the summary; returns its rows.
 
-    Parameters
-    ----------
-    study
-        What to run.
-    directory
-        Where to; made if it is not there.
-    jobs
-        How many workers are started; one process is this one.
-    told
-        Told of progress, a few times a second at most while something runs.
-    audit
-        Check the tables of every run when it has ended: :func:`unrack.audit`.
-    workers
-        Those that run it, or where they are opened for it.
-
-    Returns
-    -------
-    list of dict
-        The rows of ``summary.csv``.
-
-    Raises
-    ------
-    InputError
-        The directory cannot be made, or a run needs more memory than a worker has.
-    FailedRunsError
-        Runs failed; the others were finished, kept and summed up, and only those that failed are run next time.
-    RunError
-        Something could not be written.
-    KeyboardInterrupt
-        Interrupted; what was finished is kept.
+    ``jobs``: how many workers are started, one process being this one. Others, and what is raised, as of
+    :func:`keep_runs`; an InputError also if the directory cannot be made.
     """
     make_folder(directory)
     left = [run for run in study.runs if not is_kept(directory, run)]
@@ -123,13 +95,7 @@ def run_study(
 
 
 def make_folder(directory: Path) -> None:
-    """Make the folder in which runs are kept, if it is not there.
-
-    Raises
-    ------
-    InputError
-        It cannot be made.
-    """
+    """Make the folder in which runs are kept, if it is not there; an InputError if it cannot be made."""
     try:
         (directory / "runs").mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -146,8 +112,10 @@ def keep_runs(
     ----------
     directory
         It exists; the runs are in its folder ``runs``, as those of a study.
-    told, audit
-        As of :func:`run_study`.
+    told
+        Told of progress, a few times a second at most while something runs.
+    audit
+        Check the tables of every run when it has ended: :func:`unrack.audit`.
 
     Returns
     -------
@@ -159,7 +127,7 @@ def keep_runs(
     InputError
         A run needs more memory than a worker has; none was started.
     FailedRunsError
-        Runs failed; the others were finished and kept.
+        Runs failed; the others were finished and kept, and only those that failed are run next time.
     RunError
         Something could not be written.
     KeyboardInterrupt
@@ -177,24 +145,21 @@ def keep_runs(
 def _run_left(
     workers: Workers, runs: Sequence[Run], left: Sequence[Run], directory: Path, told: Told | None, audit: bool
 ) -> list[Failure]:
-    """Run some of the runs and keep them; those that failed."""
+    """Run some of the runs, which are kept by the workers or, if these cannot reach the folder, by this process.
+
+    Returns those that failed.
+    """
     items = list(_asked(left))
     board = _Board(runs, left, told)
     board.tell()
     if not left:
         return []
     check_memory(workers, left)
-    with _kept_is_said(directory):
-        return _kept(workers, items, directory, board, audit)
-
-
-def _kept(workers: Workers, items: Sequence[_Asked], directory: Path, board: _Board, audit: bool) -> list[Failure]:
-    """Those that failed; the others are kept, by the workers or, if these cannot reach the folder, by this process."""
     failures: list[Failure] = []
     work = partial(_files, audit) if workers.remote else partial(_keep, str(directory), audit)
     found = answers(workers, work, items, left=len(items), running=board.running, compiling=board.compiles)
     try:
-        with closing(found):
+        with _kept_is_said(directory), closing(found):
             for place, answer in found:
                 if isinstance(answer.error, OSError) and _within(directory, answer.error.filename):
                     raise answer.error
@@ -225,13 +190,7 @@ def _failed(failures: Sequence[Failure], runs: int) -> str:
 
 @contextmanager
 def _kept_is_said(directory: Path) -> Iterator[None]:
-    """A file that cannot be written ends the study with one sentence: a full disk is nobody's bug.
-
-    Raises
-    ------
-    RunError
-        It names the file and what the system said.
-    """
+    """A file that cannot be written is a RunError of one sentence, with what the system said, and nobody's bug."""
     try:
         yield
     except OSError as error:
@@ -248,8 +207,6 @@ class _Board:
         self.kept = len(runs) - len(left)
         self.sizes = [len(run.workload) for run in left]
         self.done = [0] * len(left)
-        self.jobs, self.jobs_done = sum(self.sizes), 0
-        self.finished = 0
         self.compiling = False
         self.compiling_now, self.compiled = 0, 0
         self.took_s: dict[str, float] = {}
@@ -264,17 +221,14 @@ class _Board:
 
     def running(self, place: int, done: int) -> None:
         """So many jobs of a run are done."""
-        self.jobs_done += done - self.done[place]
         self.done[place] = done
         self.tell_now_and_then()
 
     def ended(self, place: int, name: str, took_s: float) -> None:
         """A run has ended, well or not."""
-        self.finished += 1
         self.took_s[name] = took_s
-        self.jobs_done += self.sizes[place] - self.done[place]
         self.done[place] = self.sizes[place]
-        if self.finished == len(self.sizes):
+        if len(self.took_s) == len(self.sizes):
             self.tell()
         else:
             self.tell_now_and_then()
@@ -288,9 +242,9 @@ class _Board:
     def tell(self) -> None:
         """Pass on where things are."""
         if self.told is not None:
-            finished, runs = self.finished + self.kept, len(self.sizes) + self.kept
+            ended, runs = len(self.took_s) + self.kept, len(self.sizes) + self.kept
             compiling = self.compiling, self.compiling_now, self.compiled
-            self.told(Progress(finished, runs, self.jobs_done, self.jobs, self.kept, *compiling, self.took_s))
+            self.told(Progress(ended, runs, sum(self.done), sum(self.sizes), self.kept, *compiling, self.took_s))
 
 
 def measure_runs(
@@ -347,20 +301,21 @@ def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
 
 
 @contextmanager
-def _as_asked(asked: _Asked) -> Iterator[None]:
+def _simulated(asked: _Asked, heard: Heard, audit: bool) -> Iterator[Result]:
+    """The result of a run, whose files stay as they were asked for until it was used."""
     with taking(asked.sources), using(asked.run.plugins):
-        yield
+        yield simulated(asked.run, lambda done, _: heard(done), audit)
 
 
 def _keep(directory: str, audit: bool, asked: _Asked, heard: Heard) -> None:
-    with _as_asked(asked):
-        keep_run(Path(directory), asked.run, _simulated(asked.run, heard, audit))
+    with _simulated(asked, heard, audit) as result:
+        keep_run(Path(directory), asked.run, result)
 
 
 def _files(audit: bool, asked: _Asked, heard: Heard) -> Files:
     """Simulate a run; returns what is to be kept of it."""
-    with _as_asked(asked):
-        return files_of(asked.run, _simulated(asked.run, heard, audit))
+    with _simulated(asked, heard, audit) as result:
+        return files_of(asked.run, result)
 
 
 def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
@@ -371,13 +326,8 @@ def _small_enough(workers: Workers, runs: Iterable[Run]) -> Iterator[Run]:
 
 def _measured(measure: Measure[R], audit: bool, asked: _Asked, heard: Heard) -> R:
     began = time.perf_counter()
-    with _as_asked(asked):
-        result = _simulated(asked.run, heard, audit)
+    with _simulated(asked, heard, audit) as result:
         return measure(asked.run, result, time.perf_counter() - began)
-
-
-def _simulated(run: Run, heard: Heard, audit: bool) -> Result:
-    return simulated(run, lambda done, _: heard(done), audit)
 
 
 def simulated(run: Run, progress: Callable[[int, int], None] | None = None, audit: bool = True) -> Result:

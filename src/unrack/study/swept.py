@@ -27,14 +27,7 @@ _DEVICES = {"nvme": "drives", "gpu": "GPUs", "fpga": "FPGAs", "ssd": "SSDs"}
 
 
 def swept_labels(keys: Iterable[str], study: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Key → words for it, different ones for different keys.
-
-    Parameters
-    ----------
-    keys
-        Swept keys.
-    study
-        The study as a table, for names of clusters and pools; ``None``: the words go without.
+    """Key → words for it, different ones for different keys; ``study``: as a table, for names of clusters and pools.
 
     Examples
     --------

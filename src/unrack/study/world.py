@@ -21,11 +21,6 @@ _WRITTEN = re.compile(r"""(.*\S)\s*,\s*world\s*=\s*["']?([^"'\s=,()]*)["']?\s*""
 def split_world(text: str) -> tuple[str, RunTimes]:
     """A policy as written, without its world; and its world.
 
-    Raises
-    ------
-    PolicyError
-        There is no such world.
-
     Examples
     --------
     >>> split_world("first-fit(order=sjf), world=base")
@@ -38,13 +33,7 @@ def split_world(text: str) -> tuple[str, RunTimes]:
 
 
 def make_world(value: object) -> RunTimes:
-    """A world from what a study says.
-
-    Raises
-    ------
-    PolicyError
-        There is no such world.
-    """
+    """A world from what a study says; a PolicyError if there is none such."""
     if value not in tuple(RunTimes):
         want = "'study' (the study's models and contention, the default) or 'base' (without: jobs run their base times)"
         raise PolicyError("world", repr(value), want)

@@ -45,9 +45,9 @@ def compare(
 
 def report(
     state: State,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the study and its page are written.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the study and its page are written.")],
     policy: Annotated[
-        list[str] | None, typer.Option("--policy", metavar="POLICY", help="Simulate another one, too; repeatable.")
+        list[str] | None, typer.Option(metavar="POLICY", help="Simulate another one, too; repeatable.")
     ] = None,
 ) -> None:
     """Write one report of what really happened and of simulations of the same submissions, side by side."""

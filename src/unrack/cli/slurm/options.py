@@ -27,13 +27,7 @@ Timeout = Annotated[float, typer.Option(metavar="S", min=0.1, max=600, help="How
 
 
 def longest_us(text: str) -> int:
-    """The option ``--unlimited`` in µs.
-
-    Raises
-    ------
-    InputError
-        It is no time of 1 s or more.
-    """
+    """The option ``--unlimited`` in µs; an InputError if it is no time of 1 s or more."""
     from unrack.units import time_us
 
     try:
@@ -46,13 +40,7 @@ def longest_us(text: str) -> int:
 
 
 def state_of(config: Path | None, state: Path | None) -> Path:
-    """The folder of the driver's state, by a site file or itself.
-
-    Raises
-    ------
-    InputError
-        Neither or both are given, or the site file is wrong.
-    """
+    """The folder of the driver's state, by a site file or itself; an InputError if neither or both are given."""
     from unrack.live.slurm.site.site import Site
 
     if (config is None) == (state is None):

@@ -12,7 +12,7 @@ import typer
 
 from unrack.cli.slurm.options import HeldByAdmin, Partitions, Timeout, Unlimited, longest_us
 from unrack.errors import InputError
-from unrack.facts import counted
+from unrack.facts import counted, some
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -145,9 +145,8 @@ def page(made: Forecast, looked_back: list[Hindsight] | None, most: int, width: 
         if len(prediction.starts) > most:
             yield Text(f"… and {len(prediction.starts) - most} more (--jobs, --json)")
     if made.aside:
-        listed = ", ".join(f"{one.job} ({one.waits_for})" for one in made.aside[:10])
-        more = f" and {len(made.aside) - 10} more" if len(made.aside) > 10 else ""
-        yield Text(f"Not predicted, as they wait for something else: {listed}{more}")
+        listed = some([f"{one.job} ({one.waits_for})" for one in made.aside], 10)
+        yield Text(f"Not predicted, as they wait for something else: {listed}")
     for note in made.notes:
         yield Text(f"note: {note}")
     for one in looked_back or ():

@@ -15,7 +15,7 @@ SHOWN = 40
 
 
 def run(
-    config: Annotated[Path, typer.Option("--config", metavar="SITE.toml", help="The site file: docs/slurm-site.md.")],
+    config: Annotated[Path, typer.Option(metavar="SITE.toml", help="The site file: docs/slurm-site.md.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
     ] = False,

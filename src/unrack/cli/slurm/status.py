@@ -18,7 +18,7 @@ FULL_BYTES = 2**16
 
 def status(
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="SITE.toml", help="The site file, which names the state folder.")
+        Path | None, typer.Option(metavar="SITE.toml", help="The site file, which names the state folder.")
     ] = None,
     state: Annotated[Path | None, typer.Option(metavar="DIR", help="The state folder itself.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,

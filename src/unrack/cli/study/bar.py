@@ -28,16 +28,8 @@ BESIDE = 56
 class Bar:
     """A progress bar, where the error stream is a terminal.
 
-    That kernels are compiled is said in any case, once, unless it is quiet.
-
-    Parameters
-    ----------
-    quiet
-        Say nothing at all.
-    verbose
-        Say of each run how long it took.
-    clock
-        What time it is, s.
+    That kernels are compiled is said in any case, once, unless it is ``quiet``. ``verbose``: say of each run how long
+    it took.
     """
 
     def __init__(self, quiet: bool = False, verbose: bool = False, clock: Callable[[], float] = time.monotonic) -> None:

@@ -56,16 +56,8 @@ def show(
 ) -> None:
     """Compare the policies, the best of each column in bold, in a pipe with a star; long ones are left to the report.
 
-    Parameters
-    ----------
-    rows
-        Of ``summary.csv``.
-    elsewhere
-        Where to find what there is no room for.
-    directory
-        Where the runs are kept.
-    bootstrap
-        Intervals of one seed, of blocks of so many seconds: :func:`unrack.report.setting.settings_of`.
+    ``rows`` are those of ``summary.csv``; ``elsewhere``: where to find what there is no room for; ``directory``: where
+    the runs are kept; ``bootstrap``: as of :func:`unrack.report.setting.settings_of`.
     """
     swept = list(study.runs[0].parameters)
     groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
@@ -132,11 +124,11 @@ def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstra
     from unrack.report.directory import RunFiles
     from unrack.report.setting import resampled_runs
 
-    runs = {
-        policy: [RunFiles(directory / "runs" / row["run"], {"metrics": row}) for row in own]
-        for policy, own in group.items()
-    }
-    return resampled_runs(runs, bootstrap)
+    def files(row: dict[str, Any]) -> RunFiles:
+        names = {key: {"name": row[key]} for key in ("cluster", "workload")}
+        return RunFiles(directory / "runs" / row["run"], {**row, **names, "id": row["run"], "metrics": row})
+
+    return resampled_runs({policy: list(map(files, own)) for policy, own in group.items()}, bootstrap)
 
 
 def _cells(

@@ -42,7 +42,7 @@ def explain(
     ] = None,
     run: RunOption = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", metavar="FILE.py:NAME", help="Where the run's policy file is now.")
+        str | None, typer.Option(metavar="FILE.py:NAME", help="Where the run's policy file is now.")
     ] = None,
     at: Annotated[
         str | None,
@@ -50,9 +50,7 @@ def explain(
             "--round", metavar="TIME", help="Not a job, but the first round at TIME or later ('1 h'), or busiest."
         ),
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE.svg", help="Draw the networks of the round.")
-    ] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE.svg", help="Draw the networks of the round.")] = None,
     live: Annotated[
         bool, typer.Option("--live", help="From the journal of `unrack slurm run`: unrack explain --live JOB.")
     ] = False,

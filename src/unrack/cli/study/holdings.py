@@ -21,9 +21,9 @@ MOST = 20
 def holdings(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
     run: RunOption = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only what this job held, row by row.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only what this job held, row by row.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write every row to a .csv or .parquet file.")
+        Path | None, typer.Option(metavar="FILE", help="Write every row to a .csv or .parquet file.")
     ] = None,
     everything: All = False,
     as_json: Json = False,

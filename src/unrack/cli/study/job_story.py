@@ -22,17 +22,7 @@ OUT_OF_MEMORY, DEADLOCK = "more than it asked for", "wait for each other"
 
 
 def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
-    """All lines on a job.
-
-    Parameters
-    ----------
-    story
-        The job's life.
-    policy
-        The policy's name.
-    most
-        Lines of a list that are printed; ``None``: all.
-    """
+    """All lines on a job; ``most``: how many of a list are printed, ``None``: all."""
     job, demand = story.job, story.job.demand
 
     def clock(time_us: int) -> str:
@@ -101,16 +91,10 @@ def _of_tiers(demand: Demand) -> list[str]:
 
 
 def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, most: int | None) -> list[str]:
-    """All lines on an attempt.
+    """All lines on an attempt of a job.
 
-    Parameters
-    ----------
-    story, attempt
-        Of a job, one of its attempts.
-    clock, after
-        Words for a time: on the trace's clock, and since the job was submitted.
-    most
-        Changes that are told, the first and the last; ``None``: all.
+    ``clock``, ``after``: words for a time, on the trace's clock, and since the job was submitted; ``most``: how many
+    changes are told, the first and the last, ``None``: all.
     """
     lines = [f"  started     {clock(attempt.start_us)} ({after(attempt.start_us)}) on node(s) {_ranges(attempt.nodes)}"]
     lines += [f"  with        {held}" for held in (*attempt.devices, *filter(None, [attempt.memory]))]

@@ -43,7 +43,6 @@ def plan(
     goal: Annotated[
         list[str] | None,
         typer.Option(
-            "--goal",
             metavar="GOAL",
             help="Such as 'wait_s_p95 < 10 min', 'served > 99 %', and perhaps 'on 90 % of seeds, at 95 % confidence'; "
             "repeatable: all must hold.",
@@ -52,41 +51,33 @@ def plan(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            "--vary",
             metavar="KEY=VALUES",
             help="Such as clusters.0.pools.0.count=1..20, …=64..256 GB/64, …=0..100 %/25, …=2,4,8; repeatable.",
         ),
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective", metavar="WHAT", help="What is to be least: cost (default), a varied key, a metric."
-        ),
+        str | None, typer.Option(metavar="WHAT", help="What is to be least: cost (default), a varied key, a metric.")
     ] = None,
     share: Annotated[
-        str | None, typer.Option("--share", metavar="SHARE", help="On which share of the seeds (default: 90 %).")
+        str | None, typer.Option(metavar="SHARE", help="On which share of the seeds (default: 90 %).")
     ] = None,
     confidence: Annotated[
-        str | None,
-        typer.Option("--confidence", metavar="SHARE", help="How sure of all seeds: of the mean, or with --share."),
+        str | None, typer.Option(metavar="SHARE", help="How sure of all seeds: of the mean, or with --share.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="How many at most (default: 20; with --confidence more).")
+        int | None, typer.Option(min=1, help="How many at most (default: 20; with --confidence more).")
     ] = None,
     prices: Annotated[
-        str | None,
-        typer.Option("--prices", metavar="NAME|FILE.toml", help="Of clusters that have none; see unrack prices."),
+        str | None, typer.Option(metavar="NAME|FILE.toml", help="Of clusters that have none; see unrack prices.")
     ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option("--reference", metavar="KEY=VALUE", help="The system that goals 'of reference' are relative to."),
+        typer.Option(metavar="KEY=VALUE", help="The system that goals 'of reference' are relative to."),
     ] = None,
-    search: Annotated[
-        str | None, typer.Option("--search", metavar="auto|every|bisect", help="How systems are tried.")
-    ] = None,
+    search: Annotated[str | None, typer.Option(metavar="auto|every|bisect", help="How systems are tried.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", metavar="FILE.py:NAME", help="A further policy; repeatable.", autocompletion=policies),
+        typer.Option(metavar="FILE.py:NAME", help="A further policy; repeatable.", autocompletion=policies),
     ] = None,
     out: OutOption = None,
     on: OnOption = "processes",

@@ -13,18 +13,14 @@ from unrack.cli.options import BootstrapOption
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
     figures: Annotated[
-        str | None,
-        typer.Option("--figures", metavar="svg|png|pdf", help="Write every chart as a file, in place of the page."),
+        str | None, typer.Option(metavar="svg|png|pdf", help="Write every chart as a file, in place of the page.")
     ] = None,
     style: Annotated[
-        str | None,
-        typer.Option("--style", metavar="page|paper", help="paper: 85 or 180 mm wide, 8 pt, no title, fit for grey."),
+        str | None, typer.Option(metavar="page|paper", help="paper: 85 or 180 mm wide, 8 pt, no title, fit for grey.")
     ] = None,
-    font: Annotated[str | None, typer.Option("--font", metavar="sans|serif", help="Of the figures.")] = None,
+    font: Annotated[str | None, typer.Option(metavar="sans|serif", help="Of the figures.")] = None,
     bootstrap: BootstrapOption = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FOLDER", help="Where figures go (default: DIR/figures).")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where figures go (default: DIR/figures).")] = None,
 ) -> None:
     """Build (or rebuild) the HTML report of a finished study and print its path; or write its charts as files."""
     from unrack.errors import InputError

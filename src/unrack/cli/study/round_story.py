@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from unrack.cli.printed import shortened
 from unrack.errors import InputError
+from unrack.facts import counted, some
 from unrack.units import SECOND_US, time_us
 
 if TYPE_CHECKING:
@@ -17,13 +17,7 @@ BUSIEST = "busiest"
 
 
 def round_time_us(text: str) -> int | None:
-    """The time that ``--round`` names, µs; ``None``: the busiest round.
-
-    Raises
-    ------
-    InputError
-        It is neither a time nor that word.
-    """
+    """The time that ``--round`` names, µs; ``None``: the busiest round. Anything else is an InputError."""
     if text == BUSIEST:
         return None
     try:
@@ -53,27 +47,17 @@ def round_table(story: RoundStory) -> dict[str, Any]:
 
 
 def round_lines(story: RoundStory, policy: str, most: int | None) -> list[str]:
-    """All lines on a round.
-
-    Parameters
-    ----------
-    story
-        The round.
-    policy
-        Its name.
-    most
-        Lines of a list that are printed, the first and the last; ``None``: all.
-    """
+    """All lines on a round; ``most``: how many of a list are printed, the first and the last, ``None``: all."""
     from unrack.policy.rounds import UNIT
 
     numbers = story.numbers
     started = [job for job in story.jobs if job.place]
     left = [job for job in story.jobs if not job.place]
-    networks = f"{numbers.networks} network{_s(numbers.networks)}"
+    networks, waited = f"{numbers.networks} network{_s(numbers.networks)}", counted(numbers.jobs, "job")
     placed, waiting = numbers.cost_placed / UNIT, numbers.cost_waiting / UNIT
     lines = [
         f"round {story.number} at {numbers.at_us / SECOND_US:,.0f} s under {policy}",
-        f"  {_jobs(numbers.jobs)} waited, {numbers.tried:,} took part in {networks}, {numbers.placed:,} started",
+        f"  {waited} waited, {numbers.tried:,} took part in {networks}, {numbers.placed:,} started",
         f"  cost        {placed + waiting:.4g}: {placed:.4g} of the jobs that started, {waiting:.4g} of the others",
     ]
     if story.promise is not None:
@@ -108,7 +92,8 @@ def _s(count: int, several: str = "s", one: str = "") -> str:
 
 def _job_line(job: JobStory) -> str:
     cost = "" if job.cost is None else f"; cost {job.cost:.4g}"
-    where = "" if not job.networks else f" [network{_s(len(job.networks))} {_numbers(job.networks)}]"
+    numbers = some(list(map(str, job.networks)), 4)
+    where = "" if not job.networks else f" [network{_s(len(job.networks))} {numbers}]"
     return f"    job {job.job}, {job.asks}: {job.place or job.reason}{cost}{where}"
 
 
@@ -117,13 +102,5 @@ def _promise_lines(promise: PromiseStory) -> list[str]:
     held = "nobody is held back for it"
     if promise.held_back:
         listed = ", ".join(promise.held_back[:5]) + (" …" if len(promise.held_back) > 5 else "")
-        held = f"{_jobs(len(promise.held_back))} may not take what it needs then: {listed}"
+        held = f"{counted(len(promise.held_back), 'job')} may not take what it needs then: {listed}"
     return [f"  promised    job {promise.job} is to start at {when} at the latest; {held}"]
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:4])) + (f" and {len(numbers) - 4} more" if len(numbers) > 4 else "")
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} job{_s(count)}"

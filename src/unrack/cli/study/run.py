@@ -41,11 +41,10 @@ def run(
     out: OutOption = None,
     jobs: JobsOption = 0,
     on: OnOption = "processes",
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="This seed in place of the study's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="This seed in place of the study's.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            "--policy",
             metavar="FILE.py[:NAME]",
             help="A further policy, from a file or by name, both perhaps followed by ', world=base'; repeatable.",
             autocompletion=policies,

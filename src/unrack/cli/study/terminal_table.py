@@ -44,17 +44,7 @@ def drawn(
     """A table no wider than that, if it can be, and the headings of the columns that it has no room for.
 
     Columns of numbers are left out from the right; then names are broken, behind the signs in them; then they are cut.
-
-    Parameters
-    ----------
-    names
-        Headings of the columns with names.
-    metrics
-        Headings of the columns with numbers.
-    rows
-        Names and numbers of each row, as rich's markup.
-    width
-        In characters.
+    ``rows``: names and numbers of each row, as rich's markup; ``width``: in characters.
     """
     from rich.table import Table
     from rich.text import Text

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
-from unrack.steps import each_of
+from unrack.steps import Ints, each_of
 
-Ints = NDArray[np.int64]
 Sum = tuple[str, Ints, Ints]
 """What is held, how much of it in each loan or share, and how much each placement must have on each of its nodes."""
 
@@ -85,12 +84,8 @@ def _beside(t: Tables, own: Spans, node: Ints, sums: Sequence[Sum], words: tuple
 def _found(t: Tables, rows: Ints, own: Spans, node: Ints) -> tuple[Ints, Ints]:
     """Where loans or shares belong.
 
-    Returns
-    -------
-    row : int64[k]
-        The placement of every node of these ``rows``.
-    of : int64[loans]
-        Which of these nodes each loan or share is for; -1: none.
+    ``row``: int64[k], the placement of every node of these ``rows``; ``of``: int64[loans], which of these nodes each
+    loan or share is for; -1: none.
     """
     which, at = each_of(*(whole(t["placements"][name])[rows] for name in ("first_node", "nodes")))
     row = rows[which]

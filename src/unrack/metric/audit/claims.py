@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
-from unrack.steps import each_of, levels
+from unrack.steps import Ints, each_of, levels
 
-Ints = NDArray[np.int64]
 NOTHING: Ints = np.zeros(0, np.int64)
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
 from unrack.metric.audit.nodes import END, FAIL, REPAIR, timeline
 from unrack.metric.audit.tables import Tables, Violation, whole
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.steps import Bools, Ints
 
 PROBLEMS = (
     "",

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.metric.audit.tables import Tables, Violation, whole
-
-Ints = NDArray[np.int64]
+from unrack.steps import Ints
 
 END, REPAIR, FAIL, START = range(4)
 """What happens first at one time; what lasts no time is left out."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Sums, Tables, Violation, micro, whole
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.steps import Bools, Ints
 
 
 def span_violation(t: Tables) -> Violation | None:
     """The first span that is out of order, overlaps another of its job, or does not hold the whole gang."""
     known = t.held.job >= 0
-    if not known.all() and (~known & ~_repeated(t)).any():
-        return Violation("the placements name a job that the jobs table does not have")
+    if not known.all():
+        repeated = t["jobs"]["job"].filter(pl.Series(t.repeated)).implode()  # ids that several jobs have
+        if (~known & ~t["placements"]["job"].is_in(repeated).to_numpy()).any():
+            return Violation("the placements name a job that the jobs table does not have")
     s = t.sums  # without jobs that share an id: of those only the places are looked at
     done = t.finished[s.row].astype(np.int64)
     if len(s.job) == 0:
@@ -44,11 +43,6 @@ def span_violation(t: Tables) -> Violation | None:
             i = int(found[np.argmin(s.start[found])])
             return Violation(f"{t.name(s.job[i])}, attempt {s.attempt[i]}, {what}", int(s.start[i]))
     return _jobs(t, s, done)
-
-
-def _repeated(t: Tables) -> Bools:
-    """bool[rows]: placements of ids that several jobs have."""
-    return t["placements"]["job"].is_in(t["jobs"]["job"].filter(pl.Series(t.repeated)).implode()).to_numpy()
 
 
 def _jumps(number: Ints, follows: Bools) -> Bools:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.metric.audit.tables import Spans, Sums, Tables, Violation, micro, whole
-from unrack.steps import spells, summed_at
-
-Ints = NDArray[np.int64]
+from unrack.steps import Ints, spells, summed_at
 
 
 def usage_violation(t: Tables) -> Violation | None:

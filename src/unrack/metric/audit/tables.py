@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.metric.holdings import SPAN
+from unrack.steps import Bools, Ints
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 SECOND_US = 1e6
 
 

@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 
 from unrack.metric.kinds.pool_steps import per_device, pool_steps, stranded_of
 from unrack.metric.window import Window
-from unrack.steps import levels, spans
-
-Floats = NDArray[np.float64]
+from unrack.steps import Floats, levels, spans
 
 
 def pool_metrics(window: Window) -> dict[str, float | None]:

@@ -83,7 +83,7 @@ def stranded_steps(
         Of each pool to be counted: its first device, its number of devices, and which nodes may attach them
         (bool[nodes]).
     cores : int64[nodes]
-        Cores of each node.
+        Of each node.
     least
         Cores that are enough: the fewest that a job with such a device asks of a node.
 
@@ -135,19 +135,8 @@ def stranded_steps(
 def held_steps(shares: pl.DataFrame, amounts: Ints, capacity: Ints) -> pl.DataFrame:
     """How much of a quantity jobs hold, and how much the devices in use have: what is left between is fragmentation.
 
-    Parameters
-    ----------
-    shares
-        Those of one kind.
-    amounts : int64[shares]
-        What each share holds.
-    capacity : int64[devices]
-        What each device has.
-
-    Returns
-    -------
-    pl.DataFrame
-        time_s, held, installed (on devices in use); as in :func:`pool_steps`.
+    ``amounts``: int64[shares], what each share holds; ``capacity``: int64[devices]. Returns time_s, held, installed (on
+    devices in use), as :func:`pool_steps`.
 
     Examples
     --------

@@ -6,21 +6,11 @@ import polars as pl
 
 
 def served(jobs: pl.DataFrame) -> float | None:
-    """Core-time of the jobs that ran to their end over the core-time that all asked for, 0 to 1.
+    """Core-time of the jobs that ran to their end over the core-time that all asked for, 0 to 1; ``None`` without jobs.
 
     The core-time of a job is tasks × cores of a task × work, what it asked for and not what it held: a larger lease, a
     slower run or an attempt that was lost changes nothing. Jobs that were rejected, still wait or never ended count in
     the denominator alone. Where no job asks for any core-time (no cores, or no work), jobs are counted instead.
-
-    Parameters
-    ----------
-    jobs
-        The jobs submitted in the window: ``tasks``, ``cores_per_task``, ``work_s``, ``state``.
-
-    Returns
-    -------
-    float or None
-        ``None`` without jobs.
 
     Examples
     --------

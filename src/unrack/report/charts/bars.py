@@ -25,16 +25,7 @@ ABOVE: Spec = {"labelAlign": "left", "labelBaseline": "bottom", "labelPadding": 
 def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, bound: float | None = None) -> Spec:
     """Horizontal bars from 0 to 100 %, one a policy, of parts in order (fields ``y``, ``x``, ``part``, ``count``).
 
-    Parameters
-    ----------
-    policies
-        From top to bottom.
-    parts
-        Name → colour, from left to right.
-    x_title
-        Of the axis.
-    bound
-        A share to mark with a line from top to bottom, if any.
+    ``parts``: name → colour, from left to right; ``bound``: a share to mark with a line from top to bottom.
     """
     axes = {
         "y": word("policy", sort=list(policies), axis=ABOVE),

@@ -8,20 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import (
-    Floats,
-    bin_edges,
-    binned_integral,
-    binned_mean,
-    rising,
-    rounded,
-    span_unit,
-)
+from unrack.facts import some
+from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, span_unit
+from unrack.report.answer import QUESTIONS
 from unrack.report.charts import spec as specs
-from unrack.report.charts.bars import bar_spec, whiskered
+from unrack.report.charts.bars import bar_spec, mean_spec, whiskered
+from unrack.report.column import column_of
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting, estimate, interval, interval_words
 from unrack.report.table import share_text
+from unrack.steps import Floats
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
@@ -41,17 +37,8 @@ _JOBS = ("wait_s", "response_s", "bounded_slowdown", "cores", "state")
 def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     """Charts of one setting, of the first ``MOST_POLICIES`` policies; those over time and distributions of one seed.
 
-    Parameters
-    ----------
-    setting
-        The setting.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        ``id``, ``title``, ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
+    ``policies`` are all of the study, here and in other charts: they fix the colours. Each chart has ``id``, ``title``,
+    ``note``, ``spec``, and ``series``: for each policy the columns of its rows.
     """
     chosen = {policy: runs[0] for policy, runs in list(setting.runs.items())[:MOST_POLICIES]}
     jobs = {policy: _finished(run) for policy, run in chosen.items()}
@@ -76,12 +63,10 @@ def _finished(run: RunFiles) -> pl.DataFrame:
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
     """The charts of a setting; the notes say who in them served less than others, if anybody did."""
-    shares = {policy: share_text(share) for policy, share in setting.served_less.items()}
+    shares = [f"{policy} {share_text(share)}" for policy, share in setting.served_less.items()]
     if not shares:
         return list(charts)
-    words = ", ".join(f"{policy} {share}" for policy, share in list(shares.items())[:4])
-    words += f" and {len(shares) - 4} more" if len(shares) > 4 else ""
-    note = f" Served less of the core-time asked for than others, so not comparable: {words}."
+    note = f" Served less of the core-time asked for than others, so not comparable: {some(shares, 4)}."
     return [{**chart, "note": chart["note"] + note} for chart in charts]
 
 
@@ -126,18 +111,9 @@ def time_charts(
 ) -> list[Chart]:
     """Amounts over time, a chart each with a line a policy; nothing of tables with too few rows to say for how long.
 
-    Parameters
-    ----------
-    steps
-        Policy → a step function: ``time_s``, which rises, and columns that hold until the next row.
-    lines
-        What is drawn of them.
-    policies, less
-        As of :func:`time_chart`.
-    edges : float64[bins + 1]
-        Spans of time, s. Default: from the first row of any table to the last.
-    whole
-        Whether amounts are 0 before the first row and stay what they are after the last; else they are not known there.
+    ``steps``: policy → a step function: ``time_s``, which rises, and columns that hold until the next row; ``edges``:
+    float64[bins + 1], s, by default from the first row of any table to the last; ``whole``: amounts are 0 before the
+    first row and stay what they are after the last, else they are not known there.
     """
     steps = {policy: frame for policy, frame in steps.items() if len(frame) > (not whole)}
     if not steps:
@@ -175,20 +151,8 @@ def time_chart(
 ) -> Chart:
     """Lines over time, one a policy; more than three of them have a row each.
 
-    Parameters
-    ----------
-    name, title
-        Of the chart.
-    y
-        What is special about the vertical channel.
-    series
-        Policy → its mean in each bin, float64[bins]; NaN: a gap.
-    edges : float64[bins + 1]
-        In s.
-    policies
-        All policies of the study: they fix the colours.
-    less
-        Those that served less than others.
+    ``y``: what is special about the vertical channel; ``series``: policy → its mean in each bin, float64[bins], NaN: a
+    gap; ``edges``: float64[bins + 1], s; ``less``: those that served less than others.
     """
     x, size = span_axis(edges)
     starts = rounded(edges[:-1] / size, 5)
@@ -263,12 +227,11 @@ def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]
         sizes = sorted({size for own in means for size in own})
         values = [value for size in sizes if (value := estimate(own.get(size) for own in means)) is not None]
         seen |= set(sizes)
-        ends = [interval(value, 1.0) for value in values]
-        series.append({
-            "policy": policy, "x": [class_name(size) for size in sizes], "y": [y for y, _, _ in ends],
-            "low": [low for _, low, _ in ends], "high": [high for _, _, high in ends],
-            "count": [sum(own.get(size, 0) for own in counts) for size in sizes],
-        })  # fmt: skip
+        rows = [
+            (class_name(size), *interval(value, 1.0), sum(own.get(size, 0) for own in counts))
+            for size, value in zip(sizes, values, strict=True)
+        ]
+        series.append(specs.series_of(policy, "x y low high count", rows))
     classes = [class_name(size) for size in sorted(seen)]
     words = interval_words(map(len, jobs.values()), {})
     spec = bar_spec(policies, classes, "cores", "bounded slowdown (log scale)")
@@ -278,3 +241,32 @@ def _by_size(jobs: Mapping[str, Sequence[pl.DataFrame]], policies: Sequence[str]
         + (f" Lines: {words}." if words else ""),
         "spec": whiskered(spec) if words else spec,
     }  # fmt: skip
+
+
+def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
+    """Each main metric of a setting that has intervals, the first ``MOST_POLICIES`` policies; empty without intervals.
+
+    Parameters and charts are as of :func:`unrack.report.charts.chart.setting_charts`; in their series ``low`` and
+    ``high`` bound the interval.
+    """
+    charts: list[Chart] = []
+    for question in QUESTIONS:
+        values = dict(list(setting.values(question.metric).items())[:MOST_POLICIES])
+        if all(value.count < 2 for value in values.values()):
+            continue
+        column = column_of(question.metric, [value.mean for value in values.values()])
+        series: list[dict[str, Any]] = []
+        for policy, value in values.items():
+            x, low, high = interval(value, min(value.mean, 0.0), column.factor)
+            text = column.text(value.mean, value.half if value.count > 1 else None)
+            less = int(policy in setting.served_less)
+            series.append({"policy": policy, "x": [x], "low": [low], "high": [high], "less": [less], "text": [text]})
+        title = question.words[:1].upper() + question.words[1:]
+        apart = min(own["low"][0] for own in series) * 10
+        is_wide = 0 < apart < max(own["x"][0] for own in series)
+        axis = column.label + (f" ({column.unit})" if column.unit else "") + is_wide * ", log scale"
+        charts.append({
+            "id": f"interval {question.metric}", "title": f"{title}, with intervals", "series": series,
+            "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis, is_wide),
+        })  # fmt: skip
+    return noted(charts, setting)

@@ -25,14 +25,7 @@ _WIDTH, _HEIGHT = 360, 190
 
 
 def drawn(fit: Fit, ending: str) -> bytes:
-    """The charts as a file.
-
-    Parameters
-    ----------
-    fit
-        What :func:`unrack.workload.generate.batch.fit.fit` found.
-    ending
-        ``".svg"``, ``".png"``, or ``".html"``: one page that needs no network.
+    """The charts as a file: ``".svg"``, ``".png"``, or ``".html"``, one page that needs no network.
 
     Raises
     ------

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.plots.lanes import ended, lanes, thinned
 from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
+from unrack.steps import Ints
 
 MOST_ROWS_A_PAGE = 1_000_000
 MOST_UNSTARTED = 100_000
 MOST_RUNS = 24
 
-Ints = NDArray[np.int64]
 _COLUMNS = ("job", "attempt", "start_s", "end_s", "first_node", "nodes", "cores_per_node", "outcome")
 
 
@@ -42,23 +41,11 @@ def budgets(sizes: Sequence[int], most: int) -> list[int]:
 
 
 def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
-    """What the page draws of one run.
+    """What the page draws of one run: at most ``budget`` rectangles.
 
-    Parameters
-    ----------
-    run
-        The run.
-    title
-        What the page's list of runs calls it.
-    budget
-        At most so many rectangles.
-
-    Returns
-    -------
-    dict
-        ``title``, ``id`` (of the run), ``nodes``, ``rows`` and ``kept`` (rectangles), ``jobs`` and ``kept_jobs`` (that
-        started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``:
-        base64 of gzip of a header and the columns (see :func:`pack`).
+    ``title``, ``id`` (of the run), ``nodes``, ``rows`` and ``kept`` (rectangles), ``jobs`` and ``kept_jobs`` (that
+    started), ``all_jobs``, ``share`` of the node-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data``: base64
+    of gzip of a header and the columns (see :func:`pack`).
     """
     every, start, last_s = ended(run.frame("placements", _COLUMNS))
     if "attempt" not in every.columns:
@@ -98,7 +85,7 @@ def unstarted(jobs: pl.DataFrame, placed: pl.DataFrame) -> dict[str, list[str]]:
 def pack(
     rows: pl.DataFrame, jobs: pl.DataFrame, origin: float, cores: Ints, never: dict[str, list[str]] | None = None
 ) -> str:
-    """Rectangles and what is known of their jobs, packed.
+    """Rectangles, in order of start, and what is known of their jobs, packed.
 
     The header: ``rows``, ``jobs``, ``tick`` in s, ``ids`` (0: they are numbers, and a column), ``users``, ``apps``,
     ``outcomes``, ``never`` (state → ids of jobs that never started). One value a rectangle, in order of start: uint32
@@ -108,19 +95,8 @@ def pack(
     within a node (255 = the node), outcome (its place among ``outcomes``), attempt (255: that or more). What *stepped*
     is says :func:`unrack.report.charts.packed.stepped`.
 
-    Parameters
-    ----------
-    rows
-        The rectangles, in order of start. Several of one attempt may follow each other in time: each is drawn when it
-        was.
-    jobs
-        The jobs of the run.
-    origin
-        Start of the time axis, s.
-    cores : int64[nodes]
-        Cores of each node.
-    never
-        State → jobs that never started.
+    Several rectangles of one attempt may follow each other in time: each is drawn when it was. ``origin``: start of the
+    time axis, s; ``cores``: int64[nodes].
     """
     ids, place, known = coded_jobs(rows, jobs)
     users, user_codes = coded(known, "user")

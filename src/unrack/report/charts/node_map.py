@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unrack.plots.series import Floats
 from unrack.report.charts.chart import span_axis
 from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
-from unrack.steps import spans
+from unrack.steps import Floats, Ints, spans
 
-Ints = NDArray[np.int64]
 Bands = Sequence[tuple[str, int]]
 """(name, first node) of every run of nodes of one class, in order; empty: all are of one."""
 
@@ -118,19 +115,9 @@ def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
 
 
 def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float) -> Floats:
-    """What each group of nodes lent to each, averaged over a span of time.
+    """float64[groups, groups]: what each group of nodes (rows) lent to each (columns) over a time, on average, MB.
 
-    Parameters
-    ----------
-    loans, bounds
-        As in :func:`lent_over_time`; loans have a node, too.
-    start_s, end_s
-        The span.
-
-    Returns
-    -------
-    float64[groups, groups]
-        MB; rows are lenders, columns are those who use it.
+    Loans and bounds are as in :func:`lent_over_time`; loans have a node, too.
     """
     groups = len(bounds) - 1
     lender, node = (
@@ -151,20 +138,8 @@ def pack_map(
     ``installed``, MB of each group (0: not counted); and either ``from``, ``step``, ``columns`` and ``unit``, the spans
     of time as the axis counts them, or none of these: then the columns are the groups of nodes.
 
-    Parameters
-    ----------
-    cells : float64[rows, columns]
-        MB, all nodes of a group together.
-    bounds : int64[rows + 1]
-        Of the groups.
-    installed : int64[nodes]
-        MB of each node.
-    bands
-        Of its classes.
-    edges : float64[columns + 1]
-        Of the spans of time, in a unit of time.
-    unit
-        Its name.
+    ``cells``: float64[rows, columns], MB, all nodes of a group together; ``bounds``: int64[rows + 1], of the groups;
+    ``installed``: int64[nodes], MB; ``edges``: float64[columns + 1], of the spans of time, in the ``unit``.
     """
     header = {
         "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
@@ -180,14 +155,9 @@ def pack_map(
 
 
 def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
-    """A row a cell that is not empty: what the page does with a packed map, for charts outside the page.
+    """A row a cell that is not empty: what the page does with what :func:`pack_map` made, for charts outside the page.
 
-    Parameters
-    ----------
-    text
-        What :func:`pack_map` made.
-    share
-        Whether cells tell the share of the memory installed there, not GB.
+    ``share``: cells tell the share of the memory installed there, not GB.
     """
     head, take = unpacked(text)
     places, bounds = head["places"], head["nodes"]
@@ -227,24 +197,10 @@ IN_POOLS = Words({"who": "pool", "when": "when", "amount": "memory in use", "sha
 def held_map(
     rows: pl.DataFrame, installed: Ints, bands: Bands, edges: Floats, words: Words, note: str, **more: Any
 ) -> dict[str, Any]:
-    """What is held of each node over time, as a chart: a rectangle a cell.
+    """What is held of each node over time, as a chart: a rectangle a cell. How nodes are grouped follows the ``note``.
 
-    Parameters
-    ----------
-    rows
-        As of :func:`lent_over_time`.
-    installed : int64[nodes]
-        MB of each; 0: not counted.
-    bands
-        The classes of nodes.
-    edges : float64[columns + 1]
-        Spans of time of equal length, s.
-    words
-        What it is called.
-    note
-        What is said below; how nodes are grouped follows.
-    more
-        Further keys of the chart: ``id``, ``title`` and ``shares``.
+    ``rows``: as of :func:`lent_over_time`; ``installed``: int64[nodes], MB, 0: not counted; ``edges``: float64[columns
+    + 1], spans of time of equal length, s; ``more``: further keys of the chart, ``id``, ``title`` and ``shares``.
     """
     nodes, (x, size) = len(installed), span_axis(edges)
     bounds = node_bounds(nodes, ROWS, bands)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from unrack.steps import Floats
 
 
 def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:
@@ -53,10 +53,7 @@ def number_ids(ids: Sequence[str]) -> NDArray[np.int64] | None:
 def ticked(start: Floats, length: Floats) -> tuple[float, NDArray[np.uint32], NDArray[np.uint32]]:
     """Times as whole ticks: the tick (s), the gaps between starts (the first from 0), the lengths.
 
-    Parameters
-    ----------
-    start, length : float64[rows]
-        In s, in order of start; starts count from the origin of the axis.
+    ``start``, ``length``: float64[rows], in s, in order of start; starts count from the origin of the axis.
     """
     tick = _tick(start, length)
     # starts and ends are rounded alike, so that what began when another ended does not overlap it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from unrack.plots.series import PALETTE, wait_axis
@@ -37,6 +37,12 @@ def word(field: str, title: str | None = None, **more: Any) -> Spec:
 def told(*rows: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
     """A tooltip: field and title of each row, and the format of an amount."""
     return [word(*row) if len(row) == 2 else number(row[0], row[1], format=row[2]) for row in rows]
+
+
+def series_of(policy: str, names: str, rows: Iterable[Sequence[Any]]) -> Spec:
+    """The rows of a policy as the columns of these names, with blanks between them."""
+    listed = list(rows)
+    return {"policy": policy, **{name: [row[at] for row in listed] for at, name in enumerate(names.split())}}
 
 
 def policy_channels(policies: Sequence[str], less: Collection[str] = ()) -> Spec:
@@ -91,20 +97,9 @@ def line_spec(
     marks: bool = False,
     less: Collection[str] = (),
 ) -> Spec:
-    """Lines of y over x, one a policy, with a tooltip at the nearest point.
+    """Lines of y over x, one a policy, with a tooltip at the nearest point; those of policies of ``less`` are dotted.
 
-    Parameters
-    ----------
-    policies
-        All policies of the study, in order.
-    x, y
-        Channels on the fields ``x`` and ``y``.
-    interpolate
-        As Vega-Lite has it.
-    marks
-        Show each point, with an error bar from ``low`` to ``high``; hollow where ``less`` is 1.
-    less
-        Policies that served less than others: their lines are dotted.
+    ``marks``: show each point, with an error bar from ``low`` to ``high``, hollow where ``less`` is 1.
     """
     names = policy_channels(policies, less)
     line = {"mark": {"type": "line", "interpolate": interpolate, "strokeWidth": 1.4, "clip": True},
@@ -131,16 +126,9 @@ def _points(x: Spec, y: Spec, channels: Spec) -> Spec:
 
 
 def rows_spec(policies: Sequence[str], x: Spec, y: Spec, top: float, rows: int, less: Collection[str] = ()) -> Spec:
-    """A step line of y over x in a row of its own for each policy, all rows on one scale.
+    """A step line of y over x in a row of its own for each of so many policies, all rows on one scale.
 
-    Parameters
-    ----------
-    policies, x, y, less
-        As of :func:`line_spec`.
-    top
-        The greatest y, where the scale of ``y`` has no domain.
-    rows
-        How many policies have a line.
+    ``top``: the greatest y, where the scale of ``y`` has no domain. Others as of :func:`line_spec`.
     """
     names = policy_channels(policies, less)
     top = y.get("scale", {}).get("domain", [0, top])[1] or 1

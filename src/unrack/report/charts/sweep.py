@@ -8,9 +8,9 @@ from typing import Any
 
 from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
-from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec, number
+from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec, number, series_of
 from unrack.report.column import SHORT, Column, column_of
-from unrack.report.setting import Setting, estimate, interval
+from unrack.report.setting import Setting, interval, missed_bound
 
 MOST_LINES = 6
 """Sweeps are drawn for so many combinations of a swept parameter and fixed others."""
@@ -22,13 +22,6 @@ Sweep = dict[str, Any]
 
 def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
     """Every metric over each swept parameter that takes several values, all else fixed.
-
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    policies
-        All policies of the study: they fix the colours.
 
     Returns
     -------
@@ -99,34 +92,24 @@ def _axis(key: str, settings: Sequence[Setting]) -> tuple[Spec, list[Any]]:
     return {"field": "x", "type": "ordinal", "title": title, "sort": places, "axis": LEVEL}, places
 
 
+_COLUMNS = "x y low high less"
+
+
 def _series(policy: str, column: Column, settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any]:
-    rows = _no_rows(policy)
+    rows = []
     for place, setting in zip(places, settings, strict=True):
         value = setting.value(policy, column.name) if policy in setting.runs else None
-        if value is not None:
-            # metrics below 0 are rare, and then their means are
-            _add(rows, place, interval(value, min(value.mean, 0.0), column.factor), policy in setting.served_less)
-    return rows
-
-
-def _no_rows(policy: str) -> dict[str, Any]:
-    return {"policy": policy, "x": [], "y": [], "low": [], "high": [], "less": []}
-
-
-def _add(rows: dict[str, Any], place: object, ends: tuple[float, float, float], less: bool) -> None:
-    for name, value in zip(("x", "y", "low", "high", "less"), (place, *ends, int(less)), strict=True):
-        rows[name].append(value)
+        if value is not None:  # metrics below 0 are rare, and then their means are
+            ends = interval(value, min(value.mean, 0.0), column.factor)
+            rows.append((place, *ends, int(policy in setting.served_less)))
+    return series_of(policy, _COLUMNS, rows)
 
 
 def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any] | None:
     """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
-    rows = _no_rows(BOUND)
+    rows = []
     for place, setting in zip(places, settings, strict=True):
-        least: dict[int, float] = {}  # of every seed: what holds for all rows, whatever world they ran in
-        for run in (run for own in setting.runs.values() for run in own):
-            share = run.metrics.get("bound_missed_deadlines")
-            if share is not None:
-                least[run.seed] = min(share, least.get(run.seed, share))
-        if (value := estimate(least.values())) is not None:
-            _add(rows, place, (six_digits(100 * value.mean),) * 3, less=False)
-    return rows if rows["x"] else None
+        bound = missed_bound(run for own in setting.runs.values() for run in own)
+        if bound is not None:
+            rows.append((place, *[six_digits(100 * bound)] * 3, 0))
+    return series_of(BOUND, _COLUMNS, rows) if rows else None

@@ -14,12 +14,8 @@ from unrack.extras import needed_for
 def vega() -> str:
     """The script, which comes with the wheel (``hatch_build.py``).
 
-    In a checkout it is bundled, which takes seconds, and kept in the user's cache, where there is one.
-
-    Raises
-    ------
-    MissingError
-        In a checkout without vl-convert.
+    In a checkout it is bundled, which takes seconds and vl-convert (else a MissingError), and kept in the user's cache,
+    where there is one.
     """
     packaged = resources.files("unrack.report").joinpath("assets", "vega.js")
     if packaged.is_file():

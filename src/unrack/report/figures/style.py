@@ -39,13 +39,7 @@ class Style:
 
     @classmethod
     def of(cls, name: str | None, font: str | None) -> Style:
-        """The style with that name and font, ``None`` being the first of each.
-
-        Raises
-        ------
-        InputError
-            There is no such style or font.
-        """
+        """The style with that name and font, ``None`` being the first of each; others are an InputError."""
         if name not in (None, "page", "paper"):
             raise InputError("--style", repr(name), "page or paper")
         if font is not None and font not in FONTS:
@@ -59,18 +53,10 @@ class Style:
 
 
 def styled(spec: Spec, title: str, subtitle: str, wide: bool, style: Style) -> Spec:
-    """A specification that stands alone: the chart with its legend, size, fonts and colours.
+    """A specification that stands alone: the chart, with its rows, and its legend, size, fonts and colours.
 
-    Parameters
-    ----------
-    spec
-        With its rows, as on the page.
-    title, subtitle
-        What the page says above it; a paper's figures go without.
-    wide
-        Whether it takes the whole width of a page.
-    style
-        Which.
+    ``title``, ``subtitle``: what the page says above it, of which a paper's figures go without; ``wide``: it takes the
+    whole width of a page.
     """
     own = copy.deepcopy(spec)
     rows = own["data"]["values"]

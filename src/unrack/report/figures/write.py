@@ -24,23 +24,8 @@ def write_figures(
 ) -> tuple[Path, tuple[Path, ...]]:
     """Write every chart of a finished study as a file, and ``README.md``, which says what each one shows.
 
-    Parameters
-    ----------
-    study_dir
-        The study's directory.
-    kind
-        ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``.
-    style
-        How they look; ``None``: as on the page.
-    to
-        The folder; ``None``: ``figures`` in the study's directory.
-    bootstrap
-        As of :func:`unrack.report.page.write_report`.
-
-    Returns
-    -------
-    (Path, tuple of Path)
-        The index, and the figures in its order.
+    ``kind``: ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``; ``style``: as on the page unless another is given; ``to``:
+    the folder, by default ``figures`` in the study's directory. Returns the index, and the figures in its order.
 
     Raises
     ------
@@ -79,7 +64,8 @@ def drawn(figure: Figure, kind: str, style: Style) -> bytes:
         return bytes(convert.vegalite_to_png(spec, ppi=DPI))
     if kind == "pdf":
         return bytes(convert.vegalite_to_pdf(spec))
-    return _told(_in_points(_numbered(str(convert.vegalite_to_svg(spec)))), figure.title).encode()
+    svg = _in_points(_numbered(str(convert.vegalite_to_svg(spec))))
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(figure.title)}"', 1).encode()
 
 
 def _in_points(svg: str) -> str:
@@ -93,10 +79,6 @@ def _numbered(svg: str) -> str:
     ids = dict.fromkeys(re.findall(r'id="((?:clip|gradient_)[0-9]+)"', svg))
     new = {old: f"{old.rstrip('0123456789')}{place}" for place, old in enumerate(ids)}
     return re.sub(r'(?<=[#"])(?:clip|gradient_)[0-9]+(?=[")])', lambda match: new.get(match[0], match[0]), svg)
-
-
-def _told(svg: str, title: str) -> str:
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
 
 
 def _by_hand(svg: str, kind: str) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.plots.series import Floats, binned_mean, rising, rounded
+from unrack.plots.series import binned_mean, rising, rounded
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
 from unrack.report.charts.node_map import (
     LENT,
@@ -24,6 +24,7 @@ from unrack.report.charts.spec import Spec, coloured_parts, framed, line_spec, n
 from unrack.report.directory import RunFiles
 from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
+from unrack.steps import Floats
 
 PARTS = {"local": "#4477AA", "remote": "#EE8866", "not held": "#B8C0C8"}
 
@@ -87,18 +88,8 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
 def run_charts(run: RunFiles, edges: Floats) -> list[Chart]:
     """Who lent how much when, who lent to whom, and local against remote memory over time.
 
-    Parameters
-    ----------
-    run
-        A run.
-    edges : float64[columns + 1]
-        Spans of time of equal length, s.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; those of cells have ``map`` (of
-        :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``: whether memory is counted.
+    Those of cells have ``map`` (of :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``:
+    whether memory is counted. ``edges``: float64[columns + 1], spans of time of equal length, s.
     """
     loans = run.loans()
     return [*(_maps(loans, run.hardware, edges) if len(loans) else []), *_parts_over_time(run, edges)]

@@ -18,17 +18,7 @@ MOST_NOTES = 6
 
 
 def memory_section(settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]) -> Section | None:
-    """Read and count what the section shows; ``None``: no policy lends.
-
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    shown
-        Those that the page shows one by one; the ones in which no policy lends are passed over.
-    policies
-        All policies of the study: they fix the colours.
-    """
+    """Read and count what the section shows; ``None``: no policy lends. Settings in which none does are not shown."""
     runs = [run for setting in settings for own in setting.runs.values() for run in own]
     if not any(map(lends, runs)):
         return None

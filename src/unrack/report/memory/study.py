@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unrack.plots.series import six_digits
 from unrack.report.charts.bars import throughput_spec
 from unrack.report.charts.chart import Chart
-from unrack.report.charts.spec import Spec, framed, number, policy_channels, told, word
+from unrack.report.charts.spec import Spec, framed, number, policy_channels, series_of, told, word
 from unrack.report.column import number_text
 from unrack.report.setting import Setting, interval_words
 from unrack.study.world import RunTimes, world_of
@@ -19,20 +19,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 
 
 def study_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
-    """Throughput by mix and system, and the utilisation of memory against that of cores.
-
-    Parameters
-    ----------
-    settings
-        All settings of the study.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`.
-    """
+    """Throughput by mix and system, and the utilisation of memory against that of cores."""
     return [*throughput_charts(settings, policies), *_scatter(settings, policies)]
 
 
@@ -130,28 +117,27 @@ def _grouped(
 
 
 def _scatter(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
-    series: dict[str, dict[str, Any]] = {}
-    clusters, marks = dict[str, None](), 0
+    marks = []
     for setting in settings:
         for policy, runs in setting.runs.items():
             for run in runs:
                 x, y = (run.metrics.get(f"utilisation_{name}") for name in ("cores", "memory"))
-                if x is None or y is None or marks == MOST_MARKS:
-                    continue
-                own = series.setdefault(policy, {"policy": policy, "x": [], "y": [], "cluster": [], "run": []})
                 words = f"{setting.title}{f' · seed {run.seed}' if len(runs) > 1 else ''}"
-                values = (six_digits(x), six_digits(y), run.cluster, words)
-                for name, value in zip(("x", "y", "cluster", "run"), values, strict=True):
-                    own[name].append(value)
-                clusters[run.cluster] = None
-                marks += 1
-    if not series:
+                if x is not None and y is not None:
+                    marks.append((policy, six_digits(x), six_digits(y), run.cluster, words))
+    marks = marks[:MOST_MARKS]
+    if not marks:
         return []
+    series = [
+        series_of(policy, "x y cluster run", [mark[1:] for mark in marks if mark[0] == policy])
+        for policy in dict.fromkeys(mark[0] for mark in marks)
+    ]
+    clusters = list(dict.fromkeys(mark[3] for mark in marks))
     note = "A mark a run; averages over the window of measurement. What is lent counts as in use."
     if len(clusters) > 1:
         note += " Shapes are clusters."
     return [{"id": "utilisations", "title": "Memory in use against cores in use", "note": note,
-             "series": list(series.values()), "spec": scatter_spec(policies, list(clusters))}]  # fmt: skip
+             "series": series, "spec": scatter_spec(policies, clusters)}]  # fmt: skip
 
 
 def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
-from unrack.plots.series import six_digits
+from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
+from unrack.plots.series import bin_edges, six_digits
 from unrack.report.charts.bars import node_spec, share_spec
-from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, Chart
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, SHARE, Chart, Lines, time_charts
+from unrack.report.charts.spec import series_of
 from unrack.report.pools.count import (
     EVERY,
     MOST_LEVEL,
@@ -18,10 +21,10 @@ from unrack.report.pools.count import (
     node_groups,
     work_by_rule,
 )
-from unrack.report.pools.over_time import pool_time_charts, quantity_words
 from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
 from unrack.report.section import stack_chart
-from unrack.report.setting import Setting, estimate
+from unrack.report.setting import Setting, missed_bound
+from unrack.steps import Floats
 
 MOST_CLASSES = 5
 OUTCOMES = {
@@ -29,6 +32,7 @@ OUTCOMES = {
     "met, high priority": "#2E8B57",
 }  # fmt: skip
 PARTS = ("#4477AA", "#CCBB44", "#228833", "#EE6677", "#66CCEE", "#AA3377", "#EE8866", "#44AA99", "#999933", "#8FA3B7")
+_ASKED = {"title": "unasked part of what is in use", "axis": {"format": ".0%"}, "tip": ".1%"}
 Runs = Mapping[str, Sequence[PoolRun]]
 
 
@@ -45,20 +49,8 @@ def pool_runs(setting: Setting) -> dict[str, list[PoolRun]]:
 def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], policies: Sequence[str]) -> list[Chart]:
     """Charts of one setting, over the seeds of each policy; those over time from the first.
 
-    Parameters
-    ----------
-    runs
-        Policy → its runs; one policy or more.
-    counts
-        Policy → class → what became of the deadlines.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`, and ``group``: ``"deadlines"``, ``"sharing"``, ``"nodes"``
-        or ``"time"``. Those with nothing to show are left out.
+    ``counts``: policy → class → what became of the deadlines. Charts have a ``group``, too: ``"deadlines"``,
+    ``"sharing"``, ``"nodes"`` or ``"time"``. Those with nothing to show are left out.
     """
     charts = [
         *_deadline_charts(runs, counts),
@@ -68,21 +60,6 @@ def pool_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]], polic
         *pool_time_charts({policy: own[0] for policy, own in runs.items()}, policies),
     ]
     return [chart for chart in charts if any(rows["x"] for rows in chart["series"])]
-
-
-def bound_of(runs: Runs) -> float | None:
-    """The share of missed deadlines that no policy could avoid, averaged over the seeds; ``None``: not known.
-
-    Of every seed the least, which holds in every world: where some rows run without models, they have another bound.
-    """
-    least: dict[int, float] = {}
-    for own in runs.values():
-        for run in own:
-            share = run.run.metrics.get("bound_missed_deadlines")
-            if share is not None:
-                least[run.run.seed] = min(share, least.get(run.run.seed, share))
-    found = estimate(least.values())
-    return None if found is None else found.mean
 
 
 def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) -> list[Chart]:
@@ -101,7 +78,7 @@ def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) 
                     (part, amount / found.jobs, f"{amount:,} of {found.jobs:,} jobs")
                     for part, amount in zip(OUTCOMES, amounts, strict=True) if amount
                 ]  # fmt: skip
-        bound = bound_of(runs) if name == EVERY else None
+        bound = missed_bound(run.run for own in runs.values() for run in own) if name == EVERY else None
         jobs = max(own[name].jobs for own in counts.values() if name in own)
         note = f"{jobs:,} jobs a policy."
         if bound is not None:
@@ -112,10 +89,6 @@ def _deadline_charts(runs: Runs, counts: Mapping[str, Mapping[str, Deadlines]]) 
             f"deadlines {name}", title, note, series, OUTCOMES, "share of jobs", bound=bound, group="deadlines"
         ))  # fmt: skip
     return charts
-
-
-def _level_words(places: Sequence[int]) -> list[str]:
-    return [f"{place}+" if place == MOST_LEVEL else str(place) for place in places]
 
 
 def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
@@ -134,7 +107,7 @@ def _sharing_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
             most = max(int(np.flatnonzero(total)[-1]) for total in totals.values())
             if most == 1:  # one device, or one job, a composition: nothing to tell
                 continue
-            levels = _level_words(range(1, most + 1))
+            levels = [f"{place}+" if place == MOST_LEVEL else str(place) for place in range(1, most + 1)]
             series = [
                 {"policy": policy, "x": levels, "y": [six_digits(v) for v in total[1 : most + 1] / total.sum()]}
                 for policy, total in totals.items()
@@ -162,10 +135,7 @@ def _node_charts(runs: Runs, policies: Sequence[str]) -> list[Chart]:
             (word, name, six_digits(jobs))
             for name in classes for word, jobs in zip(words, by_class.get(name, ()), strict=False) if jobs
         ]  # fmt: skip
-        series.append({
-            "policy": policy, "x": [row[0] for row in rows], "part": [row[1] for row in rows],
-            "y": [row[2] for row in rows],
-        })  # fmt: skip
+        series.append(series_of(policy, "x part y", rows))
     note = "Jobs that ran to their end, averaged over seeds; the foot of a bar has the colour of its policy."
     if len(totals) > len(classes):
         note += f" The {len(classes)} of {len(totals)} classes with the most jobs."
@@ -200,3 +170,64 @@ def _rule_charts(runs: Runs) -> list[Chart]:
         name = f"{title} by placement rule"
         charts.append(stack_chart(f"rules {amount}", name, note, series, colours, "share of the work", group="rules"))
     return charts
+
+
+def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> list[Chart]:
+    """Charts of the devices in use, the jobs that share them and those stranded, over time, of a run of each policy.
+
+    As :func:`unrack.report.pools.chart.pool_charts`; empty where no job held a device.
+    """
+    ends = [
+        (float(run.shares["start_s"].min()), float(run.shares["end_s"].max()))  # type: ignore[arg-type]  # of floats
+        for run in runs.values() if len(run.shares)
+    ]  # fmt: skip
+    if not ends:
+        return []
+    edges, charts = bin_edges(ends), list[Chart]()
+    for kind in kinds_of_all({policy: [run] for policy, run in runs.items()}):
+        installed = {policy: len(run.devices.of_kind(kind)) for policy, run in runs.items()}
+        used = {policy: pool_steps(run.shares, kind, installed[policy]) for policy, run in runs.items()}
+        used = {policy: steps for policy, steps in used.items() if len(steps)}
+        stranded = {policy: lost for policy in used if (lost := _stranded(runs[policy], kind)) is not None}
+        shared = any((own["sharers"] > own["compositions"]).any() for own in used.values())  # by several jobs, ever
+        share = pl.col("devices")
+        for name, title, y, steps, of, over in (
+            ("used", f"{kind} devices in use", {"title": "share of devices", **SHARE}, used,
+             pl.col("devices_used") / share, None),
+            ("sharers", f"Jobs per {kind} composition", {"title": "jobs per composition in use"},
+             used if shared else {}, "sharers", "compositions"),
+            ("stranded", f"{kind} devices stranded", {"title": "share of devices", **SHARE}, stranded,
+             pl.col("stranded") / share, None),
+        ):  # fmt: skip
+            counted = {policy: own.with_columns(devices=pl.lit(installed[policy])) for policy, own in steps.items()}
+            charts += _drawn(Lines(f"{name} {kind}", f"{title} over time", y, of, over), counted, policies, edges)
+        demands = dict.fromkeys(name for run in runs.values() for name in run.demands if name.startswith(f"{kind}."))
+        for demand in demands:
+            title = f"Fragmentation of {quantity_words(demand)} over time"
+            held = {policy: _held(runs[policy], kind, demand) for policy in used if demand in runs[policy].demands}
+            name, unasked = f"fragmentation {demand.replace('.', ' ')}", pl.col("installed") - pl.col("held")
+            charts += _drawn(Lines(name, title, _ASKED, unasked, "installed"), held, policies, edges)
+    return charts
+
+
+def _drawn(line: Lines, steps: Mapping[str, pl.DataFrame], policies: Sequence[str], edges: Floats) -> list[Chart]:
+    return [{**own, "group": "time"} for own in time_charts(steps, [line], policies, edges=edges, whole=True)]
+
+
+def _held(run: PoolRun, kind: str, demand: str) -> pl.DataFrame:
+    own, devices = run.shares.filter(pl.col("kind") == kind), run.devices
+    number = devices.kinds.index(kind)
+    row = devices.quantities[number].index(demand.partition(".")[2])
+    asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
+    capacity = np.where(devices.kind == number, devices.capacity[row], 0)
+    return held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
+
+
+def _stranded(run: PoolRun, kind: str) -> pl.DataFrame | None:
+    jobs = run.run.frame("jobs", ("cores_per_task", *run.demands))
+    return stranded_of(run.shares, kind, jobs, run.placements, run.devices, run.run.hardware.cores)
+
+
+def quantity_words(name: str) -> str:
+    """A quantity of a kind, ``"nvme.bandwidth_mb_s"`` for example, without its unit."""
+    return name.replace(".", " ").removesuffix("_mb_s").removesuffix("_mb").replace("_", " ")

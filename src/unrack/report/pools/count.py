@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.report.pools.run import PoolRun
-from unrack.steps import each_of, levels, spans
+from unrack.steps import Floats, each_of, levels, spans
 
-Floats = NDArray[np.float64]
 EVERY = "all jobs"
 MOST_LEVEL = 12
 """Sizes and numbers of sharers from here on are one group."""
@@ -57,11 +55,8 @@ def deadlines(runs: Iterable[PoolRun]) -> dict[str, Deadlines]:
 def composition_times(runs: Iterable[PoolRun], kind: str) -> tuple[Floats, Floats]:
     """For how long compositions of each size, and shared by each number of jobs, were in use in the window.
 
-    Returns
-    -------
-    sizes, sharers : float64[MOST_LEVEL + 1]
-        Seconds of composition time by devices in the composition, and by jobs on it, summed over all compositions and
-        runs; the last place is for :data:`MOST_LEVEL` and more, the first stays 0.
+    float64[MOST_LEVEL + 1], twice: seconds of composition time by devices in the composition, and by jobs on it, summed
+    over all compositions and runs; the last place is for :data:`MOST_LEVEL` and more, the first stays 0.
     """
     sizes, sharers = np.zeros(MOST_LEVEL + 1), np.zeros(MOST_LEVEL + 1)
     for run in runs:
@@ -110,10 +105,7 @@ def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> 
 def work_by_rule(runs: Iterable[PoolRun], amount: str) -> dict[str, float]:
     """Placement rule → what the finished jobs that it placed asked of one thing, times how long they ran.
 
-    Parameters
-    ----------
-    amount
-        A column of the jobs: ``"cores"``, ``"nvme.bandwidth_mb_s"`` … Jobs that no rule is known of are left out.
+    ``amount``: a column of the jobs, ``"cores"``, ``"nvme.bandwidth_mb_s"`` … Jobs of no known rule are left out.
     """
     found: dict[str, float] = {}
     for run in runs:

@@ -22,22 +22,10 @@ _COLUMNS = ("job", "start_s", "end_s", "node", "devices", "composition", "parts"
 
 
 def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
-    """What the page draws of one run.
+    """What the page draws of one run: at most ``budget`` shares.
 
-    Parameters
-    ----------
-    run
-        A run on pools.
-    title
-        What the page's list of runs calls it.
-    budget
-        At most so many shares.
-
-    Returns
-    -------
-    dict
-        ``title``; ``pools``: (name, first device, devices) of each; ``devices``, ``rows`` and ``kept`` (shares),
-        ``share`` of the device-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data`` (see :func:`pack`).
+    ``title``; ``pools``: (name, first device, devices) of each; ``devices``, ``rows`` and ``kept`` (shares), ``share``
+    of the device-seconds kept (0 to 1), ``start`` and ``end`` (s), and ``data`` (see :func:`pack`).
     """
     pools = run.hardware.devices.pools
     every, start, last = ended(run.frame("shares", _COLUMNS))
@@ -61,22 +49,13 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
 
 
 def pack(shares: pl.DataFrame, jobs: pl.DataFrame, origin: float) -> str:
-    """Shares, compositions and what is known of the jobs, packed.
+    """Shares, in order of start, compositions and what is known of the jobs, packed.
 
     The header: ``rows`` (shares), ``lives`` (compositions), ``links`` (devices of all compositions), ``jobs``, ``tick``
     in s, ``ids`` and ``apps`` of jobs, ``names`` of compositions. One value a share, in order of start: uint32 start
     (ticks since the one before, the first since ``origin``), length (ticks), composition and job (their places in the
     header), node; one value a composition: uint32 number of devices; one a link: uint32 device; one a job: uint32
-    application; then uint8 a share: parts (0 = not split).
-
-    Parameters
-    ----------
-    shares
-        In order of start.
-    jobs
-        The jobs of the run: job, app.
-    origin
-        Start of the time axis, s.
+    application; then uint8 a share: parts (0 = not split). ``origin``: start of the time axis, s.
     """
     ids, job, known = coded_jobs(shares, jobs)
     apps, app = coded(known, "app")

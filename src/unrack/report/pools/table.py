@@ -17,12 +17,7 @@ MOST_CLASSES = 8
 def deadline_table(counts: Mapping[str, Mapping[str, Deadlines]], bound: float | None) -> PlainTable | None:
     """Missed deadlines in % by class, a row a policy and one for the bound; ``None`` where no job has a deadline.
 
-    Parameters
-    ----------
-    counts
-        Policy → class → what became of the deadlines.
-    bound
-        The share of all jobs that no policy could save, if known.
+    ``counts``: policy → class → what became of the deadlines; ``bound``: the share of jobs that no policy could save.
     """
     if all(own[EVERY].jobs == own[EVERY].none for own in counts.values()):
         return None

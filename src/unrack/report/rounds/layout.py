@@ -65,7 +65,8 @@ class Layout(NamedTuple):
 def laid_out(drawing: Drawing, y: float) -> Layout:
     """Place a network; O(boxes + arcs)."""
     leaving = {box.name: _leaving(box.name, drawing.lines) for box in drawing.classes}
-    labelled = _labelled(drawing.lines)
+    to_hosts = [line for line in drawing.lines if line.tail.startswith("x")]
+    labelled = {(line.tail, line.head) for line in to_hosts if line.flow or len(to_hosts) <= MOST_LABELS}
     entering = {box.name: _slots(box.name, drawing.lines, labelled) for box in drawing.groups}
     rects: dict[str, Rect] = {}
     left = _column(rects, drawing.classes, CLASS_X, CLASS_WIDTH, y, {name: len(own) for name, own in leaving.items()})
@@ -85,12 +86,6 @@ def laid_out(drawing: Drawing, y: float) -> Layout:
 def _leaving(name: str, lines: Sequence[Line]) -> list[Line]:
     """The arcs of a class, from above: to its aggregator, to the host that it prefers, to waiting."""
     return sorted((line for line in lines if line.tail == name), key=lambda line: (line.head == "u", line.preferred))
-
-
-def _labelled(lines: Sequence[Line]) -> set[tuple[str, str]]:
-    """The arcs from aggregators to hosts that have labels."""
-    every = [line for line in lines if line.tail.startswith("x")]
-    return {(line.tail, line.head) for line in every if line.flow or len(every) <= MOST_LABELS}
 
 
 def _slots(name: str, lines: Sequence[Line], labelled: set[tuple[str, str]]) -> list[str]:

@@ -27,15 +27,7 @@ DARK = """
 
 
 def drawn(story: RoundStory, policy: str) -> str:
-    """The round as SVG, for light and dark pages.
-
-    Parameters
-    ----------
-    story
-        What to draw.
-    policy
-        Its name.
-    """
+    """The round as SVG, for light and dark pages."""
     numbers = story.numbers
     title = (
         f"Round {story.number} at {numbers.at_us / SECOND_US:,.0f} s under {policy}: {numbers.jobs:,} waited, "

@@ -47,8 +47,8 @@ def shortened(network: NetworkStory) -> Drawing:
 
     The first classes stay, and of hosts those that take most.
     """
-    classes = {one.name: i for i, one in enumerate(network.classes)}
-    kept_classes = _kept(list(classes))
+    classes = [one.name for one in network.classes]
+    kept_classes = _kept(classes)
     of_class = {arc.tail: arc.head for arc in network.arcs if arc.tail in classes and arc.head.startswith("x")}
     sorts = [f"x{i}" for i in range(len(network.sorts))]
     seen = {of_class[name] for name in kept_classes if name in of_class}
@@ -56,9 +56,8 @@ def shortened(network: NetworkStory) -> Drawing:
     taken = {arc.tail: arc.flow for arc in network.arcs if arc.head == "t"}
     groups = [group.name for group in network.groups]
     kept_groups = _kept(sorted(groups, key=lambda name: (-taken.get(name, 0), groups.index(name))))
-    renamed = {name: f"c{REST}" for name in classes if name not in kept_classes}
-    renamed |= {name: f"x{REST}" for name in sorts if name not in kept_sorts}
-    renamed |= {name: f"h{REST}" for name in groups if name not in kept_groups}
+    columns = (("c", classes, kept_classes), ("x", sorts, kept_sorts), ("h", groups, kept_groups))
+    renamed = {name: f"{column}{REST}" for column, every, kept in columns for name in every if name not in kept}
     return Drawing(
         _class_boxes(network, kept_classes), _sort_boxes(network, kept_sorts), _group_boxes(network, kept_groups),
         _lines(network.arcs, renamed),
@@ -70,10 +69,9 @@ def _kept(names: Sequence[str]) -> set[str]:
 
 
 def _class_boxes(network: NetworkStory, kept: set[str]) -> tuple[Box, ...]:
-    boxes, left = [], []
+    boxes, left = [], [one for one in network.classes if one.name not in kept]
     for one in network.classes:
         if one.name not in kept:
-            left.append(one)
             continue
         who = f" of job {one.jobs[0]}" if len(one.jobs) == 1 else f" of {len(one.jobs):,} jobs"
         waited = f"waited {one.waited:,} round{'' if one.waited == 1 else 's'}" if one.waited else "new"
@@ -81,10 +79,8 @@ def _class_boxes(network: NetworkStory, kept: set[str]) -> tuple[Box, ...]:
         full = f"{one.subtasks:,} × {one.what}{who}: each asks {one.asks}; {waited}{home}; jobs {', '.join(one.jobs)}"
         boxes.append(Box(one.name, f"{one.subtasks:,} × {one.what}{who}", waited + home, full))
     if left:
-        total = f"{sum(one.subtasks for one in left):,} sub-tasks"
-        boxes.append(
-            Box(f"c{REST}", f"{len(left):,} further classes", total, f"{len(left):,} further classes: {total}")
-        )
+        title, total = f"{len(left):,} further classes", f"{sum(one.subtasks for one in left):,} sub-tasks"
+        boxes.append(Box(f"c{REST}", title, total, f"{title}: {total}"))
     return tuple(boxes)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from unrack.plots.series import bin_edges
 from unrack.report.charts.bars import share_spec, whiskered
 from unrack.report.charts.chart import MOST_POLICIES, Chart, Lines, time_charts
+from unrack.report.charts.spec import series_of
 from unrack.report.directory import RunFiles
 from unrack.report.memory.run import has_tiers
 from unrack.report.section import stack_chart
@@ -38,20 +39,7 @@ _OVER_TIME = (
 
 
 def tier_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
-    """What became of the SLOs; clusters in use, prices and stranded memory over time; and each tier's use.
-
-    Parameters
-    ----------
-    setting
-        A setting on a cluster with tiers.
-    policies
-        All policies of the study: they fix the colours.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.charts.chart.setting_charts`; of the first ``MOST_POLICIES``.
-    """
+    """What became of the SLOs; clusters in use, prices and stranded memory over time; and each tier's use."""
     chosen = {policy: runs for policy, runs in list(setting.runs.items())[:MOST_POLICIES] if has_tiers(runs[0])}
     firsts = {policy: TierRun(runs[0]) for policy, runs in chosen.items()}
     steps = {
@@ -107,12 +95,11 @@ def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[
         ("used", "Memory in use, by tier", "Averages over the window of measurement."),
         ("stranded", "Stranded memory, by tier", "Free, but every cluster that the pool is in is full otherwise."),
     ):
-        series: list[dict[str, Any]] = []
+        series = []
         for policy in firsts:
             values = [(name, setting.value(policy, f"{stem}_memory_{name}")) for name in names]
             there = [(name, *interval(value, 0.0)) for name, value in values if value is not None]
-            columns = zip(("x", "y", "low", "high"), zip(*there, strict=True) if there else [()] * 4, strict=True)
-            series.append({"policy": policy, **{name: list(column) for name, column in columns}})
+            series.append(series_of(policy, "x y low high", there))
         if any(own["x"] for own in series):
             spec = share_spec(policies, names, "tier", "share of the tier's memory", ".1~%")
             if setting.seeds > 1:

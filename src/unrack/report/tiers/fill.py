@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, binned_mean, rounded, six_digits
+from unrack.plots.series import binned_mean, rounded, six_digits
 from unrack.report.charts.bars import fill_spec
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.node_map import IN_POOLS, held_map
 from unrack.report.charts.spec import Spec, coloured_parts, framed, number, part_legend, told
 from unrack.report.tiers.run import TierRun
+from unrack.steps import Floats
 from unrack.units import seconds_text
 
 COLOURS = ("#4477AA", "#66AA88", "#DDAA44", "#AA4466", "#7766AA", "#8F8F8F")
@@ -24,19 +25,9 @@ MOST_BARS = 120
 
 
 def run_charts(own: TierRun, edges: Floats, bins: Floats) -> list[Chart]:
-    """The charts of a run.
+    """The charts of a run, as :func:`unrack.report.memory.chart.run_charts`.
 
-    Parameters
-    ----------
-    own
-        The run.
-    edges, bins : float64[columns + 1]
-        Spans of time of equal length, s: of the map, and of the lines.
-
-    Returns
-    -------
-    list of dict
-        As :func:`unrack.report.memory.chart.run_charts`.
+    ``edges``, ``bins``: float64[columns + 1], spans of time of equal length, s: of the map, and of the lines.
     """
     use = own.memory_use()
     note = "The share of each pool's memory that servers hold; empty: nothing."

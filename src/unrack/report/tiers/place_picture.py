@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.policy.tiers.answer import PlacedServers
-
-Ints = NDArray[np.int64]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb7733", "#7788cc")
 """Of servers, in turn; of P. Tol's bright scheme, and two more."""
@@ -41,11 +38,6 @@ def picture(placed: PlacedServers) -> str:
 
     The height of a bar is what its pool has, on the scale of its row. Where clusters that share a pool are not
     neighbours, the bar stands at the first of them. A browser says who a slice is when the mouse is on it.
-
-    Parameters
-    ----------
-    placed
-        Where the servers are.
     """
     tiers = placed.cluster.tiers
     assert tiers is not None

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.record import installed_mb
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.report.charts.node_map import Bands, bands_of
 from unrack.report.directory import RunFiles
-
-Ints = NDArray[np.int64]
+from unrack.steps import Ints
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,7 @@ from unrack.report.tiers.run import TierRun
 
 
 def tier_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
-    """Read and count what the section shows; ``None``: no cluster has tiers.
-
-    Parameters
-    ----------
-    settings
-        Those that the page shows one by one; the ones without tiers are passed over.
-    policies
-        All policies of the study: they fix the colours.
-    """
+    """Read and count what the section shows of these settings, but for those without tiers; ``None``: none has any."""
     return section_of(settings, has_tiers, lambda own: (tier_charts(own, policies), {"": _table(own)}), _of_run)
 
 
@@ -41,4 +33,4 @@ def _table(setting: Setting) -> PlainTable | None:
         "price_per_server_h", "price_over_bound", *(f"used_memory_{name}" for name in tiers),
         *(f"stranded_memory_{name}" for name in tiers), "stranded_memory",
     ]  # fmt: skip
-    return metric_table(setting, names, tuple(setting.runs))
+    return metric_table(setting, names, setting.runs)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from unrack.plots.series import Floats, rounded
+from unrack.facts import some
+from unrack.plots.series import rounded
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
+from unrack.steps import Floats
 
 USED, HELD, ASKED, INSTALLED, STOPPED = "used", "held", "asked", "installed", "stop for lack of memory"
 COLOURS = {USED: "#4477AA", HELD: "#A9C3E0", ASKED: "#EE8866", INSTALLED: "#808890", STOPPED: "#D7263D"}
@@ -33,18 +35,9 @@ def use_over_time(
 ) -> list[Chart]:
     """The picture, as :func:`unrack.report.charts.chart.setting_charts`; nothing where use was never looked at.
 
-    Parameters
-    ----------
-    memory
-        The run's table of what jobs used, held and asked whenever it was looked at, each until the next.
-    span
-        From when until when the run lasted, s: at its end nothing is in use. ``None``: nothing happened.
-    stops
-        Of :func:`stops_of`.
-    total_mb
-        Installed memory; ``None``: not counted.
-    edges : float64[spans + 1]
-        Spans of time, s.
+    ``memory``: the run's table of what jobs used, held and asked whenever it was looked at, each until the next;
+    ``span``: from when until when the run lasted, s, if anything happened: at its end nothing is in use; ``total_mb``:
+    installed, ``None``: not counted; ``edges``: float64[spans + 1], s.
     """
     if not len(memory):
         return []
@@ -68,16 +61,7 @@ def use_over_time(
 def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mapping[str, object]]) -> Spec:
     """Areas of what is held and used, lines of what is asked and installed (fields ``x``, and their names).
 
-    Parameters
-    ----------
-    x
-        The channel of time.
-    unit
-        Of the amounts.
-    installed
-        Amount installed; ``None``: not counted.
-    stops
-        Rows of ``x``, ``stops`` and ``jobs``: marks at the top.
+    ``installed`` is ``None`` where it is not counted; ``stops``: rows of ``x``, ``stops`` and ``jobs``, marks on top.
     """
     shown = {ASKED: True, INSTALLED: installed is not None, HELD: True, USED: True, STOPPED: bool(stops)}
     names = [name for name, there in shown.items() if there]
@@ -158,7 +142,6 @@ def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
     span = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
     marks = list[Chart]()
     for first, count in zip(*np.unique(span, return_index=True, return_counts=True)[1:], strict=True):
-        more = f" and {count - 3} more" if count > 3 else ""
-        named = ", ".join(jobs[first : first + min(count, 3)]) + more
+        named = some(jobs[first : first + count], 3)
         marks.append({"x": rounded(times[first : first + 1] / size, 5)[0], "stops": int(count), "jobs": named})
     return marks

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrack.cluster.tiers.tier import LOCAL
+from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.sim.faults.failure import held_elsewhere
 from unrack.sim.log import RunLog
@@ -63,15 +64,9 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
     held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
     times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
     cores, amounts = log.amounts[1].tolist(), [_amounts(log, span) for span in (first, *later)]
+    start_us = log.span_start_us.tolist()
     changes = tuple(
-        Change(
-            int(log.span_start_us[span]),
-            cores[span],
-            _nodes(log, span),
-            _memory(log, span),
-            *now,
-            sum(now) - sum(before),
-        )
+        Change(start_us[span], cores[span], _nodes(log, span), _memory(log, span), *now, sum(now) - sum(before))
         for span, before, now in zip(later, amounts, amounts[1:], strict=False)
     )
     return Attempt(
@@ -106,16 +101,11 @@ def _memory(log: RunLog, span: int) -> str:
         lent[lender] += mb
     if tiers is None:
         parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
-        return f"borrowed {_some(parts)}" if parts else ""
+        return f"borrowed {some(parts, MOST_LENDERS)}" if parts else ""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
     local = int((rows[:, 1] * rows[:, 4]).sum())
     remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
-    return _some([f"{local:,} MB {tiers.names[LOCAL]}", *remote])
-
-
-def _some(parts: list[str]) -> str:
-    more = f" and {len(parts) - MOST_LENDERS} more" if len(parts) > MOST_LENDERS else ""
-    return ", ".join(parts[:MOST_LENDERS]) + more
+    return some([f"{local:,} MB {tiers.names[LOCAL]}", *remote], MOST_LENDERS)
 
 
 def _failure(log: RunLog, i: int) -> str:

@@ -104,13 +104,7 @@ def explain(
     seed: int = 0,
     world: World = NOTHING_SPECIAL,
 ) -> Story:
-    """The life of job ``job`` (an index into ``jobs``) in the run with these inputs.
-
-    Raises
-    ------
-    PolicyError, ClusterError, RunError
-        As :func:`unrack.simulate`.
-    """
+    """The life of a job (an index into ``jobs``) in the run with these inputs; raises as :func:`unrack.simulate`."""
     with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, world)
         traits = kernel.core.traits

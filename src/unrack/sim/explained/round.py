@@ -53,14 +53,8 @@ def explain_round(
 ) -> RoundStory:
     """The first round at or after ``from_us`` of the run with these inputs.
 
-    Raises
-    ------
-    PolicyError
-        The policy has no rounds that it could tell; or as :func:`unrack.simulate`.
-    InputError
-        There is no round at that time or after it.
-    ClusterError, RunError
-        As :func:`unrack.simulate`.
+    A PolicyError if the policy has no rounds that it could tell, an InputError if there is no round at that time or
+    after it; others as :func:`unrack.simulate`.
     """
     with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, world)

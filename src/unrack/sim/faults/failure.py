@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.core.affected import first_of
@@ -14,8 +13,6 @@ from unrack.units import NEVER_US, SECOND_US
 
 if TYPE_CHECKING:
     from unrack.sim.log import RunLog
-
-Ints = NDArray[np.int64]
 
 
 class Failure(NamedTuple):

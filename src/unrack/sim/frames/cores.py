@@ -6,18 +6,15 @@ What the cores are changes neither who runs where nor for how long; so they are 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
+from unrack.resources.gpus.machines.cpu_list import text_of as ranges
 from unrack.sim.frames.held import attempt_numbers, span_columns, span_order
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-
-Ints = NDArray[np.int64]
 
 SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "cores_apart"}
 """Columns of the cores frame that are summed over the nodes of a job, and what the jobs frame calls the sums."""
@@ -26,15 +23,11 @@ SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "c
 def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
     """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
 
-    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then.
+    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then. An InputError if
+    there is no such rule, or no node's layout is known.
 
     Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
     distance, least, apart; the last four as of :class:`unrack.policy.placement.core_tiles.CoreSet`.
-
-    Raises
-    ------
-    InputError
-        There is no such rule, or no node's layout is known.
     """
     tiles = CoreTiles(log.cluster, rule)
     running: list[tuple[int, int]] = []
@@ -70,34 +63,11 @@ def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
     return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
 
 
-def ranges(ids: Sequence[int]) -> str:
-    """Ascending numbers as text.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 3, 7])
-    '0-3,7'
-    """
-    parts: list[list[int]] = []
-    for core in ids:
-        if parts and core == parts[-1][1] + 1:
-            parts[-1][1] = core
-        else:
-            parts.append([core, core])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
-
-
 def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
 
-    Of a job whose lease changed while it ran, those that it held last.
-
-    Parameters
-    ----------
-    log
-        A finished run.
-    cores
-        What :func:`cores_frame` says of it.
+    Of a job whose lease changed while it ran, those that it held last. ``cores``: what :func:`cores_frame` says of the
+    run.
     """
     done = log.attempt_outcome == Outcome.FINISHED
     ended = pl.DataFrame(

@@ -17,10 +17,8 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
-from unrack.steps import each_of
+from unrack.steps import Ints, each_of
 from unrack.units import SECOND_US
-
-Ints = NDArray[np.int64]
 
 
 def attempt_numbers(log: RunLog) -> NDArray[np.int32]:
@@ -55,12 +53,7 @@ def _first_rows(log: RunLog, of: Ints) -> Ints:
 def span_columns(log: RunLog, spans: Ints, count: Ints | None = None) -> dict[str, pl.Series]:
     """The columns that every table of spans begins with: job, attempt and span (both from 1), start_s, end_s.
 
-    Parameters
-    ----------
-    spans : int64[k]
-        Which spans.
-    count : int64[k]
-        How many rows each has; default: one.
+    ``spans``: int64[k], which; ``count``: int64[k], how many rows each has; default: one.
     """
     attempt = log.span_attempt[spans]
 

@@ -1,4 +1,4 @@
-"""A run's log as tables for people: jobs, usage over time. Times in seconds."""
+"""A run's log as tables for people: jobs, usage over time, memory, rounds. Times in seconds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.ledger.state import Status
+from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
 from unrack.sim.frames.lending import lending_nodes, loan_columns
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import summed_at
+from unrack.steps import Ints, summed_at
 from unrack.units import SECOND_US
 
-Ints = NDArray[np.int64]
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
 
@@ -42,14 +42,8 @@ def jobs_frame(
     is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
     how long it had waited before is not known: its wait, response and slowdowns are null.
 
-    Parameters
-    ----------
-    fastest : float64[jobs]
-        The best speed of each job on this hardware; ``None``: 1.
-    lends
-        Whether to say what each job borrowed.
-    more
-        Further columns, before those of the trace.
+    ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
+    ``more``: further columns, before those of the trace.
     """
     jobs = log.jobs
     count = len(jobs)
@@ -137,12 +131,8 @@ def jobs_frame(
 def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     """What was held and who waited: a step function; each row holds until the next.
 
-    A job that is queued again after a failure counts as waiting again, unless it is rejected then.
-
-    Parameters
-    ----------
-    lends
-        Whether to say what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
+    A job that is queued again after a failure counts as waiting again, unless it is rejected then. ``lends``: also say
+    what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
     """
     jobs = log.jobs
     _, cores, mb = log.amounts
@@ -179,7 +169,6 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     }
     if lends:
         columns["memory_mb_lent"] = held(log.borrowed())
-    if lends:
         columns["nodes_lending"], columns["nodes_only_lending"] = lending_nodes(log, unique)
     if len(log.capacity):
         merged = np.union1d(unique, log.capacity[:, 0])
@@ -194,3 +183,61 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
     order = "time_s cores_held cores_asked memory_mb_held cores_online running_jobs queued_jobs queued_cores"
     of_loans = "memory_mb_lent nodes_lending nodes_only_lending" if lends else ""
     return frame.select(f"{order} {of_loans}".split())
+
+
+def memory_frame(log: RunLog) -> pl.DataFrame:
+    """One row whenever use was looked at. Columns: time_s, used_mb, held_mb, asked_mb, all of the jobs that ran."""
+    times, used, held, asked = log.memory.T
+    return pl.DataFrame(
+        {"time_s": times / SECOND_US, "used_mb": used.copy(), "held_mb": held.copy(), "asked_mb": asked.copy()}
+    )
+
+
+def use_columns(log: RunLog) -> list[pl.Series]:
+    """For the jobs frame: what each job used at most, what it was given and gave back, and how often memory ended it.
+
+    Columns: peak_mb_per_task (of the task that uses most), memory_grown_mb and memory_shrunk_mb (summed over the
+    changes of its leases), memory_stops (attempts that ended for lack of memory), and node_s_lost (node-seconds that
+    these held, in the part that no checkpoint has kept), node_s_blocked (in which it stood still for lack of memory).
+    """
+    jobs, count = log.jobs, len(log.jobs)
+    usage = jobs.usage
+    assert usage is not None
+    grown, shrunk, stops = (np.zeros(count, np.int64) for _ in range(3))
+    lost = np.zeros(count)
+    nodes, _, mb = log.amounts
+    if log.changed:
+        same = np.diff(log.span_attempt) == 0
+        step, job = np.diff(mb)[same], log.span_job[1:][same]
+        np.add.at(grown, job, np.maximum(step, 0))
+        np.add.at(shrunk, job, np.maximum(-step, 0))
+    ended = np.flatnonzero(log.attempt_outcome == Outcome.OUT_OF_MEMORY)
+    np.add.at(stops, log.attempt_job[ended], 1)
+    for attempt, stopped in log.memory_stops.items():
+        lost[log.attempt_job[attempt]] += nodes[log.attempt_spans[attempt]] * stopped.lost_us / SECOND_US
+    return [
+        pl.Series("peak_mb_per_task", usage.job_peaks(jobs.memory_mb)),
+        pl.Series("memory_grown_mb", grown),
+        pl.Series("memory_shrunk_mb", shrunk),
+        pl.Series("memory_stops", stops),
+        pl.Series("node_s_lost", lost),
+        pl.Series("node_s_blocked", [log.held_node_us.get(job, 0) / SECOND_US for job in range(count)]),
+    ]
+
+
+def rounds_frame(counts: NDArray[np.int64] | None) -> pl.DataFrame:
+    """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
+
+    Columns: time_s, jobs, tried, placed, left, networks, cost_placed, cost_waiting.
+    """
+    assert counts is not None
+    columns = dict(zip(RoundCount._fields, counts.T, strict=True))
+    return pl.DataFrame(
+        {
+            "time_s": columns["at_us"] / SECOND_US,
+            **{name: columns[name].copy() for name in ("jobs", "tried", "placed")},
+            "left": columns["jobs"] - columns["placed"],
+            "networks": columns["networks"].copy(),
+            **{name: columns[name] / UNIT for name in ("cost_placed", "cost_waiting")},
+        }
+    )

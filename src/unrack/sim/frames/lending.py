@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import each_of, levels, summed_at
-
-Ints = NDArray[np.int64]
+from unrack.steps import Ints, each_of, levels, summed_at
 
 
 def loan_columns(log: RunLog) -> list[pl.Series]:
@@ -54,12 +51,8 @@ def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
     """int64[2, times]: how many nodes lend at each of these times, and how many of them compute nothing.
 
     A node lends while tasks of another node use its memory, and computes while a job holds cores of it. O(n log n) in
-    the loans and in the placements on nodes that ever lend, node by node.
-
-    Parameters
-    ----------
-    times_us : int64[times]
-        Rising, different, among them every start and every end of a span.
+    the loans and in the placements on nodes that ever lend, node by node. ``times_us``: int64[times], rising,
+    different, among them every start and every end of a span.
     """
     lender = log.loans[:, LENDER]
     lenders, busy = np.unique(lender), log.rows[:, CORES] > 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import CORES as ROW_CORES
@@ -19,9 +18,7 @@ from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.sim.frames.tier_holding import tiers_of
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Rows
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.steps import Bools, Ints
 
 START, END, DOWN, UP = range(4)
 """Events: of a span, of a pool."""
@@ -73,18 +70,10 @@ def pool_faults(log: RunLog) -> Ints:
 
 
 def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
-    """Sweep over a run.
+    """Sweep over a run on a cluster with tiers, with faults of :func:`pool_faults`.
 
-    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full.
-
-    Parameters
-    ----------
-    log
-        A run on a cluster with tiers.
-    faults
-        Of :func:`pool_faults`.
-    times_us : int64[times]
-        Rising, different; among them every start and end of a span and every time of a fault.
+    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full. ``times_us``:
+    int64[times], rising, different; among them every start and end of a span and every time of a fault.
     """
     cluster, tiers, spans = log.cluster, tiers_of(log), len(log.span_attempt)
     kind = np.repeat([START, END], spans)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import LOCAL, Tiers
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
@@ -14,10 +13,8 @@ from unrack.policy.tiers.least_cost import least_prices
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.log import RunLog
 from unrack.solver.servers.problem import Asked, asked
+from unrack.steps import Bools, Ints
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 PER_HOUR = 1024
 """MB x price of the tier, which is of a GB for an hour, over this: the price of an hour."""

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
 from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
-from unrack.steps import summed_at
+from unrack.steps import Ints, summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING
-
-Ints = NDArray[np.int64]
 
 SLO_NAMES = ("met", "local", "remote", "both")
 """Which SLO a placement breaks: none, the floor of local memory, the ceiling of remote memory, both."""
@@ -23,13 +21,6 @@ def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
     """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
 
     Of a job whose lease changed while it ran, what it held last; and every SLO that it broke during the attempt.
-
-    Parameters
-    ----------
-    log
-        A run on a cluster with tiers.
-    held
-        What :func:`unrack.sim.frames.tier_holding.tier_holding` makes of it.
     """
     tiers, count = tiers_of(log), len(log.jobs)
     last, attempt = np.full(count, -1, np.int64), np.full(count, -1, np.int64)

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 class Following:
     """The part of a kernel that follows what jobs use, in runs in which that is known.
 
-    Attributes
-    ----------
-    use
-        What running jobs use, by their progress.
-    held
-        The jobs that stand still for lack of memory, and what they need.
+    ``use``: what running jobs use, by their progress; ``held``: the jobs that stand still for lack of memory, and what
+    they need.
     """
 
     def __init__(self, kernel: Kernel, usage: UsageCurves) -> None:

@@ -6,33 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
-from unrack.units import bandwidth_mb_s, time_us
+from unrack.steps import Ints
+from unrack.units import amount_of, bandwidth_mb_s, time_us
 
-Ints = NDArray[np.int64]
-
-
-def _time(value: object) -> object:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return time_us(value)
-    except ValueError:
-        pass
-    raise ValueError("a time: seconds, or text such as '2 min'")
-
-
-def _rate(value: object) -> object:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return bandwidth_mb_s(value)
-    except ValueError:
-        pass
-    raise ValueError("a rate: MB/s, or text such as '10 GB/s'")
-
-
+_time = amount_of(time_us, "a time: seconds, or text such as '2 min'")
+_rate = amount_of(bandwidth_mb_s, "a rate: MB/s, or text such as '10 GB/s'")
 Time = Annotated[int, BeforeValidator(_time), Field(ge=0)]
 
 
@@ -67,14 +48,8 @@ class MemoryChanges(BaseModel):
     def left_us(self, work_us: float, at_start_us: float, left_us: float, returned: bool) -> float:
         """What is left to do of a job that is stopped and goes on from its last checkpoint, µs.
 
-        Parameters
-        ----------
-        work_us
-            All its work.
-        at_start_us, left_us
-            What was left when it started, and what is left now.
-        returned
-            Whether it went on from a checkpoint when it started.
+        ``work_us``: all its work; ``at_start_us``, ``left_us``: what was left when it started, and what is left now;
+        ``returned``: it went on from a checkpoint when it started.
         """
         before = work_us - at_start_us + (self.restart_cost if returned else 0)
         kept = self.kept_us(max(before, work_us - left_us))
@@ -86,13 +61,7 @@ class MemoryChanges(BaseModel):
 
 
 def make_memory_changes(value: Mapping[str, Any] | MemoryChanges | None) -> MemoryChanges:
-    """Costs from a table; ``None``: changes cost nothing, and there are no checkpoints.
-
-    Raises
-    ------
-    InputError
-        A key is unknown, or a value cannot be.
-    """
+    """Costs from a table; ``None``: changes cost nothing, and there are no checkpoints. Others are an InputError."""
     if isinstance(value, MemoryChanges):
         return value
     try:

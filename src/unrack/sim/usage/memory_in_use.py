@@ -7,18 +7,17 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.ledger.state import ClusterState
 from unrack.policy.contract import Used
 from unrack.sim.usage.use_kernel import Curves, next_lack, uses_at
+from unrack.steps import Ints
 from unrack.units import SECOND_US
 from unrack.workload.usage.curves import WHOLE, UsageCurves, starts
 
 if TYPE_CHECKING:
     from unrack.sim.work import Work
 
-Ints = NDArray[np.int64]
 
 LOOK_US = 300 * SECOND_US
 """How often use is looked at where the policy does not say."""
@@ -34,27 +33,10 @@ class Sample(NamedTuple):
 
 
 class MemoryInUse:
-    """What running jobs use, by their progress.
+    """What running jobs use, by their progress; ``samples``: what was used, whenever it was looked at.
 
-    Parameters
-    ----------
-    curves
-        What their tasks use.
-    state
-        What they hold.
-    works
-        How far they are.
-    whole
-        Work of each job, µs.
-    asked_mb : int64[jobs]
-        What each job asked for, per task.
-    look_us
-        How often use is looked at.
-
-    Attributes
-    ----------
-    samples
-        What was used, whenever it was looked at.
+    ``whole``: work of each job, µs; ``asked_mb``: int64[jobs], what each asked for, per task; ``look_us``: how often
+    use is looked at.
     """
 
     def __init__(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.ledger.lease import LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.names import FIRST_ROW, ROW_COUNT
+from unrack.steps import Ints
 from unrack.workload.usage.curves import WHOLE
-
-Ints = NDArray[np.int64]
 
 
 class Curves(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,13 +33,7 @@ class Document:
 
     @classmethod
     def read(cls, path: str | Path, kind: str = "a study file") -> Document:
-        """Read a TOML file; ``kind`` is what it should be, in words.
-
-        Raises
-        ------
-        StudyError
-            It cannot be read or is not TOML; the message has the line.
-        """
+        """Read a TOML file, which should be ``kind``; of one that cannot be read a StudyError has the line."""
         where, file = str(path), Path(path)
         try:
             text = file.read_bytes().decode("utf-8-sig")
@@ -63,9 +58,13 @@ class Document:
         """An error at a key: the message names the file, the line where it is known, and the key."""
         return StudyError(self.where(location), got, want)
 
-    def within(self, location: Location, error: InputError) -> StudyError:
-        """The error of a part of the study, as an error of the study at the key that names the part."""
-        return StudyError(f"{self.where(location)}: {error.where}", error.got, error.want)
+    @contextmanager
+    def part(self, *location: str | int, kind: type[InputError] = InputError) -> Iterator[None]:
+        """Within it the errors of a part of the study become errors of the study, at the key that names the part."""
+        try:
+            yield
+        except kind as error:
+            raise StudyError(f"{self.where(location)}: {error.where}", error.got, error.want) from None
 
     def where(self, location: Location) -> str:
         """File, line and key, as far as they are known."""
@@ -74,13 +73,7 @@ class Document:
         return ", ".join(parts)
 
     def validated(self, model: type[Model], table: Mapping[str, Any], location: Location = ()) -> Model:
-        """The table at a location as a model; the first thing wrong with it is raised.
-
-        Raises
-        ------
-        StudyError
-            A key is unknown (the message suggests the nearest), missing, or has a value that cannot be.
-        """
+        """The table at a location as a model; a StudyError of the first thing wrong in it suggests the nearest key."""
         try:
             return model.model_validate(dict(table))
         except ValidationError as error:

@@ -19,16 +19,9 @@ from pydantic import (
 from unrack.cluster.domains import NODE
 from unrack.sim.world import Ties
 from unrack.slowdown.combined import Together
-from unrack.units import time_us
+from unrack.units import amount_of, time_us
 
-
-def _time(value: object) -> object:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return time_us(value)
-    except ValueError:
-        pass
-    raise ValueError("a time: seconds, or text such as '2 h', up to 285 years")
+_time = amount_of(time_us, "a time: seconds, or text such as '2 h', up to 285 years")
 
 
 def _above_0(value: int) -> int:

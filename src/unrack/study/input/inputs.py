@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,23 @@ from unrack.cluster.file import ClusterFile, content_of
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
-from unrack.errors import ClusterError, InputError, PolicyError, nearest
+from unrack.errors import ClusterError, PolicyError, nearest
 from unrack.plugins.file import is_file
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
+from unrack.sim.faults.fault import Fault, random_faults
 from unrack.study.input.document import Document, Location
-from unrack.study.input.file import StudyTable, WorkloadTable
+from unrack.study.input.file import RandomFaultsTable, StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
 from unrack.workload.ideal import window_us
 from unrack.workload.job import Workload
+
+DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,9 @@ class PolicySpec:
 
 
 def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cluster:
-    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file.
+    """The cluster of a ``[[clusters]]`` table: ``preset``, ``file``, or the keys of a cluster file; or a StudyError.
 
     In place of the key ``nodes`` there may be ``memory_system``.
-
-    Raises
-    ------
-    StudyError
-        It cannot be made.
     """
     at = ("clusters", index)
     choices = ("preset", "file", "nodes", "memory_system")
@@ -103,24 +101,19 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
             raise document.fault((*at, source), repr(table[source]), "a table such as { nodes = 1024 }")
         system = document.validated(MemorySystem, table[source], (*at, source))
         table = {"nodes": system.classes, **{key: value for key, value in table.items() if key != source}}
-    try:
+    with document.part(*at, kind=ClusterError):
         if "nodes" in table:
             return Cluster.from_dict({"name": f"cluster{index + 1}", **table}, "clusters")
         if extra := sorted(set(table) - {source, "name", "prices"}):
             raise document.fault((*at, extra[0]), "this key", f"only name and prices beside {source}")
         where = "preset" if source == "preset" else _beside(str(table["file"]), document)
         return Cluster.from_dict(written_out(table, document, index), where)
-    except ClusterError as error:
-        raise document.within(at, error) from None
 
 
 def written_out(table: Mapping[str, Any], document: Document, index: int) -> dict[str, Any]:
     """A ``[[clusters]]`` table with the keys of a cluster file in place of ``preset`` or ``file``.
 
-    Raises
-    ------
-    StudyError, ClusterError
-        There is no such preset, or the file cannot be read.
+    A StudyError if there is no such preset, a ClusterError if the file cannot be read.
     """
     own = {key: value for key, value in table.items() if key not in ("preset", "file")}
     if "preset" in table:
@@ -136,15 +129,11 @@ def make_policy_spec(
 ) -> PolicySpec:
     """The policy of an entry of ``policies``: text, or a table with ``name`` or ``file``, and perhaps ``world``.
 
-    An ``index`` below 0 stands for one that was added on the command line; ``key`` is where it stands if elsewhere.
-
-    Raises
-    ------
-    StudyError
-        It cannot be made.
+    An ``index`` below 0 stands for one that was added on the command line; ``key`` is where it stands if elsewhere. One
+    that cannot be made is a StudyError.
     """
     at: Location = key or (("policies", index) if index >= 0 else ("--policy",))
-    try:
+    with document.part(*at, kind=PolicyError):
         if isinstance(entry, str):
             text, world = split_world(entry)
             if is_file(text):
@@ -169,19 +158,11 @@ def make_policy_spec(
         label = label or make_policy(name, parameters).name
         spec = PolicySpec(labelled(label, world), name, tuple(parameters.items()), world=world)
         spec.make()
-    except PolicyError as error:
-        raise document.within(at, error) from None
     return spec
 
 
 def policy_from_file(spec: str, label: str | None, document: Document, world: RunTimes = RunTimes.STUDY) -> PolicySpec:
-    """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder.
-
-    Raises
-    ------
-    PolicyError
-        It cannot be loaded.
-    """
+    """The policy of ``FILE.py:NAME`` or ``FILE.py``, looked for beside the study and in the working folder."""
     path, colon, name = (spec, "", "") if spec.endswith(".py") else spec.rpartition(":")
     found = with_name(f"{_beside(path, document)}{colon}{name}")
     loaded = load_policy(found)
@@ -189,15 +170,8 @@ def policy_from_file(spec: str, label: str | None, document: Document, world: Ru
 
 
 def make_workload(table: WorkloadTable, document: Document, index: int, seed: int) -> Workload:
-    """The workload of a ``[[workloads]]`` table, filters applied.
-
-    Raises
-    ------
-    StudyError
-        It cannot be read or generated, or no job is left.
-    """
-    at = ("workloads", index)
-    try:
+    """The workload of a ``[[workloads]]`` table, filters applied; a StudyError if no job is left."""
+    with document.part("workloads", index):
         if table.generate is not None:
             workload = generate(table.generate, seed, folder=document.folder)
         else:
@@ -211,10 +185,8 @@ def make_workload(table: WorkloadTable, document: Document, index: int, seed: in
         if "usage" in wanted:
             wanted["usage"] = _usage_beside(wanted["usage"], document)
         workload = filtered(workload, wanted, seed)
-    except InputError as error:
-        raise document.within(at, error) from None
     if len(workload) == 0:
-        raise document.fault(at, "no job left after reading and filtering", "at least one job")
+        raise document.fault(("workloads", index), "no job left after reading and filtering", "at least one job")
     return Workload(table.name, workload.jobs, workload.intake) if table.name else workload
 
 
@@ -246,3 +218,42 @@ def window_of(table: StudyTable, cluster: Cluster, workload: Workload, document:
         got = f"{workload.name} never loads the cores of {cluster.name} that much"
         raise document.fault(("measure", "ideal_load"), f"{measure.ideal_load:g}, but {got}", "a load that is reached")
     return window
+
+
+def fixed_faults(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[Fault, ...]:
+    """The failures that the study lists; a StudyError if one of the clusters does not have a domain."""
+    fixed = tuple(Fault(fault.domain, fault.at, fault.repair_after) for fault in table.faults)
+    for cluster in clusters:
+        for i, fault in enumerate(fixed):
+            with document.part("faults", i, "domain", kind=ClusterError):
+                cluster.domain(fault.domain)
+    return fixed
+
+
+def random_levels(table: StudyTable, document: Document, clusters: Sequence[Cluster]) -> tuple[RandomFaultsTable, ...]:
+    """The levels of failure domains at which the study draws failures.
+
+    A StudyError if one of the clusters does not have a level, or a level is named twice.
+    """
+    found: list[RandomFaultsTable] = []
+    single = not isinstance(document.table.get("random_faults"), list)
+    for i, entry in enumerate(table.random_faults):
+        at = ("random_faults",) if single else ("random_faults", i)
+        level = document.validated(RandomFaultsTable, entry, at)
+        if any(level.level == other.level for other in found):
+            raise document.fault((*at, "level"), f"a second {level.level!r}", "every level once")
+        for cluster in clusters:
+            if level.level not in cluster.levels:
+                want = f"a level of {cluster.name}: {', '.join(cluster.levels)}"
+                raise document.fault((*at, "level"), repr(level.level), want)
+        found.append(level)
+    return tuple(found)
+
+
+def drawn_faults(
+    levels: Sequence[RandomFaultsTable], cluster: Cluster, workload: Workload, seed: int
+) -> tuple[Fault, ...]:
+    """Random failures up to twice the time of the last submission plus a day: later ones hardly matter."""
+    until = 2 * int(workload.jobs.submit_us[-1]) + DAY_US
+    drawn = [random_faults(cluster, level.mtbf, level.mttr, until, seed, level.level) for level in levels]
+    return tuple(fault for faults in drawn for fault in faults)

@@ -22,12 +22,7 @@ def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple
     """Every combination of swept values, first key slowest: (the values by key, the table with them set).
 
     A part of a key that meets a list and is no number applies to every entry: ``workloads.scale_load`` sets it in all
-    workloads, ``policies.interval`` in all policies that have the parameter.
-
-    Raises
-    ------
-    StudyError
-        A key leads nowhere.
+    workloads, ``policies.interval`` in all policies that have the parameter. A key that leads nowhere is a StudyError.
     """
     swept: Mapping[str, list[Any]] = table.get("sweep", {})
     bare = {key: value for key, value in table.items() if key != "sweep"}
@@ -43,13 +38,8 @@ def combinations(table: Mapping[str, Any], document: Document) -> Iterator[tuple
 def set_value(table: dict[str, Any], key: str, value: object, document: Document) -> bool:
     """Set a dotted key of a study's table; False if it leads nowhere.
 
-    A key within a cluster that is a preset or a file writes that cluster out first. Where nodes have names, another
-    number of them takes or makes names (:func:`unrack.cluster.recount.recount`).
-
-    Raises
-    ------
-    StudyError
-        There is no such preset, or the file cannot be read.
+    A key within a cluster that is a preset or a file (a StudyError if there is none) writes that cluster out first.
+    Where nodes have names, another number of them takes or makes names (:func:`unrack.cluster.recount.recount`).
     """
     parts = key.split(".")
     clusters = table["clusters"] if isinstance(table.get("clusters"), list) else []
@@ -59,10 +49,8 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
         for index, entry in enumerate(clusters):
             named = isinstance(entry, Mapping) and ("preset" in entry or "file" in entry)
             if named and (not numbered or index == int(parts[1])) and inner and inner[0] not in BESIDE:
-                try:
+                with document.part("clusters", index, kind=ClusterError):
                     clusters[index] = copy.deepcopy(written_out(entry, document, index))
-                except ClusterError as error:
-                    raise document.within(("clusters", index), error) from None
     counts = _counts(clusters)
     found = put(table, parts, value)
     after = _counts(clusters)

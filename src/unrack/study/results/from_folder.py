@@ -27,7 +27,7 @@ from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
 from unrack.study.results.cluster_record import cluster_again
 from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
-from unrack.study.results.record import RECORD, WRITTEN, believed, read_record
+from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
@@ -44,13 +44,7 @@ class Again:
     frame: pl.DataFrame  # its jobs
 
     def index(self, job: str) -> int:
-        """The number of a job, by the trace's id.
-
-        Raises
-        ------
-        InputError
-            There is no such job.
-        """
+        """The number of a job, by the trace's id; an InputError if there is none."""
         ids = self.frame["job"].cast(pl.String)
         found = (ids == job).arg_true()
         if len(found) == 0:
@@ -72,21 +66,10 @@ class Again:
             return explain(self.cluster(), self.jobs(), self.policy(policy_file), index, self._seed, self._world())
 
     def round_story(self, from_us: int | None = None, policy_file: str | None = None) -> RoundStory:
-        """The first round at or after a time (µs); the run is simulated once more up to it.
+        """The first round at or after a time (µs); the run is simulated once more up to it. Others as of :meth:`story`.
 
-        Parameters
-        ----------
-        from_us
-            ``None``: the round that started most jobs; of several that in which most took part, the first.
-        policy_file
-            Where the policy's file is now.
-
-        Raises
-        ------
-        PolicyError
-            The policy tells no rounds, or its file is not where it was.
-        InputError
-            There is no round then or later, or the run was not simulated from a study.
+        ``None``: the round that started most jobs; of several that in which most took part, the first. A PolicyError if
+        the policy tells no rounds, an InputError if there is no round then or later.
         """
         self._refuse_past()
         with believed(self.folder, [self.record]):
@@ -126,13 +109,7 @@ class Again:
         )
 
     def holdings(self) -> pl.DataFrame:
-        """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`.
-
-        Raises
-        ------
-        InputError
-            A table is gone, or cannot be read.
-        """
+        """All that jobs held, of the tables that were kept; see :func:`unrack.metric.holdings.holdings`."""
         paths = {name: self.folder / f"{name}.parquet" for name in ("placements", "loans", "shares", "claims")}
         there = {name: path for name, path in paths.items() if name == "placements" or path.is_file()}
         return holdings(self.cluster(), {name: read_table(path) for name, path in there.items()})
@@ -190,10 +167,7 @@ class Again:
     def contention(self) -> MemoryContention | None:
         """How jobs slowed each other down through memory; ``None``: they did not.
 
-        Raises
-        ------
-        TraceError
-            The profiles that were kept with the run are gone, or have been changed to something impossible.
+        A TraceError if the profiles that were kept with the run are gone, or have been changed to something impossible.
         """
         kept = self.record.get("contention")
         if kept is None:
@@ -204,10 +178,7 @@ class Again:
     def policy(self, file: str | None = None) -> Policy[Any]:
         """The policy; ``file`` (``FILE.py:NAME``) says where to find one that came from a file.
 
-        Raises
-        ------
-        PolicyError
-            It came from a file that is not in the working folder any more.
+        A PolicyError if it came from a file that is not in the working folder any more.
         """
         table = dict(self.record["policy_table"])
         label = table.pop("label")
@@ -247,19 +218,9 @@ def _tupled(value: Any) -> Any:
 
 
 def finished_run(directory: Path, chosen: str | None) -> Again:
-    """A finished run of a study directory.
+    """A finished run of a directory that ``unrack run`` wrote; an InputError if there is none, or not one.
 
-    Parameters
-    ----------
-    directory
-        What ``unrack run`` wrote.
-    chosen
-        Its id or the start of it, or its policy's label; may be left out if there is only one run.
-
-    Raises
-    ------
-    InputError
-        The directory has no finished runs, or the choice is not one of them.
+    ``chosen``: its id or the start of it, or its policy's label; may be left out if there is only one run.
     """
     folders = [path.parent for path in _records(directory)]
     if not folders:
@@ -278,17 +239,9 @@ def finished_run(directory: Path, chosen: str | None) -> Again:
 
 
 def read_table(path: Path) -> pl.DataFrame:
-    """A table of a run.
-
-    Raises
-    ------
-    InputError
-        It is gone, or cannot be read.
-    """
-    try:
+    """A table of a run; an InputError if it is gone, or cannot be read."""
+    with readable(path):
         return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
 
 
 def _records(directory: Path) -> list[Path]:
@@ -298,9 +251,7 @@ def _records(directory: Path) -> list[Path]:
     path = summary if summary.is_file() else listed
     if not path.is_file():
         return found
-    try:
+    with readable(path):
         ids = pl.read_csv(path, infer_schema=False)["run"] if path == summary else json.loads(path.read_text("utf-8"))
         of_study = set(map(str, ids))
-    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
-        raise InputError(str(path), f"a file that cannot be read ({error})", WRITTEN) from None
     return [path for path in found if path.parent.name in of_study]

@@ -205,12 +205,9 @@ def kept_notes(directory: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def keep_study(directory: Path, study: Study, failed: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, Any]]:
-    """Write ``summary.csv`` and ``study.toml``, and which runs failed; returns the rows of the summary.
+    """Write ``summary.csv`` and ``study.toml``, and which runs failed, with their errors; the rows of the summary.
 
-    Parameters
-    ----------
-    failed
-        Run → its error. If all failed there are no rows, and nothing is written.
+    If all runs failed there are none, and nothing is written.
     """
     rows = summary(directory, [run for run in study.runs if run.id not in failed])
     if not rows:

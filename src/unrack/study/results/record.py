@@ -90,13 +90,7 @@ def defused(value: object) -> object:
 
 
 def write_table(path: Path, frame: pl.DataFrame) -> None:
-    """Write a table as Parquet, whole or not at all; polars itself says of a full disk that it has "computed" wrongly.
-
-    Raises
-    ------
-    OSError
-        As :func:`write_whole`.
-    """
+    """As :func:`write_whole`, a table as Parquet; polars itself says of a full disk that it has "computed" wrongly."""
     packed = BytesIO()
     frame.write_parquet(packed, compression="zstd")
     write_whole(path, packed.getbuffer())
@@ -113,10 +107,7 @@ def sealed(record: dict[str, Any], folder: Path) -> dict[str, Any]:
 def read_record(folder: Path) -> dict[str, Any]:
     """The record of a finished run; the files beside it are what they were when it was written.
 
-    Raises
-    ------
-    InputError
-        There is none, it is not the record of a run, or something was changed since.
+    An InputError if there is none, it is not the record of a run, or something was changed since.
     """
     path = folder / RECORD
     try:
@@ -150,12 +141,9 @@ def is_intact(folder: Path, run_id: str) -> bool:
 
 @contextmanager
 def believed(folder: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    """While records are used that only look right: what goes wrong then is their fault if one has no checksum.
+    """While records are used that only look right, of an earlier version or written by hand.
 
-    Raises
-    ------
-    InputError
-        Something went wrong, and a record is of an earlier version or was written by hand.
+    What goes wrong then is their fault, an InputError, if one has no checksum.
     """
     try:
         yield
@@ -166,6 +154,15 @@ def believed(folder: Path, records: Sequence[Mapping[str, Any]]) -> Iterator[Non
             raise
         got = f"a record that cannot be read back ({type(error).__name__}: {error})"
         raise InputError(str(folder), got, WRITTEN) from error
+
+
+@contextmanager
+def readable(path: Path, want: str = WRITTEN, kind: str = "file") -> Iterator[None]:
+    """While a file is read: where that fails, an InputError names it and says what is wanted in its place."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(str(path), f"a {kind} that cannot be read ({error})", want) from error
 
 
 def _check(folder: Path, record: dict[str, Any]) -> None:

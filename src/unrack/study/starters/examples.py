@@ -23,13 +23,7 @@ class Example(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the examples are: in the package, or beside the sources in a checkout.
-
-    Raises
-    ------
-    InputError
-        They are in neither.
-    """
+    """Where the examples are: in the package, or beside the sources in a checkout; else an InputError."""
     inside = Path(unrack.__file__).parent / "examples"
     beside = Path(unrack.__file__).parents[2] / "examples"
     for path in (inside, beside):

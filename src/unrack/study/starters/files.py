@@ -22,13 +22,7 @@ class Kind(StrEnum):
 
 
 def policy_files(name: str, kind: Kind) -> dict[str, str]:
-    """A template of a policy and its test: name of the file → text.
-
-    Raises
-    ------
-    InputError
-        The name is no name of Python.
-    """
+    """A template of a policy and its test: name of the file → text; an InputError if the name is no name of Python."""
     stem = name.removesuffix(".py")
     if not stem.isidentifier() or keyword.iskeyword(stem):
         plain = re.sub(r"\W+", "_", stem).strip("_")
@@ -44,13 +38,7 @@ def study_file(name: str) -> dict[str, str]:
 
 
 def example_files(example: str, name: str | None) -> tuple[dict[str, str], str]:
-    """The files of an example, its study perhaps by another name, and the command that runs it.
-
-    Raises
-    ------
-    InputError
-        There is no such example.
-    """
+    """The files of an example, its study perhaps by another name, and the command that runs it."""
     known = examples()
     if example not in known:
         raise InputError("--example", repr(example), f"one of {', '.join(known)}; unrack init --list tells more")
@@ -65,12 +53,8 @@ def example_files(example: str, name: str | None) -> tuple[dict[str, str], str]:
 def write_files(texts: Mapping[str, str], folder: Path, force: bool) -> list[Path]:
     """Write files into a folder, which is made if it is not there.
 
-    Raises
-    ------
-    InputError
-        One of them is there already, and ``force`` is not said; nothing was written.
-    RunError
-        Something cannot be written.
+    An InputError, and nothing was written, if one of them is there already, and ``force`` is not said; a RunError if
+    something cannot be written.
     """
     paths = [folder / name for name in texts]
     there = [str(path) for path in paths if path.exists()]
@@ -86,13 +70,7 @@ def write_files(texts: Mapping[str, str], folder: Path, force: bool) -> list[Pat
 
 
 def _stem(name: str) -> str:
-    """The name of a study without its ending.
-
-    Raises
-    ------
-    InputError
-        It is no name of a file.
-    """
+    """The name of a study without its ending; an InputError if it is no name of a file."""
     stem = name.removesuffix(".toml")
     if not re.fullmatch(r"[\w][\w .-]*", stem):
         raise InputError("unrack init study", repr(name), "letters, digits, -, _ and dots (another folder: --out DIR)")

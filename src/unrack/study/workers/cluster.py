@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import pickle
 import platform
@@ -11,9 +12,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +32,10 @@ LOOK_EVERY_S = 2.0
 
 
 class OnCluster:
-    """Tasks on a cluster; what is particular to it is ``_members``, ``_share`` and ``_hand``.
+    """Tasks on a cluster: one that runs already at an address, or one of ``count`` processes, started on this machine.
+
+    Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``. An
+    InputError says that its library is not installed, nobody answers at the address, or a worker has another version.
 
     Attributes
     ----------
@@ -43,18 +48,34 @@ class OnCluster:
     """
 
     remote = True
+    kind: str
+    library: str
     ahead = 1
     """Tasks a core that are open at once."""
 
-    def __init__(self, kind: str, address: str) -> None:
-        self.name = f"{kind} {address}" if address else kind
+    def __init__(self, address: str, count: int) -> None:
+        try:
+            self._library: Any = import_module(self.library)
+        except ImportError:
+            want = f"pip install 'unrack[{self.kind}]'"
+            raise InputError(f"--on {self.kind}", f"no package '{self.library}'", want) from None
+        self.name = f"{self.kind} {address}" if address else self.kind
         self.count, self.sent = 1, 0
         self.memory_mb: int | None = None
         self._packer = Packer()
         self._inputs: dict[str, Any] = {}
         self._open: dict[int, tuple[Future[tuple[Answer, ...]], Tell]] = {}
-        self._numbers = count()
+        self._tasks: dict[int, Any] = {}
+        self._numbers = itertools.count()
         self._looked, self._seen = 0.0, time.monotonic()
+        try:
+            self._connect(address, count)
+            for where, found in self._stamps():
+                check_stamp(f"--on {self.name}, {where}", found, stamp())
+            self._look()
+        except BaseException:
+            self.close()
+            raise
 
     def capacity(self) -> int:
         """As many as there are cores, or more, so that the next is there when one ends."""
@@ -73,6 +94,35 @@ class OnCluster:
         self._open[number] = future, tell
         self._hand(number, packed, {key: self._inputs[key] for key in packed.keys})
         return future
+
+    def cancel(self) -> None:
+        """Give up our tasks."""
+        self._open.clear()
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        if tasks:
+            self._drop(tasks)
+
+    def close(self) -> None:
+        """Cancel our tasks and leave; end the cluster if it was started here."""
+        with suppress(Exception):  # it may be gone
+            self.cancel()
+        self._inputs.clear()
+        self._leave()
+
+    def _connect(self, address: str, count: int) -> None:
+        raise NotImplementedError
+
+    def _stamps(self) -> Iterable[tuple[str, Stamp | None]]:
+        """What each worker is called, and the stamp that it gives in a process of its own; ``None``: it has none."""
+        raise NotImplementedError
+
+    def _drop(self, tasks: list[Any]) -> None:
+        """Have nobody work on these, what :meth:`_hand` kept in ``_tasks``, any more."""
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        raise NotImplementedError
 
     def _members(self) -> Iterable[tuple[int, int]]:
         """Cores of each machine or worker that is there, and bytes that each core may use; 0: that is not known."""
@@ -115,18 +165,7 @@ class OnCluster:
 
 
 def reached(where: str, address: str, wanted: str) -> None:
-    """Make sure that somebody listens at an address.
-
-    Parameters
-    ----------
-    address
-        ``HOST:PORT``, perhaps after ``tcp://`` or the like.
-
-    Raises
-    ------
-    InputError
-        It is no address, or nobody answers.
-    """
+    """Make sure that somebody listens at ``HOST:PORT``, perhaps after ``tcp://`` or the like; else an InputError."""
     found = ADDRESS.fullmatch(address)
     if found is None or int(found["port"]) > 65535:
         raise InputError(where, repr(address), wanted)
@@ -137,13 +176,7 @@ def reached(where: str, address: str, wanted: str) -> None:
 
 
 def of_scheduler_file(where: str, path: str) -> str:
-    """The address in a file that ``dask scheduler --scheduler-file`` wrote.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
+    """The address in a file that ``dask scheduler --scheduler-file`` wrote; an InputError if there is none."""
     try:
         return str(json.loads(Path(path).read_text("utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -182,18 +215,7 @@ def stamp_there() -> Stamp:
 
 
 def check_stamp(where: str, found: Stamp | None, wanted: Stamp) -> None:
-    """Refuse a worker that would not give the same bytes.
-
-    Parameters
-    ----------
-    found
-        That of the worker; ``None``: this package is not there.
-
-    Raises
-    ------
-    InputError
-        It differs.
-    """
+    """Refuse, by an InputError, a worker that would not give the same bytes; ``None``: this package is not there."""
     if found != wanted:
         got = "no unrack" if found is None else str(found)
         raise InputError(where, got, f"{wanted}, as here: install the same on every worker")

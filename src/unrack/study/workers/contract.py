@@ -56,22 +56,18 @@ class Workers(Protocol):
     @property
     def name(self) -> str:
         """What messages call them."""
-        ...
 
     @property
     def count(self) -> int:
         """How many tasks they work on at once."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether what they write is not written here: answers have to bring everything."""
-        ...
 
     @property
     def memory_mb(self) -> int | None:
         """What the smallest of them may use; ``None``: that is not known, or there is no limit."""
-        ...
 
     def capacity(self) -> int:
         """How many tasks may be open now; asked several times a second, so that they can look who is there.
@@ -81,19 +77,15 @@ class Workers(Protocol):
         RunError
             Nobody has been there for a minute.
         """
-        ...
 
     def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:
         """Hand over a task; what it shares with earlier ones is not sent to the same worker again.
 
         Its future has an answer an item, or raises :class:`GoneError`, or another error that ends all work.
         """
-        ...
 
     def cancel(self) -> None:
         """Give up all tasks that are open, also those being worked on; further ones may be submitted."""
-        ...
 
     def close(self) -> None:
         """End the workers, or leave them to their owner; nothing is left to do for this program."""
-        ...

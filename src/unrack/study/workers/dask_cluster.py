@@ -18,7 +18,6 @@ from unrack.study.workers.cluster import (
     OnCluster,
     Stamp,
     answered_there,
-    check_stamp,
     of_scheduler_file,
     reached,
     stamp,
@@ -40,82 +39,53 @@ OWN = {
 
 
 class DaskWorkers(OnCluster):
-    """Workers of a Dask cluster.
+    """Workers of a Dask cluster; the address is that of its scheduler, or the file in which it wrote that."""
 
-    Parameters
-    ----------
-    address
-        Of the scheduler, such as ``tcp://node:8786``, or the file in which it wrote that; none: a cluster of processes
-        is started on this machine.
-    count
-        How many processes are started.
+    kind, library = "dask", "distributed"
 
-    Raises
-    ------
-    InputError
-        Dask is not installed, nobody answers at the address, or a worker has another version.
-    """
-
-    def __init__(self, address: str, count: int) -> None:
-        try:
-            import distributed
-        except ImportError:
-            raise InputError("--on dask", "no package 'distributed'", "pip install 'unrack[dask]'") from None
-        super().__init__("dask", address)
-        self._tasks: dict[int, tuple[Any, str, Packed, dict[str, Any]]] = {}  # future, worker, and what is to be done
+    def _connect(self, address: str, count: int) -> None:
         self._topic = f"unrack-{uuid.uuid4().hex}"
         self._stack = ExitStack()
         self._there: list[str] = []
         self._own: Any = None  # the cluster that was started here
         self._wanted = count
-        self._lost: Any = distributed.KilledWorker
+        where, wanted = f"--on {self.name}", "the address of a Dask scheduler, tcp://HOST:PORT"
+        if address:
+            address = of_scheduler_file(where, address) if address.endswith(".json") else address
+            reached(where, address, f"{wanted}, or its file")
+        else:
+            self._own = self._started(count)
+        client = self._library.Client
         try:
-            self._client: Any = self._connected(distributed, address, count)
-            self._client.subscribe_topic(self._topic, lambda event: self._hear(*event[1]))
-            self._check_workers()
-        except BaseException:
-            self.close()
-            raise
+            self._client: Any = client(self._own or address, set_as_default=False, timeout="10s", name="unrack")
+        except (TimeoutError, OSError, ValueError, TypeError) as error:
+            raise InputError(where, str(error) or type(error).__name__, wanted) from None
+        self._stack.callback(_quietly, self._client.close, timeout=5)
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE_S)
+        except TimeoutError:
+            raise InputError(where, "a scheduler without workers", "one worker or more") from None
+        self._client.subscribe_topic(self._topic, lambda event: self._hear(*event[1]))
 
-    def _connected(self, distributed: Any, address: str, count: int) -> Any:
+    def _started(self, count: int) -> Any:
         import dask
 
-        if not address:
-            folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="unrack-dask-"))
-            with dask.config.set(OWN), _deaf_to_ctrl_c():
-                cluster = distributed.LocalCluster(
-                    n_workers=count,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    local_directory=folder,
-                    silence_logs=logging.CRITICAL,
-                )
-                self._stack.callback(_quietly, cluster.close, timeout=10)
-            self._own = cluster
-            address = cluster
-        else:
-            where, wanted = f"--on {self.name}", "the address of a Dask scheduler, tcp://HOST:PORT, or its file"
-            address = of_scheduler_file(where, address) if address.endswith(".json") else address
-            reached(where, address, wanted)
-        try:
-            client = distributed.Client(address, set_as_default=False, timeout="10s", name="unrack")
-        except (TimeoutError, OSError, ValueError, TypeError) as error:
-            said = str(error) or type(error).__name__
-            raise InputError(f"--on {self.name}", said, "the address of a Dask scheduler, tcp://HOST:PORT") from None
-        self._stack.callback(_quietly, client.close, timeout=5)
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE_S)
-        except TimeoutError:
-            raise InputError(f"--on {self.name}", "a scheduler without workers", "one worker or more") from None
-        return client
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="unrack-dask-"))
+        with dask.config.set(OWN), _deaf_to_ctrl_c():
+            cluster = self._library.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                local_directory=folder,
+                silence_logs=logging.CRITICAL,
+            )
+        self._stack.callback(_quietly, cluster.close, timeout=10)
+        return cluster
 
-    def _check_workers(self) -> None:
-        """Refuse workers of another version, in their own process."""
-        found = self._client.run(stamp_there, on_error="return")
-        for worker, there in found.items():
-            check_stamp(f"--on {self.name}, worker {worker}", there if isinstance(there, Stamp) else None, stamp())
-        self._look()
+    def _stamps(self) -> Iterator[tuple[str, Stamp | None]]:
+        for worker, found in self._client.run(stamp_there, on_error="return").items():
+            yield f"worker {worker}", found if isinstance(found, Stamp) else None
 
     def _members(self) -> list[tuple[int, int]]:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -166,21 +136,13 @@ class DaskWorkers(OnCluster):
         found = await self._client.gather({0: task}, errors="skip", asynchronous=True)
         error = await task.exception() if task.status == "error" else None
         self._tasks.pop(number, None)
-        self._settle(number, found.get(0), None if isinstance(error, self._lost) else error)
+        self._settle(number, found.get(0), None if isinstance(error, self._library.KilledWorker) else error)
 
-    def cancel(self) -> None:
-        """Cancel our tasks; one that is worked on ends when it next tells how far it is."""
-        self._open.clear()
-        tasks = [task for task, *_ in self._tasks.values()]
-        self._tasks.clear()
-        if tasks:
-            self._client.cancel(tasks, force=True)
+    def _drop(self, tasks: list[Any]) -> None:
+        """One that is worked on ends when it next tells how far it is."""
+        self._client.cancel([task for task, *_ in tasks], force=True)
 
-    def close(self) -> None:
-        """Cancel our tasks and give our inputs back; end the cluster if it was started here."""
-        with suppress(Exception):  # the scheduler may be gone
-            self.cancel()
-        self._inputs.clear()
+    def _leave(self) -> None:
         self._stack.close()
 
 

@@ -76,10 +76,8 @@ def answers(
 
     Parameters
     ----------
-    left
-        How many items there are, where that is known.
-    most
-        How many items a task may have.
+    left, most
+        How many items there are, where that is known, and how many a task may have.
     held
         How many items may be taken more at this moment; ``None``: any number.
     running

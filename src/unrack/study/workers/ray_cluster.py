@@ -16,7 +16,6 @@ from unrack.study.workers.cluster import (
     OnCluster,
     Stamp,
     answered_there,
-    check_stamp,
     reached,
     stamp,
     stamp_there,
@@ -36,71 +35,48 @@ QUIET = {
 class RayWorkers(OnCluster):
     """Cores of a Ray cluster, each with a process that Ray keeps.
 
-    Parameters
-    ----------
-    address
-        As ``ray.init`` takes it: ``auto``, ``HOST:PORT`` or ``ray://HOST:PORT``; none: a cluster is started here.
-    count
-        Of how many processes.
-
-    Raises
-    ------
-    InputError
-        Ray is not installed, nobody answers at the address, or a node has another version.
+    The address is as ``ray.init`` takes it: ``auto``, ``HOST:PORT`` or ``ray://HOST:PORT``.
     """
 
+    kind = library = "ray"
     ahead = 2
 
     def __init__(self, address: str, count: int) -> None:
         for key, value in QUIET.items():
             os.environ.setdefault(key, value)
-        try:
-            import ray
-        except ImportError:
-            raise InputError("--on ray", "no package 'ray'", "pip install 'unrack[ray]'") from None
-        super().__init__("ray", address)
-        self._ray: Any = ray
-        self._tasks: dict[int, Any] = {}
         self._asked, self._news = 0.0, None
-        try:
-            self._connect(address, count)
-            self._check_nodes()
-            self._board: Any = ray.remote(num_cpus=0)(_Board).remote()
-            self._work = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(address, count)
 
     def _connect(self, address: str, count: int) -> None:
-        quiet = {"log_to_driver": False, "logging_level": "CRITICAL", "configure_logging": False}
+        ray, quiet = self._library, {"log_to_driver": False, "logging_level": "CRITICAL", "configure_logging": False}
         wanted = "the address of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT"
         if address not in ("", "auto"):
             reached(f"--on {self.name}", address, wanted)
         try:
             if address:
-                self._ray.init(address=address, **quiet)
+                ray.init(address=address, **quiet)
             else:  # the logger says that a token is made
                 logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
-                self._ray.init(address="local", num_cpus=count, include_dashboard=False, **quiet)
+                ray.init(address="local", num_cpus=count, include_dashboard=False, **quiet)
         except (ConnectionError, ValueError, RuntimeError, ImportError) as error:
             said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(f"--on {self.name}", said, wanted) from None
+        self._board: Any = ray.remote(num_cpus=0)(_Board).remote()
+        self._work = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
 
-    def _check_nodes(self) -> None:
-        """Refuse nodes of another version, in a process of their own."""
+    def _stamps(self) -> Iterator[tuple[str, Stamp | None]]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Node
 
-        ask = self._ray.remote(num_cpus=0, max_retries=1)(stamp_there)
+        ask = self._library.remote(num_cpus=0, max_retries=1)(stamp_there)
         for node in self._nodes():
             there = ask.options(scheduling_strategy=Node(node_id=node["NodeID"], soft=False)).remote()
             found: Stamp | None = None
-            with suppress(self._ray.exceptions.RayError):
-                found = self._ray.get(there, timeout=PATIENCE_S)
-            check_stamp(f"--on {self.name}, node {node['NodeManagerHostname']}", found, stamp())
-        self._look()
+            with suppress(self._library.exceptions.RayError):
+                found = self._library.get(there, timeout=PATIENCE_S)
+            yield f"node {node['NodeManagerHostname']}", found
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+        return [node for node in self._library.nodes() if node["Alive"]]
 
     def _members(self) -> Iterator[tuple[int, int]]:
         for node in self._nodes():
@@ -109,8 +85,8 @@ class RayWorkers(OnCluster):
 
     def capacity(self) -> int:
         """Two tasks a core; now and then news are asked for, and passed on when they are here."""
-        if self._news is not None and self._ray.wait([self._news], timeout=0)[0]:
-            for number, *news in self._ray.get(self._news):
+        if self._news is not None and self._library.wait([self._news], timeout=0)[0]:
+            for number, *news in self._library.get(self._news):
                 self._hear(number, *news)
             self._news = None
         if self._news is None and time.monotonic() - self._asked >= ASK_EVERY_S:
@@ -120,7 +96,7 @@ class RayWorkers(OnCluster):
 
     def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
         """Put inputs into the store of objects, from where each node takes them once."""
-        return {key: self._ray.put(content) for key, content in contents.items()}
+        return {key: self._library.put(content) for key, content in contents.items()}
 
     def _hand(self, number: int, packed: Packed, inputs: dict[str, Any]) -> None:
         self._tasks[number] = task = self._work.remote(packed, stamp(), number, self._board, inputs)
@@ -129,25 +105,19 @@ class RayWorkers(OnCluster):
     def _ended(self, number: int, future: Any) -> None:
         self._tasks.pop(number, None)
         error = future.exception()
-        if isinstance(error, self._ray.exceptions.RayTaskError):
+        if isinstance(error, self._library.exceptions.RayTaskError):
             self._settle(number, None, error.cause or error)
         else:  # another error: the worker or node is gone, or was ended for its memory
             self._settle(number, future.result() if error is None else None)
 
-    def cancel(self) -> None:
-        """End the processes that work on our tasks; Ray starts others."""
-        self._open.clear()
-        for task in list(self._tasks.values()):
-            self._ray.cancel(task, force=True)
-        self._tasks.clear()
+    def _drop(self, tasks: list[Any]) -> None:
+        """End the processes that work on them; Ray starts others."""
+        for task in tasks:
+            self._library.cancel(task, force=True)
 
-    def close(self) -> None:
-        """Cancel our tasks and leave; end the cluster if it was started here."""
+    def _leave(self) -> None:
         with suppress(Exception):  # the cluster may be gone
-            self.cancel()
-        self._inputs.clear()
-        with suppress(Exception):
-            self._ray.shutdown()
+            self._library.shutdown()
 
 
 class _Board:

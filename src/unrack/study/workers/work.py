@@ -27,10 +27,7 @@ class CancelledError(BaseException):
 def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
     """The answers to a task that came as bytes, as bytes; tasks of one process are worked on one after another.
 
-    Parameters
-    ----------
-    fetch
-        Gives an input by its key, as bytes; it is not asked for one that this process has.
+    ``fetch`` gives an input by its key, as bytes; it is not asked for one that this process has.
     """
 
     def found(key: str) -> Any:
@@ -63,17 +60,7 @@ def worked(
     tried: Callable[[Callable[[], Any]], tuple[Any, BaseException | None]],
     tell_every_s: float = TELL_EVERY_S,
 ) -> tuple[Answer, ...]:
-    """An answer an item.
-
-    Parameters
-    ----------
-    tell
-        Told how far an item is.
-    tried
-        Calls a function: what it returned, or raised.
-    tell_every_s
-        It is told no more often.
-    """
+    """An answer an item; ``tell`` is told how far each is, no more often than so, ``tried`` calls a function."""
     last = time.monotonic()
     answers = []
     for place, item in enumerate(items):

@@ -205,12 +205,10 @@ def checked(table: Mapping[str, Any], document: Document) -> Additions:
         nodes = [
             {**node, "rack": additions.rack_of(name) or OTHER_RACK} for node, name in zip(nodes, names, strict=True)
         ]
-    try:
+    with document.part(*at, kind=ClusterError):
         keys = additions.keys(names)
         keys.pop("gpus", None)  # machines must be those of the real nodes: looked at when these are known
         Cluster.from_dict({"nodes": nodes, **keys}, "cluster")
-    except ClusterError as error:
-        raise document.within(at, error) from None
     return additions
 
 

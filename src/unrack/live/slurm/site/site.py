@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from unrack.errors import InputError
 from unrack.live.slurm.site.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.slowdown.model import Model, make_models
@@ -63,10 +62,8 @@ class Site(SiteTable):
         site._policy = make_policy_spec(site.policy, document, 0, ("policy",))
         if site._policy.world != RunTimes.STUDY:
             raise document.fault(("policy",), f"the world {str(site._policy.world)!r}", "no world: this one is real")
-        try:
+        with document.part("models"):
             site._models = make_models(site.models, document.folder)
-        except InputError as error:
-            raise document.within(("models",), error) from None
         return site
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from unrack.live.slurm.asks.amounts import MOST_PRIORITY
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.watch.address import Address
 from unrack.study.input.file import Strict
-from unrack.units import SECOND_US, memory_mb, seconds_text, time_us
+from unrack.units import SECOND_US, amount_of, memory_mb, seconds_text, time_us
 
 MOST_PATH = 4000
 PARTITION = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
@@ -35,34 +36,12 @@ class MemoryUse(StrEnum):
 
 def _time_between(least_s: float, most_s: float) -> BeforeValidator:
     want = f"a time from {seconds_text(least_s)} to {seconds_text(most_s)}: seconds, or text such as '30 s'"
-
-    def read(value: object) -> int:
-        try:
-            if not isinstance(value, bool) and isinstance(value, int | float | str):
-                found = time_us(value)
-                if least_s * SECOND_US <= found <= most_s * SECOND_US:
-                    return found
-        except ValueError:
-            pass
-        raise ValueError(want)
-
-    return BeforeValidator(read)
+    return BeforeValidator(amount_of(time_us, want, least_s * SECOND_US, most_s * SECOND_US))
 
 
 def _size_between(least_mb: int, most: str) -> BeforeValidator:
     want = f"a size from {least_mb} MB to {most}: MB, or text such as '64 MB'"
-
-    def read(value: object) -> int:
-        try:
-            if not isinstance(value, bool) and isinstance(value, int | float | str):
-                found = memory_mb(value, "down")
-                if least_mb <= found <= memory_mb(most):
-                    return found
-        except ValueError:
-            pass
-        raise ValueError(want)
-
-    return BeforeValidator(read)
+    return BeforeValidator(amount_of(partial(memory_mb, rounding="down"), want, least_mb, memory_mb(most)))
 
 
 def _path(value: object) -> object:
