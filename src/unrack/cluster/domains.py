@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.file import ClusterFile
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 
 REACHES_ALL = -1
 """The lending group of a memory pool that lends to every node."""
-Ints = NDArray[np.int64]
 
 NODE, RACK = "node", "rack"
 """Levels that every cluster has."""

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.tiers.tier import TierFile
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 from unrack.units import memory_mb
 
-Ints = NDArray[np.int64]
 MOST_NODES = 10_000_000
 LONGEST_SIDE = 32
 """Most rows or columns of cores on a die."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from unrack.cluster.brief import cluster_facts
@@ -32,12 +31,12 @@ from unrack.cluster.prices.prices import Prices, make_prices
 from unrack.cluster.tiers.tier import Tiers, build_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
 from unrack.facts import line, table
+from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places, built, is_resource, no_places
 from unrack.sealed import Sealed
 from unrack.vocabulary import Need
 
-Ints = NDArray[np.int64]
 UNCOUNTED_MB = 2**42
 """Memory of a node whose memory is not counted: more than any job may ask."""
 GROUPS = ("lending_group", "rack_group")

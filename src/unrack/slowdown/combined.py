@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Together(StrEnum):

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
 Time = Annotated[FiniteFloat, Field(gt=0, le=1e12)]
 MOST_SHARERS = 64
 """Most jobs on one composition under a model that sets no limit of its own."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.view import View
@@ -13,12 +13,12 @@ from unrack.view import View
 class Undisturbed:
     """Every job runs as fast as alone."""
 
-    def touched(self, view: View, lease: Lease) -> NDArray[np.int64]:
+    def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the lease's own job, if it runs."""
         runs = view.status[lease.job] == RUNNING
         return np.array([lease.job] if runs else [], np.int64)
 
-    def speeds(self, view: View, jobs: NDArray[np.int64]) -> NDArray[np.float64]:
+    def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: 1."""
         return np.ones(len(jobs))
 

@@ -31,12 +31,9 @@ from heapq import heappop, heappush
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from unrack.kernels.arrays import Floats, Ints
 
 LEVELS = 64
 """Most levels of energy that are told apart; beyond, they are a geometric series."""

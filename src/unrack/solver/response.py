@@ -14,12 +14,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from unrack.kernels.arrays import Floats, Ints
 
 
 def least_response(release: Ints, work: Floats) -> float:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError, check_kinds
 from unrack.facts import counted
+from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import draw_again, recorded
@@ -155,7 +155,7 @@ def _first_us(jobs: JobTable) -> int:
     return int(jobs.submit_us[0]) if len(jobs) else 0
 
 
-def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) -> Workload:
+def _part(workload: Workload, keep: Bools, rule: str, words: str) -> Workload:
     jobs = workload.jobs.take(keep)
     left_out = len(workload) - len(jobs)
     dropped = dict(workload.intake.dropped)
@@ -164,7 +164,7 @@ def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) ->
     return recorded(workload, jobs, f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept", dropped=dropped)
 
 
-def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: str) -> Workload:
+def _moved(workload: Workload, submit_us: Ints, rule: str, words: str) -> Workload:
     jobs = workload.jobs
     moved = int(np.count_nonzero(submit_us != jobs.submit_us))
     deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))

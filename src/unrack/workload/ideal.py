@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, check_kinds
 from unrack.jit import compiled, inlined
-from unrack.workload.job import Ints, JobTable
+from unrack.kernels.arrays import Floats, Ints
+from unrack.workload.job import JobTable
 
 _UNLIMITED = 2**62
 
@@ -40,7 +40,7 @@ class LoadFactor:
     """A load over time."""
 
     time_us: Ints  # int64[steps]: when it changes, ascending
-    load: NDArray[np.float64]  # float64[steps]: from then until the next change; 1 = all there is
+    load: Floats  # float64[steps]: from then until the next change; 1 = all there is
     mean: float  # over the time from the first to the last submission; 0 if that is no time
 
 

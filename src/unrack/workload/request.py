@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -22,11 +21,9 @@ from pydantic import (
 
 from unrack.cluster.tiers.published_json import identity
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.kernels.arrays import Floats, Ints
 from unrack.units import memory_mb
 from unrack.workload.tier_asks import NO_CEILING
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NAMES = {
     "cores": ("cores",),

@@ -19,9 +19,10 @@ import polars as pl
 from pydantic import Field
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
 from unrack.units import SECOND_US
 from unrack.workload.generate.distributions import Positive, Strict
-from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.job import JobTable, Workload
 
 GPUS, WHOLE_MILLI = "gpus", 1000
 DRAWN_FROM = "drawn_from"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from unrack.kernels.arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-Ints = NDArray[np.int64]
 
 NO_CEILING = 2**53
 """Instead of a ceiling: none. No sum of weighted memory comes near it."""
@@ -64,7 +64,7 @@ class TierAsks:
     # they may. All of a group have the same, and none has one without a group.
     spread: Ints
     # bool[jobs, tiers]: tiers, as in ``tier_names``, that the server must have no memory of
-    forbidden: NDArray[np.bool_]
+    forbidden: Bools
     group_names: tuple[str, ...] = ()
     spread_names: tuple[str, ...] = ()
     tier_names: tuple[str, ...] = ()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError, TraceError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from unrack.workload.job import JobTable
 import hashlib
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +34,9 @@ class UnderWay:
     way_out: str = ""  # what else can be done about what cannot be, for messages; ``""``: nothing
 
     @property
-    def runs(self) -> NDArray[np.bool_]:
+    def runs(self) -> Bools:
         """bool[jobs]: which run."""
-        found: NDArray[np.bool_] = self.on.is_not_null().to_numpy()
+        found: Bools = self.on.is_not_null().to_numpy()
         return found
 
     def take(self, index: Ints) -> UnderWay:

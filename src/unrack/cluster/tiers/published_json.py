@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from unrack.cluster.domains import NAMED, NODE, RACK, Level
@@ -19,8 +18,7 @@ from unrack.cluster.file import CapacityMb, number
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import Number, make_tiers
 from unrack.errors import ClusterError, first_fault, got_and_want
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 PUBLISHED = {"CPU": ("local", 100.0), "LOCALMEM": ("local-remote", 50.0), "REMOTEMEM": ("distant-remote", 25.0)}
 """Type of pool in the published file → name of the tier, and its price (Table 1 of the paper)."""

@@ -19,17 +19,16 @@ from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 from unrack.sealed import Sealed
 
 if TYPE_CHECKING:
     from unrack.cluster.file import ClusterFile
     from unrack.cluster.spec import Cluster
 
-Ints = NDArray[np.int64]
 
 LOCAL = 0
 """The tier of compute pools: the first one."""

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.gpus.asks import COMPLETE, GRAPHS, PAIRS, RING, TREE
 from unrack.resources.gpus.machines.machine import BEYOND, Machine
 
 MOST_VERTICES = 6
 """Which task is on which GPU is found by enumeration: 720 ways for each set of six GPUs."""
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 FAR_COST = 1e18
 """Of a set of GPUs that cannot be."""
 MOST_GPUS = 16

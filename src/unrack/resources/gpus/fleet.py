@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
 from unrack.resources.gpus.asks import (
@@ -33,8 +33,6 @@ from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 ANY = 1 << 30
 """Vertices of a graph for as many GPUs as there are."""
 DECIDE = (COUNT, MILLI, SLICES, TOGETHER, APART)

@@ -6,17 +6,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 from unrack.resources.checked import checked
 from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS, GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine
-
-Ints = NDArray[np.int64]
 
 
 class MachineFile(BaseModel):

@@ -15,12 +15,11 @@ from statistics import median
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Floats
 from unrack.resources.gpus.app_names import app_name
 
-Floats = NDArray[np.float64]
 MOST = 1.5
 """A measured factor above this is taken for a run that failed: the published ones go up to 1.37."""
 TIMES = ("kind", "application", "batch_size", "gpus", "other_application", "other_batch_size", "placement", "time_s")

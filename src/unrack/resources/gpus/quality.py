@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.resources.gpus.asks import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.utility import Neighbours, terms, utility_of
-
-Ints = NDArray[np.int64]
 
 
 def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:

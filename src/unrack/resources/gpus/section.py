@@ -10,12 +10,12 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation.steps import fragmentation_steps
 from unrack.resources.gpus.keys import machine_of, read_keys
 from unrack.resources.telling import Kept, Table, rows_by_policy
 from unrack.resources.use import COLOURS, PIECES, framed, picture
-from unrack.steps import Floats
 from unrack.units import seconds_text
 
 MOST_LANES = 48

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.gpus.asks import WHOLE
@@ -17,9 +17,6 @@ from unrack.resources.gpus.utility import Neighbours, gpus_at, interference
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:

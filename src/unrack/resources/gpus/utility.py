@@ -14,16 +14,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import members
 from unrack.resources.gpus.columns import Gpus, network_distance
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Neighbours(NamedTuple):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, melted
+from unrack.kernels.arrays import Floats, Ints
 from unrack.slowdown.contention.curve import Fitted
 from unrack.slowdown.contention.predict import MEMGEN_READS, Contention
 from unrack.slowdown.contention.profile import READS
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class ContentionColumns(NamedTuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.slowdown.contention.profile import Profile, ProfileSet
 from unrack.workload.generate.memory.matching import match
 
 Fallback = Literal["nearest", "alike", "none"]
 FALLBACKS: tuple[Fallback, ...] = get_args(Fallback)
-Ints = NDArray[np.int64]
 
 
 class Matched(NamedTuple):
@@ -21,8 +21,8 @@ class Matched(NamedTuple):
 
     # int64[jobs]: its place in ``ProfileSet.applications``; -1: none (the job neither suffers nor disturbs)
     place: Ints
-    missing: NDArray[np.bool_]  # bool[jobs]: the job's own application has no profile, so that it runs as another
-    curveless: NDArray[np.bool_]  # bool[jobs]: the application that it runs as has no curves of its own
+    missing: Bools  # bool[jobs]: the job's own application has no profile, so that it runs as another
+    curveless: Bools  # bool[jobs]: the application that it runs as has no curves of its own
 
     def __str__(self) -> str:
         lost, bare = int(self.missing.sum()), int((self.curveless & ~self.missing).sum())

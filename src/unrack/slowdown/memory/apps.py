@@ -6,16 +6,14 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Ints
 from unrack.slowdown.contention.nearest import matched
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 
 class ContentionNote(NamedTuple):

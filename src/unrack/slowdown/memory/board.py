@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.distance import NAMES, distance_of
 from unrack.cluster.spec import Cluster
 from unrack.jit import inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import NODES
 from unrack.ledger.memory.use import AT, FOR, IN_USE, NEXT_OF, MemoryUse
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.settings import MemoryContention
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 APP, ON, MET, FOUND = range(4)
 """Rows of :attr:`Board.jobs`."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
@@ -41,10 +42,6 @@ from unrack.slowdown.memory.board import (
     speed_under,
     work_out,
 )  # fmt: skip
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 # --- lists of uses ----------------------------------------------------------------------------------------------
 

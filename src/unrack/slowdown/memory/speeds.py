@@ -8,9 +8,9 @@ Vieira Zacarias 2023, sections 4.3.2 and 6.2; ``docs/contention.md`` says what i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
 from unrack.slowdown.contention.columns import columns_of
 from unrack.slowdown.memory.apps import applications_of
@@ -20,8 +20,6 @@ from unrack.slowdown.memory.settings import MemoryContention
 from unrack.view import View
 from unrack.workload.job import JobTable
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 NOBODY: Ints = np.zeros(0, np.int64)
 
 

@@ -10,18 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.solver.batch.case import CEILING, CORES, MB, Case
 from unrack.solver.batch.pack import anneal, clashes, clashes_with
 from unrack.solver.batch.solution import nowhere
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import NOWHERE, Allocation
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 VICTIMS = 4
 """Clusters that are tried to be emptied before another look for fewer clusters is given up."""

@@ -19,14 +19,12 @@ R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), theorems 9.3, 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.max_flow import push_all
 from unrack.solver.flow.network import Network
 from unrack.solver.flow.residual import amounts_of, residual_of
-
-Ints = NDArray[np.int64]
 
 
 def canonical_amounts(network: Network, potential: Ints) -> Ints:

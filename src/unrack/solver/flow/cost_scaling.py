@@ -18,15 +18,13 @@ Algorithms 22 (1997). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.heap import Heap, put_nearer, take_nearest
 from unrack.solver.flow.max_flow import push_all
 from unrack.solver.flow.network import Network
 from unrack.solver.flow.residual import Residual, amounts_of, residual_of
-
-Ints = NDArray[np.int64]
 
 STEP = 16
 """ε is divided by so much from scale to scale."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import melted
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 
 class Heap(NamedTuple):

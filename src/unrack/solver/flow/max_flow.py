@@ -9,12 +9,10 @@ Doklady 11 (1970). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (19
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.residual import Residual
-
-Ints = NDArray[np.int64]
 
 
 @inlined

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Bools, Ints
 
 LIMIT = 2**61
 """Sums of amounts, total cost, and costs times four times the squared number of nodes stay below: nothing overflows."""
@@ -94,7 +92,7 @@ def _whole(where: str, column: Ints) -> Ints:
     return np.require(given, np.int64, ["C", "W"])
 
 
-def _refuse(where: str, column: Ints, wrong: NDArray[np.bool_], want: str) -> None:
+def _refuse(where: str, column: Ints, wrong: Bools, want: str) -> None:
     if wrong.any():
         arc = int(np.argmax(wrong))
         raise InputError(f"{where}, arc {arc}", str(column[arc]), want)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.network import Network
-
-Ints = NDArray[np.int64]
 
 
 class Residual(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError, RunError
 from unrack.extras import has_solvers, needed_for
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.cost_scaling import cost_scaling
 from unrack.solver.flow.max_flow import push_all
@@ -16,8 +16,6 @@ from unrack.solver.flow.network import Flow, Network, checked
 from unrack.solver.flow.residual import residual_of
 
 __all__ = ["SOLVERS", "Flow", "Network", "solve"]
-
-Ints = NDArray[np.int64]
 
 
 def or_tools(network: Network) -> Ints | None:

@@ -14,15 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.extras import needed_for
+from unrack.kernels.arrays import Bools
 from unrack.solver.batch.solution import Solution, nowhere, objective
 from unrack.solver.clock import Clock, solved, timed
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 def place_cp(

@@ -16,11 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 FULL = 100
 """The highest utilisation, percent."""

@@ -8,12 +8,10 @@ bound, which is exact on an empty torus: there the least bound of all is the ans
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.solver.torus.grid import Grid, arranged, conjugate, ones, put, within
-
-Ints = NDArray[np.int64]
 
 
 @inlined

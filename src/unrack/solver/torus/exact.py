@@ -27,12 +27,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, melted
+from unrack.kernels.arrays import Ints
 from unrack.solver.torus.grid import Grid, arranged, conjugate, ones, put, within
-
-Ints = NDArray[np.int64]
 
 TILES, BEST, NODES, PART, LEVEL, SIZE = range(6)
 PLACED, INSIDE, LEFT, SUM, NEXT, CHILDREN, LAST = range(7)

@@ -22,11 +22,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Bools, Ints
 
 
 class Grid(NamedTuple):
@@ -72,7 +70,7 @@ def rank_gaps(lines: int) -> Ints:
     return np.ascontiguousarray(gaps(lines)[np.ix_(place, place)])
 
 
-def grid_of(free: NDArray[np.bool_]) -> Grid:
+def grid_of(free: Bools) -> Grid:
     """The grid of bool[rows, columns] free tiles; at most 32 rows and columns."""
     rows, columns = free.shape
     by_row = free.astype(np.int64) @ (1 << np.arange(columns, dtype=np.int64))

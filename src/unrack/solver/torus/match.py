@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.solver.torus.grid import Grid
-
-Ints = NDArray[np.int64]
 
 
 @inlined

@@ -16,12 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.torus.grid import gaps
-
-Ints = NDArray[np.int64]
 
 LONGEST = 32
 """The most rows, and the most columns: a line's free tiles are bits."""
@@ -85,7 +83,7 @@ def tile_distance(rows: int, columns: int, tiles: Sequence[int] | Ints) -> int:
     return int(by_row @ gaps(rows) @ by_row + by_column @ gaps(columns) @ by_column) // 2
 
 
-def free_tiles(rows: int, columns: int, k: int, taken: Sequence[int] | Ints) -> NDArray[np.bool_]:
+def free_tiles(rows: int, columns: int, k: int, taken: Sequence[int] | Ints) -> Bools:
     """bool[rows, columns]: which tiles are free; an ``InputError`` if fewer than k are, or as of :func:`tile_ids`."""
     ids = tile_ids(rows, columns, taken, "taken")
     free = np.ones(rows * columns, dtype=np.bool_)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.clock import Clock, timed
 from unrack.solver.torus.counts import partitions
 from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, Search, advance, new_search
@@ -27,7 +27,6 @@ from unrack.solver.torus.problem import TorusPlacement, check_limit, free_tiles,
 
 __all__ = ["TorusPlacement", "best_tiles", "first_fit_tiles", "quick_tiles", "tile_distance"]
 
-Ints = NDArray[np.int64]
 
 SLICE = 20_000
 """Nodes of the search between two looks at the clock, about 10 ms."""
@@ -131,7 +130,7 @@ def best_tiles(
         return _best(free, k, clock, most_nodes)
 
 
-def _best(free: NDArray[np.bool_], k: int, clock: Clock, most_nodes: int | None) -> TorusPlacement:
+def _best(free: Bools, k: int, clock: Clock, most_nodes: int | None) -> TorusPlacement:
     grid = grid_of(free)
     distance, tiles, bound = _start(grid, free, k, THOROUGH, VISITS)
     if distance == bound:
@@ -146,7 +145,7 @@ def _best(free: NDArray[np.bool_], k: int, clock: Clock, most_nodes: int | None)
     return TorusPlacement(_least_ids(grid, tiles), best, min(best, bound), bound >= best, nodes, cut)
 
 
-def _start(grid: Grid, free: NDArray[np.bool_], k: int, descents: int, visits: int) -> tuple[int, Ints, int]:
+def _start(grid: Grid, free: Bools, k: int, descents: int, visits: int) -> tuple[int, Ints, int]:
     """The heuristic's sum of distances and tiles, and a lower bound."""
     ids = np.flatnonzero(free)
     bound = _bound(grid, ids, k, visits)

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats
 from unrack.units import quantity
-from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.workload.generate.distributions import Positive, Strict
 
 ResourceKey = Annotated[str, Field(pattern=r"^(cores|memory_mb|[A-Za-z][\w-]*\.[A-Za-z]\w*)$")]
 """``cores``, ``memory_mb`` or ``KIND.QUANTITY``."""

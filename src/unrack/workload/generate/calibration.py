@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.units import LONGEST_US, SECOND_US
 from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.job import Ints
 
 _STEP = 1.05
 _SLOWER = 60

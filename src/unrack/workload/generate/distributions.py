@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.kernels.arrays import Floats, Ints
 from unrack.units import LONGEST_US, SECOND_US
 
 FOREVER = "forever"
@@ -30,7 +30,6 @@ References
 E. Cortez, A. Bonde, A. Muzio, M. Russinovich, M. Fontoura, R. Bianchini: Resource Central: understanding and predicting
 workloads for improved resource management in large cloud platforms. SOSP 2017.
 """
-Floats = NDArray[np.float64]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
 Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
 
@@ -211,7 +210,7 @@ class Choice(Strict):
         return np.array(self.values)[pick(rng, weights, count)]
 
 
-def pick(rng: np.random.Generator, weights: Floats, count: int) -> NDArray[np.int64]:
+def pick(rng: np.random.Generator, weights: Floats, count: int) -> Ints:
     """``int64[count]``: indices into ``weights``, drawn in proportion to them."""
     edges = np.cumsum(weights)
     return np.searchsorted(edges / edges[-1], rng.random(count), side="right").clip(max=len(weights) - 1)
@@ -246,7 +245,7 @@ def numbers_from(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:
+def as_us(seconds: Floats, where: str) -> Ints:
     """``int64``: times in µs, rounded to the nearest.
 
     Raises
@@ -260,7 +259,7 @@ def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:
     return micro.astype(np.int64)
 
 
-def upward(values: Floats, fewest: int, most: int, where: str) -> NDArray[np.int64]:
+def upward(values: Floats, fewest: int, most: int, where: str) -> Ints:
     """``int64``: amounts rounded up, as a demand is, to ``fewest`` or more.
 
     Raises

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.units import SECOND_US
@@ -26,7 +26,7 @@ from unrack.workload.generate.scenarios import scenario
 from unrack.workload.generate.server_generator import generate_servers
 from unrack.workload.generate.server_spec import ServerSpec
 from unrack.workload.generate.spec import GeneratorSpec
-from unrack.workload.job import Ints, Workload, job_table
+from unrack.workload.job import Workload, job_table
 
 
 class Generator(Protocol):
@@ -171,7 +171,7 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")
 
 
-def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: NDArray[np.int64]) -> dict[str, Ints]:
+def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: Ints) -> dict[str, Ints]:
     """int64[jobs] of _COLUMNS and of every device quantity; ``lasts`` is the time to the deadline, -1 = none."""
     columns = {column: np.zeros(spec.jobs, np.int64) for column in _COLUMNS}
     columns |= {key: np.zeros(spec.jobs, np.int64) for kind in spec.classes for key in sorted(kind.devices)}

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.calibration import gap_s
-from unrack.workload.generate.distributions import Floats, as_us, numbers_from, pick, upward
+from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
 from unrack.workload.generate.server_spec import Replicas, ServerSpec
 from unrack.workload.generate.week_cycle import WeekCycle
-from unrack.workload.job import Ints, Workload, job_table
+from unrack.workload.job import Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 
 

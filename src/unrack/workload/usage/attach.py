@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import amounts, memory_unit_mb, numbers
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.swf import read_swf
-from unrack.workload.generate.distributions import Floats
 from unrack.workload.job import MEMORY, JobTable
-from unrack.workload.usage.curves import Ints, UsageCurves, check_usage, ranges, starts
+from unrack.workload.usage.curves import UsageCurves, check_usage, ranges, starts
 from unrack.workload.usage.nearest import nearest
 from unrack.workload.usage.series import UsageSeries
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.workload.generate.distributions import Floats
+from unrack.kernels.arrays import Floats
 from unrack.workload.usage.read import RULES
 from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.fit import highest, in_use

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
 from unrack.sealed import Sealed
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-Ints = NDArray[np.int64]
 
 WHOLE = 10**9
 """The progress of a job that has done all its work."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.jit import compiled
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import Ints
+from unrack.kernels.arrays import Floats, Ints
 
 _ALIKE = 1e-9
 

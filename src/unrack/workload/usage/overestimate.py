@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.workload.generate.distributions import Floats
+from unrack.kernels.arrays import Floats
 from unrack.workload.job import MEMORY, Workload
 from unrack.workload.resample import recorded
 from unrack.workload.usage.attach import with_constants

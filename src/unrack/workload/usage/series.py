@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats, Ints
 from unrack.sealed import Sealed
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, ranges, starts
+from unrack.workload.usage.curves import WHOLE, UsageCurves, ranges, starts
 
 
 @dataclass(frozen=True, eq=False)

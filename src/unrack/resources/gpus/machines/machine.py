@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.gpus.machines.cpu_list import MOST_CPUS
 
 CUBE_MESH = {
@@ -51,8 +51,6 @@ PRESETS: dict[str, tuple[str, Callable[[], Machine]]] = {
     ),
 }
 """Name → one line of words, and how it is made."""
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MACHINE, SOCKET, SWITCH, NVSWITCH, GPU = "machine", "socket", "switch", "nvswitch", "gpu"
 KINDS = (MACHINE, SOCKET, SWITCH, NVSWITCH, GPU)

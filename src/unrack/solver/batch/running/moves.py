@@ -8,14 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land
 from unrack.solver.servers.split import cheapest
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 TIGHTEST, CHEAPEST = range(2)
 """Of the clusters that have room: the one with least left, or the one with the lowest price."""

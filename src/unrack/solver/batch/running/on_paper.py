@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.solver.batch.case import Case
 from unrack.solver.batch.running.moves import Running, price_there
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import Allocation, Supply
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

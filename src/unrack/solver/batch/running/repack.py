@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
@@ -28,8 +28,6 @@ from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_o
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
-
-Ints = NDArray[np.int64]
 
 
 def go_towards(books: Books, target: Allocation) -> bool:
@@ -72,7 +70,7 @@ def _for_now(books: Books, target: Allocation, away: Ints) -> bool:
     return False
 
 
-def _park(books: Books, target: Allocation, away: Ints, parked: NDArray[np.bool_]) -> bool:
+def _park(books: Books, target: Allocation, away: Ints, parked: Bools) -> bool:
     """Move the smallest server that was not parked before out of its cluster, to any that has room."""
     case, into = books.case, np.zeros(books.run.mb.shape[1], np.int64)
     books.run.opened[:] = True

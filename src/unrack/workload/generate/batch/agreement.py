@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.units import SECOND_US
 from unrack.workload.account import local_clock
 from unrack.workload.generate.batch.curve import correlation_of, distance
-from unrack.workload.generate.distributions import Floats
 from unrack.workload.generate.week_cycle import DAY_S, WEEK_S
-from unrack.workload.job import Ints, JobTable, Workload
-
-Bools = NDArray[np.bool_]
+from unrack.workload.job import JobTable, Workload
 
 _THURSDAY_TO_MONDAY_S = 3 * DAY_S
 """1970-01-01 was a Thursday: seconds since the Monday before are so many more."""

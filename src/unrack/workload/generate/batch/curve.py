@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrack.workload.generate.distributions import Floats
+from unrack.kernels.arrays import Floats
 
 _FEWEST_WITH_TAIL = 9
 _REACH = 8.0

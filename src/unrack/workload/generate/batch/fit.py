@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.units import SECOND_US
-from unrack.workload.generate.batch.agreement import Bools, Marginal, columns, marginals, monday_s, together
+from unrack.workload.generate.batch.agreement import Marginal, columns, marginals, monday_s, together
 from unrack.workload.generate.batch.curve import curve_of
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes, links_of
 from unrack.workload.generate.batch.spec import BatchSpec
-from unrack.workload.generate.distributions import Floats
 from unrack.workload.generate.week_cycle import DAY_S, WeekCycle, gap_shape_of, rates_of
-from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.job import JobTable, Workload
 
 SIZE_KNOTS, REQUEST_KNOTS, ACCURACY_KNOTS = 20, 68, 36
 FEWEST = 20

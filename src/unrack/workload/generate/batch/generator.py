@@ -15,17 +15,18 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
-from unrack.workload.generate.distributions import Floats, as_us, numbers_from
+from unrack.workload.generate.distributions import as_us, numbers_from
 from unrack.workload.generate.memory.matching import match, scaled_memory_mb
 from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
 from unrack.workload.generate.week_cycle import DAY_S
-from unrack.workload.job import Ints, Workload, job_table
+from unrack.workload.job import Workload, job_table
 
 DEFAULT = "llnl-atlas"
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.errors import InputError
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.job import Ints
+from unrack.kernels.arrays import Floats, Ints
 
 _ROWS = 8192
 

@@ -17,11 +17,11 @@ import polars as pl
 from pydantic import ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.source import Locator, load
 from unrack.workload.formats.table.text import csv_frame
 from unrack.workload.generate.batch.spec import SYNTHETIC, Profile
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.job import Ints, Workload
+from unrack.workload.job import Workload
 
 _FILES = ("apps.csv", "memory-apps.csv")
 _NAMES = ("id", "nodes", "run_s", "memory_mb")

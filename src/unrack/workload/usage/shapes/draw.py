@@ -15,10 +15,10 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.jit import compiled
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.generate.batch.curve import along
-from unrack.workload.generate.distributions import Floats
 from unrack.workload.generate.memory.mix import memory_by_size_mb
-from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, ranges, starts
+from unrack.workload.usage.curves import WHOLE, UsageCurves, ranges, starts
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Shapes
 
 _ROUNDS = 45

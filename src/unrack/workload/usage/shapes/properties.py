@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import Ints
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR
 from unrack.workload.usage.thin import Thinned, thinned
