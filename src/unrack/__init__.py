@@ -63,37 +63,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    __all__, _loaded, __dir__ = lazily(
-        __name__,
-        {
-            "cluster.spec": "Cluster",
-            "cluster.systems": "memory_system",
-            "errors": "ClusterError InputError PolicyError RunError StudyError TraceError UnrackError",
-            "metric.bound": "Bound",
-            "metric.estimate": "Estimate estimate",
-            "plan.ask": "Planned plan_study",
-            "policy.tiers.answer": "PlacedServers",
-            "policy.tiers.place": "place",
-            "report.charts.compare": "compare",
-            "sim.audited": "audit",
-            "sim.faults.fault": "Fault random_faults",
-            "sim.world": "Ties World",
-            "sim.result": "Result",
-            "sim.simulate": "simulate",
-            "slowdown.model": "make_models",
-            "solver.torus.solve": "best_tiles first_fit_tiles quick_tiles",
-            "workload.filters": "filtered",
-            "workload.formats.readers": "read_trace",
-            "workload.formats.writers": "write_trace",
-            "workload.generate.generator": "generate",
-            "workload.generate.scenarios": "scenario",
-            "workload.generate.server_generator": "servers",
-            "workload.ideal": "fat_node load_factor window_us",
-            "workload.job": "Demand Job Workload",
-        },
-        "metrics",
-        "policies",
-    )
+    __all__, _loaded, __dir__ = lazily(__name__, "metrics", "policies")
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+_IMPORT = re.compile(r"^    from (\S+) import (\w+) as \2$", re.MULTILINE)
 
-def lazily(
-    package: str, homes: Mapping[str, str], *defined: str
-) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+
+def lazily(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    Type checkers cannot read the table: each package repeats its names in a block of imports for them, and a test
-    holds the two equal.
+    Where its names are from is read in the block of imports that it has for type checkers.
 
     Parameters
     ----------
     package
         Its name.
-    homes
-        Module, as seen from the package or in full → the names that it brings, with blanks between them.
     defined
         Public names that the package defines itself.
     """
-    modules = {module: module if module.startswith("unrack.") else f"{package}.{module}" for module in homes}
-    home = {name: modules[module] for module, names in homes.items() for name in names.split()}
+    source = sys.modules[package].__spec__.loader.get_source(package)  # type: ignore[union-attr]
+    home = {name: module for module, name in _IMPORT.findall(source)}
 
     def get(name: str) -> Any:
         if name in home:

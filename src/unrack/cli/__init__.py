@@ -10,9 +10,4 @@ if TYPE_CHECKING:
     from unrack.cli.options import OnOption as OnOption
     from unrack.cli.options import count_of as count_of
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "options": "OnOption count_of",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

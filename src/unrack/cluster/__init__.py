@@ -12,11 +12,4 @@ if TYPE_CHECKING:
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "openb": "cluster_content openb_nodes",
-            "presets": "PRESETS",
-            "systems": "MemorySystem",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from unrack.live.slurm.asks.script import script_text as script_text
     from unrack.live.watch.unit import unit_text as unit_text
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "fabric.files.scripts": "scripts_folder",
-            "slurm.asks.script": "script_text",
-            "watch.unit": "unit_text",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -12,11 +12,4 @@ if TYPE_CHECKING:
     from unrack.metric.kinds.pool_steps import pool_steps as pool_steps
     from unrack.metric.table import per_group as per_group
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "estimate": "LEVEL student_t",
-            "kinds.pool_steps": "pool_steps",
-            "table": "per_group",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -53,29 +53,4 @@ if TYPE_CHECKING:
     from unrack.workload.job import Job as Job
     from unrack.workload.seen_job import SeenJob as SeenJob
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "contract": "Decision Estimates Need Policy Provisioning Reject Requeue Resize Start Traits",
-            "discipline.conservative": "Conservative",
-            "discipline.list_scheduler": "ListScheduler",
-            "discipline.slurm_like": "SlurmLike",
-            "file": "load_policy",
-            "flow.costs.contract": "Costs Phase",
-            "flow.scheduler": "Flow",
-            "orders": "by_formula by_key",
-            "placement.on_nodes": "candidates",
-            "pools.own": "Placed",
-            "pools.pool_policy": "Pooled",
-            "table": "parse_policy split_policy",
-            "tiers.own_policy": "Offer OnTiers lease_of offer",
-            "unrack.ledger.candidate": "Candidate",
-            "unrack.ledger.devices.view": "Composition DeviceView",
-            "unrack.ledger.lease": "Lease Loan Share",
-            "unrack.ledger.memory.shrinking": "smaller",
-            "unrack.reasons": "Code Reason",
-            "unrack.view": "View",
-            "unrack.workload.job": "CORES ESTIMATE MEMORY TASKS Demand Job",
-            "unrack.workload.seen_job": "SeenJob",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -9,9 +9,4 @@ from unrack.public import lazily
 if TYPE_CHECKING:
     from unrack.report.charts.spec import colour_of as colour_of
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "charts.spec": "colour_of",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -21,17 +21,4 @@ if TYPE_CHECKING:
     from unrack.slowdown.memory.speeds import MemorySpeeds as MemorySpeeds
     from unrack.slowdown.model import PUBLISHED as PUBLISHED
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "contention.curve": "METHODS Method fitted",
-            "contention.nearest": "Fallback",
-            "contention.predict": "Contention",
-            "contention.profile": "Curve ProfileSet",
-            "contention.profile_file": "read_profiles synthetic_profiles",
-            "contract": "Slowdown",
-            "memory.settings": "MemoryContention",
-            "memory.speeds": "MemorySpeeds",
-            "model": "PUBLISHED",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -27,17 +27,4 @@ if TYPE_CHECKING:
     from unrack.solver.torus.solve import TorusPlacement as TorusPlacement
     from unrack.solver.torus.solve import tile_distance as tile_distance
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "batch.solve": "place_batch",
-            "flow.heap": "Heap put_nearer take_nearest",
-            "flow.max_flow": "push_all",
-            "flow.network": "Network checked",
-            "flow.residual": "Residual amounts_of residual_of",
-            "flow.solve": "SOLVERS",
-            "servers.one_by_one": "place_one_by_one",
-            "servers.problem": "Allocation Asked Supply asked regular_supply",
-            "torus.solve": "TorusPlacement tile_distance",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

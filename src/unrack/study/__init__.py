@@ -22,17 +22,4 @@ if TYPE_CHECKING:
     from unrack.study.workers.table import parse_on as parse_on
     from unrack.study.world import RunTimes as RunTimes
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "grid": "Run",
-            "input.inputs": "PolicySpec",
-            "results.identity": "engine_digest",
-            "results.record": "write_whole",
-            "runner": "PROCESSES keep_runs measure_runs simulated",
-            "workers.contract": "Workers",
-            "workers.spread": "spread",
-            "workers.table": "On open_workers parse_on",
-            "world": "RunTimes",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -18,16 +18,4 @@ if TYPE_CHECKING:
     from unrack.workload.job import job_table as job_table
     from unrack.workload.resample import draw_again as draw_again
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "filters": "FILTERS jitter",
-            "formats.rules": "Intake",
-            "formats.servers_json": "read_servers",
-            "generate.batch.spec": "SYNTHETIC_CORES",
-            "generate.memory.matching": "match",
-            "generate.memory.mix": "mix",
-            "job": "JobTable job_table",
-            "resample": "draw_again",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

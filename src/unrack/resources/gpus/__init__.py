@@ -17,15 +17,4 @@ if TYPE_CHECKING:
     from unrack.resources.gpus.profiles import read_profiles as read_profiles
     from unrack.resources.gpus.quality import placements as placements
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "app_names": "app_name",
-            "asks": "UTILITY_PARTS WHOLE",
-            "machines.drawing": "draw",
-            "machines.reading.read": "read_machine",
-            "machines.written": "written_toml",
-            "profiles": "Profiles read_profiles",
-            "quality": "placements",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

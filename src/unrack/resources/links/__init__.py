@@ -10,9 +10,4 @@ if TYPE_CHECKING:
     from unrack.resources.links.profiles import RODINIA as RODINIA
     from unrack.resources.links.profiles import Profiles as Profiles
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "profiles": "Profiles RODINIA",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

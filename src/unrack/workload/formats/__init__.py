@@ -38,18 +38,4 @@ if TYPE_CHECKING:
     from unrack.workload.formats.table.columns import typed as typed
     from unrack.workload.formats.table.text import csv_frame as csv_frame
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "fields": "Fields GPUS TOGETHER UTILITY asked",
-            "ignored": "unheeded",
-            "intake": "DEVICE EXTRA Tally workload",
-            "openb": "read_openb",
-            "quantities": "MOST MOST_MB amounts boolean choice count "
-            "memory_unit_mb numbers refuse time_option_us time_unit_us times_us whole",
-            "readers": "make_format",
-            "source": "Locator Source load",
-            "table.columns": "typed",
-            "table.text": "csv_frame",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

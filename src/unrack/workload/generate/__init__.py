@@ -15,11 +15,4 @@ if TYPE_CHECKING:
     from unrack.workload.generate.distributions import numbers_from as numbers_from
     from unrack.workload.generate.distributions import upward as upward
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "arrivals": "Arrivals",
-            "calibration": "gap_s",
-            "distributions": "Distribution Strict as_us numbers_from upward",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -17,15 +17,4 @@ if TYPE_CHECKING:
     from unrack.workload.usage.shapes.properties import properties as properties
     from unrack.workload.usage.thin import thinned as thinned
 else:
-    __all__, __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "curves": "UsageCurves WHOLE",
-            "read": "read_usage",
-            "series": "series_of",
-            "shapes.draw": "drawn",
-            "shapes.parameters": "KINDS shapes_of",
-            "shapes.properties": "properties",
-            "thin": "thinned",
-        },
-    )
+    __all__, __getattr__, __dir__ = lazily(__name__)
