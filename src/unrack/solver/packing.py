@@ -38,8 +38,7 @@ def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
     [0, 2, 6, 6, 8]
     """
     half = np.where(2 * size == whole, whole // piece, 2 * (size // piece))
-    most: Ints = np.where(2 * size > whole, 2 * (whole // piece - (whole - size) // piece), half)
-    return most
+    return np.where(2 * size > whole, 2 * (whole // piece - (whole - size) // piece), half)
 
 
 def telling_pieces(size: Ints, weight: Floats, whole: int, most: int) -> list[int]:

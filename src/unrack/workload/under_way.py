@@ -36,8 +36,7 @@ class UnderWay:
     @property
     def runs(self) -> Bools:
         """bool[jobs]: which run."""
-        found: Bools = self.on.is_not_null().to_numpy()
-        return found
+        return self.on.is_not_null().to_numpy()
 
     def take(self, index: Ints) -> UnderWay:
         """The same of some of the jobs, in the order given."""

@@ -103,8 +103,7 @@ class Tiers(Sealed):
 
     def pools(self, cluster: int) -> Ints:
         """int64[members]: the nodes of a cluster, its compute pool first."""
-        nodes: Ints = self.member[self.first[cluster] : self.first[cluster + 1]]
-        return nodes
+        return self.member[self.first[cluster] : self.first[cluster + 1]]
 
 
 def whole(values: Sequence[float]) -> tuple[list[int], int]:

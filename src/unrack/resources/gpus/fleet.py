@@ -242,13 +242,11 @@ class Fleet(Usual):
 def _gpus_in_all(gangs: Gangs) -> Ints:
     """int64[jobs]: GPUs of all tasks; at least one a task, as a graph is nothing to ask for without."""
     each = gangs.asked.get(QUANTITIES[COUNT])
-    found: Ints = gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
-    return found
+    return gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
 
 
 def _mb(gangs: Gangs) -> Ints:
-    found: Ints = gangs.memory_mb * (not gangs.elsewhere)
-    return found
+    return gangs.memory_mb * (not gangs.elsewhere)
 
 
 def _said(ask: Ask) -> str:

@@ -22,8 +22,7 @@ from unrack.workload.job import JobTable
 def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:
     """int64[jobs]: the row of each job's application in the tables of profiles; 0: not known."""
     rows = np.array([*(fleet.profiles.rows.get(name, 0) for name in jobs.app_names), 0], np.int64)
-    found: Ints = rows[jobs.app]
-    return found
+    return rows[jobs.app]
 
 
 class GpuSpeeds:

@@ -53,8 +53,7 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
         np.asarray(nodes, np.int64), np.asarray(run_s, np.float64),
         np.array([row.nodes for row in rows], np.int64), np.array([row.run_s for row in rows], np.float64), so_far=True,
     )  # fmt: skip
-    found: Ints = places[nearest]
-    return found
+    return places[nearest]
 
 
 def matched(

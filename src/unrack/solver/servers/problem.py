@@ -72,8 +72,7 @@ class Supply:
 
     def pools(self, cluster: int) -> Ints:
         """int64[members]: the pools of a cluster, its compute pool first."""
-        found: Ints = self.member[self.first[cluster] : self.first[cluster + 1]]
-        return found
+        return self.member[self.first[cluster] : self.first[cluster + 1]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,8 +60,7 @@ class UsageCurves(Sealed):
 
     def peaks(self) -> Ints:
         """int64[curves]: the most that each curve reaches."""
-        most: Ints = np.maximum.reduceat(self.mb, self.point[:-1]) if len(self.mb) else np.zeros(0, np.int64)
-        return most
+        return np.maximum.reduceat(self.mb, self.point[:-1]) if len(self.mb) else np.zeros(0, np.int64)
 
     def job_peaks(self, asked_mb: Ints) -> Ints:
         """int64[jobs]: the most that any task of a job uses; of jobs without curves what they ask (``asked_mb``)."""

@@ -55,20 +55,17 @@ class UsageSeries(Sealed):
 
     def peaks(self) -> Floats:
         """float64[series]: the most of each series."""
-        most: Floats = np.maximum.reduceat(self.amount, self.point[:-1]) if len(self.amount) else np.zeros(0)
-        return most
+        return np.maximum.reduceat(self.amount, self.point[:-1]) if len(self.amount) else np.zeros(0)
 
     def job_peaks(self) -> Floats:
         """float64[jobs]: the most that any node of a job uses."""
-        most: Floats = np.maximum.reduceat(self.peaks(), self.first[:-1]) if len(self) else np.zeros(0)
-        return most
+        return np.maximum.reduceat(self.peaks(), self.first[:-1]) if len(self) else np.zeros(0)
 
     def means(self) -> Floats:
         """float64[series]: the average of each series over the progress."""
         if not len(self.amount):
             return np.zeros(0)
-        mean: Floats = np.add.reduceat(self.amount * self.spans(), self.point[:-1])
-        return mean
+        return np.add.reduceat(self.amount * self.spans(), self.point[:-1])
 
     def job_of_series(self) -> Ints:
         """int64[series]: the job of each series."""

@@ -94,7 +94,6 @@ def _scaled(values: Ints | Floats, between: tuple[float, float] | None, so_far: 
     plain = np.asarray(values, np.float64)
     if so_far and between is None:
         low, span = np.minimum.accumulate(plain), np.maximum.accumulate(plain) - np.minimum.accumulate(plain)
-        scaled: Floats = (plain - low) / np.where(span > 0, span, 1.0)
-        return scaled
+        return (plain - low) / np.where(span > 0, span, 1.0)
     least, most = (float(plain.min()), float(plain.max())) if between is None else between
     return (plain - least) / ((most - least) or 1.0)

@@ -227,8 +227,7 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
 
 
 def _sum(values: Floats, steps: Steps) -> Floats:
-    found: Floats = np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
-    return found
+    return np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
 
 
 def _spans(steps: Steps, curve: Ints, is_near: np.ndarray, share: Floats) -> Floats:

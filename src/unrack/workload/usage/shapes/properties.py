@@ -49,8 +49,7 @@ def properties(series: UsageSeries) -> Properties:
     level = series.amount / series.peaks()[owner]
 
     def mean(values: Floats) -> Floats:
-        found: Floats = np.add.reduceat(values * span, begin)
-        return found
+        return np.add.reduceat(values * span, begin)
 
     ratio, near = mean(level), np.minimum(mean((level >= NEAR).astype(np.float64)), 1.0)
     middle = series.at + span / 2
@@ -76,5 +75,4 @@ def _median(level: Floats, span: Floats, owner: Ints, begin: Ints) -> Floats:
     passed -= np.repeat(np.append(0.0, passed[begin[1:] - 1]), np.diff(np.append(begin, len(level))))
     half = np.flatnonzero(passed >= 0.5 - 1e-9)
     first = half[np.searchsorted(owner[order][half], np.arange(len(begin)))]
-    found: Floats = level[order][first]
-    return found
+    return level[order][first]
