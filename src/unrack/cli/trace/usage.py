@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from unrack.workload.usage.series import UsageSeries
+    from unrack.workload.usage.curves import UsageSeries
     from unrack.workload.usage.shapes.fit import Fit
     from unrack.workload.usage.thin import Thinned
 

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.cluster.tiers.record import installed_mb
-from unrack.cluster.tiers.tier import names_of_clusters
+from unrack.cluster.tiers.tier import installed_mb, names_of_clusters
 from unrack.report.charts.node_map import Bands, bands_of
 from unrack.report.directory import RunFiles
 

@@ -18,7 +18,24 @@ import polars as pl
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Floats
-from unrack.resources.gpus.app_names import app_name
+
+_PREFIX = "bvlc_"
+_OTHER_NAMES = {"reference_caffenet": "cafferef"}
+
+
+def app_name(application: str, batch_size: int) -> str:
+    """The name of an application with a batch size, by which jobs and profiles find each other.
+
+    Names of Caffe's models lose the prefix of their makers.
+
+    Examples
+    --------
+    >>> app_name("bvlc_alexnet", 4), app_name("alexnet", 4), app_name("bvlc_reference_caffenet", 1)
+    ('alexnet/4', 'alexnet/4', 'cafferef/1')
+    """
+    short = application.lower().removeprefix(_PREFIX)
+    return f"{_OTHER_NAMES.get(short, short)}/{batch_size}"
+
 
 MOST = 1.5
 """A measured factor above this is taken for a run that failed: the published ones go up to 1.37."""

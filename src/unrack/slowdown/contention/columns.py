@@ -144,7 +144,7 @@ def speed_of(
     remote
         Share of its memory that is remote, 0 to 1.
     worst_bandwidth, count_near, reads
-        As in :class:`unrack.slowdown.contention.pressure.Pressure`; a bandwidth of 0: nobody interferes.
+        As in :class:`unrack.slowdown.contention.predict.Pressure`; a bandwidth of 0: nobody interferes.
     """
     if app < 0:
         return 1.0

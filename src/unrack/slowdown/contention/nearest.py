@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.slowdown.contention.profile import Profile, ProfileSet
-from unrack.workload.generate.memory.matching import match
+from unrack.workload.generate.memory import match
 
 Fallback = Literal["nearest", "alike", "none"]
 FALLBACKS: tuple[Fallback, ...] = get_args(Fallback)
@@ -33,7 +33,7 @@ def nearest_profile(profiles: ProfileSet, nodes: ArrayLike, run_s: ArrayLike, *,
     """int64[jobs]: for each job the place in ``profiles.profiles`` of the profile nearest in size and run time.
 
     Euclidean distance (Vieira Zacarias 2023, section 5.2.1). Jobs run for hours and profiles for minutes, so sizes and
-    run times are first scaled, as :func:`unrack.workload.generate.memory.matching.match` says. The first of equally
+    run times are first scaled, as :func:`unrack.workload.generate.memory.match` says. The first of equally
     near ones is taken.
 
     Parameters

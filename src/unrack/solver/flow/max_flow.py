@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.residual import Residual
+from unrack.solver.flow.network import Residual
 
 
 @inlined

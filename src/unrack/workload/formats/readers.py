@@ -19,8 +19,8 @@ from unrack.plugins.table import Table
 from unrack.vocabulary import Need
 from unrack.workload.formats import openb
 from unrack.workload.formats.intake import tidy
-from unrack.workload.formats.kubernetes.pods import read_pods
-from unrack.workload.formats.pbs.read import read_pbs
+from unrack.workload.formats.kubernetes import read_pods
+from unrack.workload.formats.pbs import read_pbs
 from unrack.workload.formats.quantities import boolean
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.slurm.listing import heads_a_list, plain

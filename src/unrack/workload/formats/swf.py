@@ -15,8 +15,7 @@ from fractions import Fraction
 
 import polars as pl
 
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, unheeded, workload
 from unrack.workload.formats.quantities import (
     MOST,
     amounts,

@@ -18,14 +18,12 @@ from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
+from unrack.workload.generate.arrivals import gap_s
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
-from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
-from unrack.workload.generate.scenarios import scenario
-from unrack.workload.generate.server_generator import generate_servers
-from unrack.workload.generate.server_spec import ServerSpec
-from unrack.workload.generate.spec import GeneratorSpec
+from unrack.workload.generate.scenarios import GeneratorSpec, scenario
+from unrack.workload.generate.server_generator import ServerSpec, generate_servers
 from unrack.workload.job import Workload, job_table
 
 
@@ -77,7 +75,7 @@ def generate(
         :func:`unrack.workload.generate.scenarios.scenario`; with the key ``model`` it is a
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
-        :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
+        :class:`unrack.workload.generate.server_generator.ServerSpec`, drawn by
         :func:`unrack.workload.generate.server_generator.generate_servers`; with a key that a plug-in has a generator of
         (:data:`GENERATORS`), it is drawn by that.
     seed

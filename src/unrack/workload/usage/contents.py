@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Floats
+from unrack.workload.usage.curves import UsageSeries
 from unrack.workload.usage.read import RULES
-from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.fit import highest, in_use
 from unrack.workload.usage.shapes.parameters import KINDS
 from unrack.workload.usage.shapes.properties import properties

@@ -20,8 +20,7 @@ from unrack.workload.formats.table.aliases import words_of
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.published import ALIBABA
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
-from unrack.workload.usage.curves import WHOLE, starts
-from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.curves import WHOLE, UsageSeries, starts
 
 NAMES: dict[str, tuple[str, ...]] = {
     "job": ("job", "job_id", "jobid", "pod", "pod_id", "container", "container_id", "instance", "id"),

@@ -27,9 +27,8 @@ from unrack.workload.usage.attach import (
     used_column,
     used_of_swf,
 )
-from unrack.workload.usage.curves import UsageCurves
+from unrack.workload.usage.curves import UsageCurves, UsageSeries
 from unrack.workload.usage.read import read_usage
-from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of
 from unrack.workload.usage.thin import RISE, SHARE_UNIT, TOLERANCE, thinned

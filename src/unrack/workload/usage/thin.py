@@ -23,8 +23,7 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.workload.usage.curves import WHOLE, UsageCurves, starts
-from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.curves import WHOLE, UsageCurves, UsageSeries, starts
 
 TOLERANCE = 0.02
 """How far a kept line may be from a sample, as a share of the series's peak."""

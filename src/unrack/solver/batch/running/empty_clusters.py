@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.solver.batch.case import MB
-from unrack.solver.batch.running.moves import TIGHTEST, best_place, best_saving, make_room
-from unrack.solver.batch.running.on_paper import Books
+from unrack.solver.batch.running.moves import TIGHTEST, Books, best_place, best_saving, make_room
 from unrack.solver.batch.solution import prices
 from unrack.solver.batch.split_together import split_together
 

@@ -21,8 +21,7 @@ from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
-from unrack.solver.batch.running.moves import TIGHTEST, best_place, least_alone
-from unrack.solver.batch.running.on_paper import Books, Budget, Step
+from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, least_alone
 from unrack.solver.batch.search import Search
 from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_of, prices
 from unrack.solver.batch.split_together import split_together

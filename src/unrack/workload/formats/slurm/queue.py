@@ -17,10 +17,8 @@ from unrack.slurm_text.values import documents, said
 from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
-from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.jobs import RAN, STATE, at_rows, described, identified, timed
-from unrack.workload.formats.slurm.listing import Listing, listing, ours
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.jobs import RAN, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.listing import Columns, Listing, listing, ours
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 

@@ -19,10 +19,8 @@ from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import MOST_MB, choice
-from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.jobs import NAMES, STATE, at_rows, described, identified, timed
-from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.listing import COMMAND, Columns, Listing, listing
 from unrack.workload.formats.slurm.queue import JobName, as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload

@@ -12,8 +12,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.units import memory_mb
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, unheeded, workload
 from unrack.workload.formats.quantities import (
     amounts,
     choice,

@@ -13,8 +13,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, unheeded, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases

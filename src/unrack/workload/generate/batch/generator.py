@@ -23,8 +23,13 @@ from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
 from unrack.workload.generate.distributions import as_us, numbers_from
-from unrack.workload.generate.memory.matching import match, scaled_memory_mb
-from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
+from unrack.workload.generate.memory import (
+    chosen_for_share,
+    match,
+    memory_by_size_mb,
+    read_profiles,
+    scaled_memory_mb,
+)
 from unrack.workload.generate.week_cycle import DAY_S
 from unrack.workload.job import Workload, job_table
 

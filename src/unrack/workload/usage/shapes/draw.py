@@ -17,7 +17,7 @@ from unrack.errors import InputError
 from unrack.jit import compiled
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.generate.batch.curve import along
-from unrack.workload.generate.memory.mix import memory_by_size_mb
+from unrack.workload.generate.memory import memory_by_size_mb
 from unrack.workload.usage.curves import WHOLE, UsageCurves, ranges, starts
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Shapes
 
@@ -169,7 +169,7 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
     """Curves, ids from 1 and run times in s of jobs with uniform-log run times.
 
     Sizes are uniform-log from 1 to 64 nodes where the parameters tell how nodes differ, else 1. Peaks are those of
-    :func:`unrack.workload.generate.memory.mix.memory_by_size_mb`.
+    :func:`unrack.workload.generate.memory.memory_by_size_mb`.
 
     Parameters
     ----------

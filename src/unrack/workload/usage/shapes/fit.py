@@ -11,9 +11,9 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.workload.generate.batch.agreement import Marginal
 from unrack.workload.generate.batch.curve import correlation_of, curve_of
-from unrack.workload.usage.series import UsageSeries, series_of
+from unrack.workload.generate.batch.fit import Marginal
+from unrack.workload.usage.curves import UsageSeries, series_of
 from unrack.workload.usage.shapes.draw import Steps, drawn, heights
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Shapes
 from unrack.workload.usage.shapes.properties import Properties, properties

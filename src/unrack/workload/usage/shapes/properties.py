@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrack.kernels.arrays import Floats, Ints
-from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.curves import UsageSeries
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR
 from unrack.workload.usage.thin import Thinned, thinned
 
@@ -41,7 +41,7 @@ def properties(series: UsageSeries) -> Properties:
     Parameters
     ----------
     series
-        In shares of a peak (:meth:`unrack.workload.usage.series.UsageSeries.over_peak`), lest rounding lose steps.
+        In shares of a peak (:meth:`unrack.workload.usage.curves.UsageSeries.over_peak`), lest rounding lose steps.
     """
     begin = series.point[:-1]
     owner = np.repeat(np.arange(len(begin)), np.diff(series.point))

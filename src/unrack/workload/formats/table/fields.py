@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import DEVICE, EXTRA
+from unrack.workload.formats.intake import DEVICE, EXTRA, unheeded
 from unrack.workload.formats.quantities import MOST, numbers, refuse, whole
 from unrack.workload.formats.source import Locator, Source
 from unrack.workload.formats.table.columns import typed

@@ -14,8 +14,7 @@ import polars as pl
 from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
+from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, asked_as, choice, shown, time_option_us
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
