@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.tiers.tier import TierFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
 from unrack.units import memory_mb
 
 MOST_NODES = 10_000_000
@@ -77,10 +78,8 @@ Torus = Annotated[tuple[int, int], PlainValidator(_torus)]
 LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
 
 
-class NodeClass(BaseModel):
+class NodeClass(Strict):
     """Nodes that are alike."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     count: Count = Field(le=MOST_NODES)  # how many
     cores: Count = Field(lt=2**31)  # of each node; 1 or more
@@ -100,10 +99,8 @@ class NodeClass(BaseModel):
     names: str | None = Field(default=None, min_length=1)
 
 
-class MemoryPool(BaseModel):
+class MemoryPool(Strict):
     """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # what reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
     name: str = ""
@@ -117,10 +114,8 @@ class MemoryPool(BaseModel):
     shared_by: Count | None = None
 
 
-class ClusterFile(BaseModel):
+class ClusterFile(Strict):
     """The keys of a cluster file or of a ``[[clusters]]`` table of a study."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = "cluster"  # what reports call the cluster
     # nodes, memory_pools: what there is; memory pools are numbered after all other nodes

@@ -20,8 +20,9 @@ from pydantic import Field
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
-from unrack.workload.generate.distributions import Positive, Strict
+from unrack.workload.generate.distributions import Positive
 from unrack.workload.job import JobTable, Workload
 
 GPUS, WHOLE_MILLI = "gpus", 1000

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.sealed import Sealed, sealed
 from unrack.units import quantity, time_us
 
@@ -86,10 +87,8 @@ Latency = Annotated[int, BeforeValidator(_time)]
 Count = Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]
 
 
-class PoolFile(BaseModel):
+class PoolFile(Strict):
     """A ``[[pools]]`` table: devices that are alike and reachable from the same nodes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
     name: str = ""

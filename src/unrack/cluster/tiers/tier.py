@@ -19,10 +19,11 @@ from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
 from unrack.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ def _decimals(value: float) -> int:
 Number = Annotated[FiniteFloat, BeforeValidator(_plain_number), Field(ge=0, le=10**9)]
 
 
-class TierFile(BaseModel):
+class TierFile(Strict):
     """A ``[[tiers]]`` table of a cluster file; the first one is the local tier."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(min_length=1)  # what a memory pool's ``tier`` says
     cost: Number = 0  # what a MB counts towards a server's ceiling of remote memory; 0 of the local tier

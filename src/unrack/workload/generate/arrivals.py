@@ -11,8 +11,9 @@ from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.units import LONGEST_US, SECOND_US, quantity
-from unrack.workload.generate.distributions import Positive, Strict
+from unrack.workload.generate.distributions import Positive
 
 ResourceKey = Annotated[str, Field(pattern=r"^(cores|memory_mb|[A-Za-z][\w-]*\.[A-Za-z]\w*)$")]
 """``cores``, ``memory_mb`` or ``KIND.QUANTITY``."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.units import LONGEST_US, SECOND_US
 
 FOREVER = "forever"
@@ -45,40 +45,6 @@ def ascending(values: tuple[float, ...]) -> tuple[float, ...]:
     if any(after < before for before, after in pairwise(values)):
         raise ValueError("values in ascending order")
     return values
-
-
-class Strict(BaseModel):
-    """A model that refuses keys it does not know and does not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @classmethod
-    def read(cls, content: Any, where: str, whole: str = "the whole", nested: Sequence[str] = ()) -> Self:
-        """The model of a table of keys, or what is one already.
-
-        Parameters
-        ----------
-        content
-            The table.
-        where
-            What errors begin with, before the key at fault: ``"generate, "``.
-        whole
-            What they name in place of a key where the table as a whole is at fault.
-        nested
-            The keys that tables inside of it have.
-
-        Raises
-        ------
-        InputError
-            A key is unknown, missing or has a value that cannot be; it names the first.
-        """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            fault = first_fault(error.errors())
-            key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or whole
-            known = list(cls.model_fields) if len(fault["loc"]) == 1 else nested
-            raise InputError(f"{where}{key}".rstrip(", ."), *got_and_want(fault, known)) from None
 
 
 class Constant(Strict):

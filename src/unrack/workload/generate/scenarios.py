@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from unrack.errors import InputError
+from unrack.resources.checked import Strict
 from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Distribution, Positive, Strict
+from unrack.workload.generate.distributions import Distribution, Positive
 
 _DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.rules import Intake
@@ -25,7 +26,6 @@ from unrack.workload.generate.distributions import (
     Constant,
     Distribution,
     Positive,
-    Strict,
     as_us,
     numbers_from,
     pick,

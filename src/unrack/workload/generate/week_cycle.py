@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from unrack.kernels.arrays import Floats
-from unrack.workload.generate.distributions import Positive, Strict
+from unrack.resources.checked import Strict
+from unrack.workload.generate.distributions import Positive
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0

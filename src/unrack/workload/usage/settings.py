@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import InputError
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US, memory_mb
-from unrack.workload.generate.distributions import Strict
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import recorded
 from unrack.workload.usage import overestimate as over

@@ -24,9 +24,10 @@ import numpy as np
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.workload.formats.quantities import MOST
 from unrack.workload.generate.batch.curve import along, normal_ranks, normal_scores
-from unrack.workload.generate.distributions import Positive, Strict, ascending
+from unrack.workload.generate.distributions import Positive, ascending
 from unrack.workload.generate.week_cycle import WeekCycle
 
 SIZES = 6
