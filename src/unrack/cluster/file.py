@@ -154,14 +154,8 @@ class ClusterFile(Strict):
         return (*nodes, *(pool.name or f"memory{i}" for i, pool in enumerate(self.memory_pools)))
 
 
-def machines_table(text: str, where: str) -> list[dict[str, object]]:
-    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line.
-
-    Raises
-    ------
-    ClusterError
-        A line has something else.
-    """
+def _machines_table(text: str, where: str) -> list[dict[str, object]]:
+    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line."""
     groups: list[dict[str, object]] = []
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -191,7 +185,7 @@ def content_of(path: str | Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(where, str(error), "a readable text file") from None
     if Path(path).suffix == ".machines":
-        return {"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}
+        return {"name": Path(path).stem.split(".")[0], "nodes": _machines_table(text, where)}
     if Path(path).suffix != ".toml":
         from unrack.cluster.formats.described import converted
         from unrack.cluster.formats.reading import described

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
+from unrack.workload.formats.table.fields import GPUS, WHOLE_MILLI
 from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
 
-GPUS, WHOLE_MILLI = "gpus", 1000
 MODELS = "gpu_models"
 """The column, carried along, with the models that a job accepts."""
 _MOST_SHOWN = 8

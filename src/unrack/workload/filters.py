@@ -189,11 +189,6 @@ def _time(name: str, value: Any) -> int:
         raise InputError(f"filter {name}", repr(value), f"a time such as '7 d' ({error})") from None
 
 
-def _window(workload: Workload, value: Any) -> Workload:
-    start, end = _pair("window", value)
-    return window(workload, _time("window", start), _time("window", end))
-
-
 def _sizes(workload: Workload, value: Any) -> Workload:
     fewest, most = _pair("sizes", value)
     if not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (fewest, most)):
@@ -208,7 +203,7 @@ def _users(workload: Workload, value: Any) -> Workload:
 
 
 FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
-    "window": lambda workload, value, _: _window(workload, value),
+    "window": lambda workload, value, _: window(workload, *(_time("window", one) for one in _pair("window", value))),
     "users": lambda workload, value, _: _users(workload, value),
     "sizes": lambda workload, value, _: _sizes(workload, value),
     "first": lambda workload, value, _: first(workload, value),

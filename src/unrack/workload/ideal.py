@@ -108,7 +108,7 @@ def run_fat_node(
     for column, resource in enumerate(resource for resource in asked if resource in capacity):
         fits = asked[resource] <= limits[column] // tasks  # else the product may pass 64 bits
         demand[:, column] = np.where(fits, asked[resource] * tasks, limits[column] + 1)
-    return first_come(
+    return _first_come(
         np.ascontiguousarray(submit_us), np.ascontiguousarray(work_us), demand, np.array(limits, np.int64)
     )
 
@@ -213,20 +213,10 @@ def _add(heap: Ints, size: int, job: int, end: Ints) -> None:
 
 
 @compiled
-def first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
-    """First come, first served, for each as soon as all it asks for is free; none passes another.
+def _first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
+    """First come, first served (int64[jobs]), each as soon as all that it asks for (int64[jobs, resources]) is free.
 
-    Parameters
-    ----------
-    submit, work : int64[jobs]
-        In order of submission.
-    demand : int64[jobs, resources]
-    capacity : int64[resources]
-
-    Returns
-    -------
-    int64[jobs], int64[jobs]
-        Starts and ends; -1 = more than the capacity, left out.
+    Starts and ends, int64[jobs]; -1 = more than the capacity (int64[resources]), left out.
     """
     jobs, resources = demand.shape
     start = np.full(jobs, -1, np.int64)

@@ -8,31 +8,23 @@ disaggregation. KTH, technical report: section 4.1, equations 1 and 2.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Bools, Ints
 
-if TYPE_CHECKING:
-    from hashlib import _Hash
-
-
 NO_CEILING = 2**53
 """Instead of a ceiling: none. No sum of weighted memory comes near it."""
 
 
-@overload
-def scaled_ceiling(mb: int, cost_scale: int) -> int: ...
+Mb = TypeVar("Mb", int, Ints)
 
 
-@overload
-def scaled_ceiling(mb: Ints, cost_scale: int) -> Ints: ...
-
-
-def scaled_ceiling(mb: int | Ints, cost_scale: int) -> int | Ints:
+def scaled_ceiling(mb: Mb, cost_scale: int) -> Mb:
     """Ceilings in units of 1 / ``cost_scale`` MB; none stays more than any memory weighs."""
     most = NO_CEILING // cost_scale
     return (min(mb, most) if isinstance(mb, int) else np.minimum(mb, most)) * cost_scale
@@ -98,7 +90,7 @@ class TierAsks:
             self.tier_names,
         )
 
-    def add_to(self, total: _Hash) -> None:
+    def add_to(self, total: hashlib._Hash) -> None:
         """Feed everything into a hash."""
         for column in (self.floor_mb, self.ceiling_mb, self.group, self.spread, self.forbidden):
             total.update(np.ascontiguousarray(column).astype("<i8").tobytes())

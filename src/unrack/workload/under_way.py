@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
-    import hashlib
-
     from unrack.workload.job import JobTable
-import hashlib
 
 
 @dataclass(frozen=True, eq=False)

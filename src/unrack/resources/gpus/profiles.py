@@ -149,7 +149,7 @@ def read_profiles(name: str, where: str) -> Profiles:
         raise ClusterError(where, f"{name}: {str(error).splitlines()[0]}", "a CSV file") from None
     try:
         if set(TIMES) <= set(table.columns):
-            return from_times(table, name)
+            return _from_times(table, name)
         if set(FACTORS) <= set(table.columns):
             return from_factors(table, name, where)
     except (TypeError, ValueError, pl.exceptions.PolarsError):
@@ -175,7 +175,7 @@ def from_factors(table: pl.DataFrame, name: str, where: str) -> Profiles:
     return Profiles(apart, beside, name)
 
 
-def from_times(table: pl.DataFrame, name: str) -> Profiles:
+def _from_times(table: pl.DataFrame, name: str) -> Profiles:
     """Factors from measured times: alone at one socket or two (``solo``, intra and inter), and beside another job.
 
     A factor is over the time alone in the same place, so that what being apart costs is counted once. A pair whose row

@@ -182,7 +182,9 @@ def list_lease(rows: Ints, loans: Ints, uses: Ints) -> int:
 
 
 @inlined
-def find_jobs(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int) -> int:
+def _find_jobs(
+    use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int
+) -> int:
     """Find the jobs that listed uses concern, each once; returns how many are found then.
 
     ``mark`` and ``mark + 1`` must be new, but for jobs with MET at ``mark``, which are known. The nodes are to be
@@ -312,7 +314,7 @@ def changed_by(
     else:
         jobs[ON, job] = 0
         load[SPEED, job] = 1.0
-    found = find_jobs(use, first_at, uses, list_lease(rows, loans, uses), nodes, jobs, found, mark)
+    found = _find_jobs(use, first_at, uses, list_lease(rows, loans, uses), nodes, jobs, found, mark)
     mark += 2
     changed = 0
     for i in range(found):

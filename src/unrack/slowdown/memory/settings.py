@@ -183,8 +183,6 @@ def _profiles(named: str | list[str], folder: Path | None) -> ProfileSet | None:
     paths = [named] if isinstance(named, str) else named
     if not 1 <= len(paths) <= 2 or not all(paths):
         raise InputError("contention.profiles", repr(named), f"{SYNTHETIC!r}, a folder, or [profiles, curves]")
-    return read_profiles(*(_found(path, folder) for path in paths))
-
-
-def _found(path: str, folder: Path | None) -> Path:
-    return folder / path if folder is not None and (folder / path).exists() else Path(path)
+    return read_profiles(
+        *((folder or Path()) / path if ((folder or Path()) / path).exists() else path for path in paths)
+    )

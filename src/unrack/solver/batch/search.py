@@ -206,7 +206,8 @@ class Search:
                 movers = np.flatnonzero((at >= 0) & ~np.isin(at, choice))
                 at[movers] = NOWHERE
                 biggest = movers[np.argsort(-self.case.need[MB, movers], kind="stable")]
-                if all(self._put(at, i, choice) for i in biggest.tolist()) and not self._too_far(at):
+                put = all(self._put(at, i, choice) for i in biggest.tolist())
+                if put and not (len(self.home) and (at != self.home).sum() > self.most_away):
                     better = self.pack(at, choice)
                 if better is not None or self.over:
                     break
@@ -286,9 +287,6 @@ class Search:
                     return True
         at[server] = NOWHERE
         return False
-
-    def _too_far(self, at: Ints) -> bool:
-        return bool(len(self.home)) and int((at != self.home).sum()) > self.most_away
 
     def _allowed(self, at: Ints) -> Ints:
         """The clusters in use, and as many more as may be: the largest first."""

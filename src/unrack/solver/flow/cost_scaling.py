@@ -119,7 +119,7 @@ def fill_negative(residual: Residual, potential: Ints, excess: Ints) -> None:
 
 
 @inlined
-def lower_all(residual: Residual, potential: Ints, excess: Ints, epsilon: int, heap: Heap) -> None:
+def _lower_all(residual: Residual, potential: Ints, excess: Ints, epsilon: int, heap: Heap) -> None:
     """Lower each potential by ε times the distance to a node that lacks units, in slots of length ⌊reduced / ε⌋ + 1.
 
     A node that has units then has a way along which reduced costs are negative. The flow stays ε-optimal.
@@ -177,7 +177,7 @@ def push_on(residual: Residual, potential: Ints, excess: Ints, epsilon: int, que
             size += 1
     while size > 0:
         if lowered >= nodes:
-            lower_all(residual, potential, excess, epsilon, heap)
+            _lower_all(residual, potential, excess, epsilon, heap)
             current[:] = residual.first[:-1]
             lowered = 0
         node = queue[at]

@@ -92,21 +92,8 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
 __all__ = ["SOLVERS", "Flow", "Network", "solve"]
 
 
-def or_tools(network: Network) -> Ints | None:
-    """int64[arcs]: a flow of least cost; ``None`` if the network cannot carry its supply.
-
-    Parameters
-    ----------
-    network
-        As :func:`unrack.solver.flow.network.checked` returns it.
-
-    Raises
-    ------
-    MissingError
-        If OR-Tools is not installed.
-    RunError
-        If OR-Tools gives up, as for costs that it finds too large.
-    """
+def _or_tools(network: Network) -> Ints | None:
+    """int64[arcs]: a flow of least cost by OR-Tools; ``None`` if the network cannot carry its supply."""
     with needed_for("solver 'ortools'"):
         from ortools.graph.python import min_cost_flow  # a second to import
 
@@ -125,12 +112,12 @@ def or_tools(network: Network) -> Ints | None:
 
 def fastest(network: Network) -> Ints | None:
     """As the others of :data:`SOLVERS`: OR-Tools, or cost scaling if that is missing."""
-    return or_tools(network) if has_solvers() else cost_scaling(network)
+    return _or_tools(network) if has_solvers() else cost_scaling(network)
 
 
 SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
     "auto": fastest,
-    "ortools": or_tools,
+    "ortools": _or_tools,
     "cost-scaling": cost_scaling,
 }
 """Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow."""

@@ -122,7 +122,7 @@ def partitions(
 
 
 @inlined
-def reroute(grid: Grid, chosen: Ints, fixed: int, column: int, row: int, wants: Ints) -> bool:
+def _reroute(grid: Grid, chosen: Ints, fixed: int, column: int, row: int, wants: Ints) -> bool:
     """Move tiles so that ``column`` and ``row`` have one fewer; with ``row`` -1, that one which ``wants`` has one more.
 
     Only tiles above ``fixed`` move, along a path: in each row on it one is given up and one is taken instead. O(tiles).
@@ -198,7 +198,7 @@ def match(grid: Grid, row_counts: Ints, column_counts: Ints) -> Ints:
                     continue
                 if wants[j] > 0:
                     wants[j] -= 1
-                elif attempt == 0 or not reroute(grid, chosen, -1, j, -1, wants):
+                elif attempt == 0 or not _reroute(grid, chosen, -1, j, -1, wants):
                     continue
                 chosen[i, j] = 1
                 needs -= 1
@@ -206,6 +206,6 @@ def match(grid: Grid, row_counts: Ints, column_counts: Ints) -> Ints:
             return np.empty(0, np.int64)
     for i in range(rows):
         for j in range(columns):
-            if chosen[i, j] == 0 and grid.row_free[i] >> j & 1 and reroute(grid, chosen, i * columns + j, j, i, wants):
+            if chosen[i, j] == 0 and grid.row_free[i] >> j & 1 and _reroute(grid, chosen, i * columns + j, j, i, wants):
                 chosen[i, j] = 1
     return np.flatnonzero(chosen)

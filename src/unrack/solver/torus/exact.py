@@ -185,7 +185,7 @@ def place_column(g: Grid, s: Search, level: int, j: int) -> None:
 
 
 @melted
-def half_pulls(s: Search, level: int, near: Ints) -> int:
+def _half_pulls(s: Search, level: int, near: Ints) -> int:
     """The least that the tiles left add: each the pull of those chosen, and half that of the others, as near as can be.
 
     A bound of Gilmore and Lawler's kind: the others of a tile fill its own column, then those at distance 1, 2, ...
@@ -262,7 +262,7 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
         rest -= caps[x]
     bound += arranged(caps, open_columns, g.column_rank)
     if bound < s.scalar[BEST]:
-        bound = max(bound, s.at[level, SUM] + half_pulls(s, level, near))
+        bound = max(bound, s.at[level, SUM] + _half_pulls(s, level, near))
     if bound >= s.scalar[BEST]:
         return
     last = s.at[level, LAST]

@@ -120,7 +120,7 @@ def generate(
                 raise InputError(f"generate, {key}", "a generator that is not installed", missing)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
-    spec = parse_spec(spec)
+    spec = _parse_spec(spec)
     rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
@@ -150,14 +150,8 @@ def generate(
     return Workload(name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs))
 
 
-def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
-    """The validated specification; of a mapping with the key ``scenario``, that of the scenario.
-
-    Raises
-    ------
-    InputError
-        It is not valid; the error names the first key at fault.
-    """
+def _parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
+    """The validated specification; of a mapping with the key ``scenario``, that of the scenario."""
     if isinstance(spec, GeneratorSpec):
         return spec
     if "scenario" in spec:

@@ -10,9 +10,9 @@ each of n equal records stands for 1/n of the job's progress, and holds until th
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,9 +20,6 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.sealed import Sealed
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 WHOLE = 10**9
 """The progress of a job that has done all its work."""
@@ -90,7 +87,7 @@ class UsageCurves(Sealed):
         whole, part = np.divmod(self.mb * to_mb[of_point], np.maximum(peak, 1)[of_point])
         return UsageCurves(self.first, self.point, self.at, whole + (part > 0))
 
-    def add_to(self, total: _Hash) -> None:
+    def add_to(self, total: hashlib._Hash) -> None:
         """Feed everything into a hash."""
         for column in (self.first, self.point, self.at, self.mb):
             total.update(np.ascontiguousarray(column).astype("<i8").tobytes())

@@ -6,7 +6,7 @@ their order, are a plan in which nothing ever exceeds what there is, a server th
 Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.running.empty_clusters`), clusters in
 several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
 near to what runs now that the moves suffice; then an order of steps to get there
-(:func:`go_towards`), in which a server may be parked.
+(``_go_towards``), in which a server may be parked.
 """
 
 from __future__ import annotations
@@ -29,17 +29,12 @@ from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 
-def go_towards(books: Books, target: Allocation) -> bool:
-    """Make the steps towards an allocation; returns whether it was reached, but for splits.
+def _go_towards(books: Books, target: Allocation) -> bool:
+    """Make the steps towards an allocation of the servers placed now; returns whether it was reached, but for splits.
 
     As long as any can: a server moves to its new cluster with its new split; or one that is in the right cluster takes
     its new split; or one moves to its new cluster with a split that fits for now. Where nothing can, the smallest
     server that still has to move is parked in a cluster that has room for it, once. What cannot be reached so is left.
-
-    Parameters
-    ----------
-    target
-        Where servers should be; those placed now are placed there too.
     """
     case, parked = books.case, np.zeros(len(target.cluster), np.bool_)
     free_to_split = case.asked.level < 0
@@ -229,7 +224,7 @@ def _as_a_whole(
         if budget.over:
             break
         books = Books(search.case, now, moves, budget)
-        go_towards(books, wish)
+        _go_towards(books, wish)
         cheapen_places(books, resplit=True)
         tries.append(books)
     return wished, tries

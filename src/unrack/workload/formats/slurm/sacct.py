@@ -106,7 +106,7 @@ def read_sacct(
     longest_us, by_partition = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
     is_json = source.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-    found = past_json(source) if is_json else listing(source, delimiter)
+    found = _past_json(source) if is_json else listing(source, delimiter)
     _complete(found, arrival)
     tally = Tally()
     tally.change("bytes that are no text", found.replaced)
@@ -207,14 +207,8 @@ def _on_a_node(columns: Columns) -> pl.Series:
     return largest.clip(upper_bound=MOST_MB) * on_a_node.clip(upper_bound=2**20)
 
 
-def past_json(source: Source) -> Listing:
-    """The jobs and their steps, a row each.
-
-    Raises
-    ------
-    TraceError
-        It is no such JSON, or a job of it is not what it should be.
-    """
+def _past_json(source: Source) -> Listing:
+    """The jobs and their steps, a row each."""
     rows: list[dict[str, str]] = []
     for place, job in enumerate(jobs_in(source, COMMAND)):
         try:

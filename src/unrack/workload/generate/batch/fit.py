@@ -46,8 +46,8 @@ def columns(jobs: JobTable) -> tuple[Ints, Floats, Floats]:
     return size, run_s, np.maximum(np.maximum(jobs.request_us / SECOND_US, 1.0), run_s)
 
 
-def monday_s(workload: Workload) -> tuple[Floats, bool]:
-    """``float64[jobs]``: submissions in s since a Monday at midnight, local time; whether weekdays are known.
+def _monday_s(workload: Workload) -> tuple[Floats, bool]:
+    """float64[jobs]: submissions in s since a Monday at midnight, local time; whether weekdays are known.
 
     A log that gives no dates counts from its own zero.
     """
@@ -60,7 +60,7 @@ def monday_s(workload: Workload) -> tuple[Floats, bool]:
 
 def marginals(log: Workload, drawn: Workload, asked: Bools) -> tuple[Marginal, ...]:
     """The properties of the jobs of a log and of those drawn; requests and accuracies of jobs that asked for a time."""
-    (log_s, knows_weekday), (drawn_s, _) = monday_s(log), monday_s(drawn)
+    (log_s, knows_weekday), (drawn_s, _) = _monday_s(log), _monday_s(drawn)
     theirs, ours = columns(log.jobs), columns(drawn.jobs)
     found = [Marginal("hour of day", "h", *(one // 3600 % 24 for one in (log_s, drawn_s)))]
     if knows_weekday:
@@ -195,7 +195,7 @@ def _share(some: int, others: int) -> float:
 
 
 def _arrivals(workload: Workload) -> WeekCycle:
-    clock_s, knows_weekday = monday_s(workload)
+    clock_s, knows_weekday = _monday_s(workload)
     hour, weekday = rates_of(clock_s, knows_weekday)
     cycle = WeekCycle(jobs_per_day=1.0, hour=hour, weekday=weekday)
     paced = np.sort(cycle.paced_s(clock_s))

@@ -86,7 +86,7 @@ def generate_batch(
     model = _model(spec)
     profiles = read_profiles(spec.profiles) if isinstance(spec.profiles, str) else spec.profiles
     if spec.large_share is not None:
-        jobs = mixed_jobs(spec, model, profiles, rng)
+        jobs = _mixed_jobs(spec, model, profiles, rng)
     else:
         jobs = drawn_jobs(spec, model, profiles, rng, _count(spec, model, rng))
     count = len(jobs.draw.nodes)
@@ -232,21 +232,10 @@ def drawn_jobs(
     return BatchJobs(draw, memory, rows)
 
 
-def mixed_jobs(
+def _mixed_jobs(
     spec: BatchSpec, model: BatchModel | LublinModel, profiles: list[Profile] | None, rng: np.random.Generator
 ) -> BatchJobs:
-    """Jobs chosen from as many as it takes to have enough of either kind; in an order of chance.
-
-    Parameters
-    ----------
-    spec, model, profiles, rng
-        As for :func:`drawn_jobs`; the specification has a ``large_share``.
-
-    Raises
-    ------
-    InputError
-        256 times the jobs wanted do not hold enough large, or normal, ones.
-    """
+    """Jobs chosen from as many as it takes, up to 256 times, to have enough of either kind; in an order of chance."""
     assert spec.large_share is not None
     assert spec.normal_node is not None
     assert spec.jobs is not None

@@ -79,7 +79,7 @@ def fit(series: UsageSeries, seed: int = 0) -> Fit:
     }
     source = f"{os.path.basename(series.source)}, {len(given)} jobs"
     first = Shapes(source=source, interval_s=interval_s, kinds=cast("Any", kinds), nodes=nodes_of(given, kind))
-    shapes = with_steps(first, given, seed)
+    shapes = _with_steps(first, given, seed)
     return Fit(
         shapes, len(given), len(given.point) - 1,
         {name: int(count) for name, count in zip(KINDS, counts, strict=True)},
@@ -253,18 +253,8 @@ def like(shapes: Shapes, given: UsageSeries, seed: int) -> UsageSeries:
     return in_use(series_of(drawn(shapes, tasks, run, np.full(len(tasks), SHARE_UNIT), seed), run).over_peak())
 
 
-def with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
-    """The parameters with more steps, where some of those drawn are so alike that thinning takes them for one.
-
-    Parameters
-    ----------
-    shapes
-        Whose quantile curves of steps are those of thinned series.
-    given
-        What they were fitted to.
-    seed
-        Of the curves that are drawn and thinned, four times over.
-    """
+def _with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
+    """The parameters with more steps, where some of those drawn are so alike that thinning takes them for one."""
     wanted = {name: np.array(one.steps) for name, one in shapes.kinds.items()}
     for _ in range(_ROUNDS):
         made = like(shapes, given, seed)

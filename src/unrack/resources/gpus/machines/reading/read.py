@@ -35,14 +35,8 @@ def is_hardware(text: str) -> bool:
     return re.search(r"^\s*node \d+ cpus:", text, re.MULTILINE) is not None
 
 
-def read_hardware(text: str, where: str) -> Nodes:
-    """The nodes that have CPUs. Nodes without, such as the memory of GPUs, are left out.
-
-    Raises
-    ------
-    ClusterError
-        There are no nodes, or the table of distances does not fit them; with the line.
-    """
+def _read_hardware(text: str, where: str) -> Nodes:
+    """The nodes that have CPUs; nodes without, such as the memory of GPUs, are left out."""
     cpus: dict[int, tuple[int, ...]] = {}
     apart: dict[Pair, int] = {}
     columns: list[int] | None = None
@@ -69,14 +63,8 @@ def read_hardware(text: str, where: str) -> Nodes:
     return Nodes(with_cpus, {pair: d for pair, d in apart.items() if pair[0] in with_cpus and pair[1] in with_cpus})
 
 
-def with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
-    """What is known of GPUs, with sockets as NUMA nodes: their CPUs, those without GPUs too, and their distances.
-
-    Raises
-    ------
-    ClusterError
-        A GPU is near a node, or near CPUs, that these nodes do not have.
-    """
+def _with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
+    """What is known of GPUs, with sockets as NUMA nodes: their CPUs, those without GPUs too, and their distances."""
     home = {}
     for gpu, socket in found.home.items():
         cores = found.sockets[socket].cores
@@ -151,10 +139,10 @@ def machine_in(
     if is_matrix(text):
         found = read_matrix(text, where, name)
         if cpus is not None:
-            return machine_of(with_nodes(found, read_hardware(cpus, cpus_where), cpus_where))
-        return machine_of(with_nodes(found, read_hardware(text, where), where) if is_hardware(text) else found)
+            return machine_of(_with_nodes(found, _read_hardware(cpus, cpus_where), cpus_where))
+        return machine_of(_with_nodes(found, _read_hardware(text, where), where) if is_hardware(text) else found)
     if is_hardware(text):
-        nodes = read_hardware(text, where)
+        nodes = _read_hardware(text, where)
         sockets = {node: Socket(own) for node, own in nodes.cpus.items()}
         return _without(cpus, machine_of(Found(name, 0, 0, sockets=sockets, apart=nodes.apart)))
     return _without(cpus, machine_from(_toml(text, where), where, name))
