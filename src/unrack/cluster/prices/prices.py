@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.cluster.file import number
+from unrack.cluster.presets import Preset
 from unrack.errors import ClusterError
 from unrack.resources.checked import Strict, validated
 
@@ -112,15 +113,8 @@ def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices
     return validated(Prices.model_validate, merged, f"{where}, ", Prices.model_fields)
 
 
-class PricePreset(NamedTuple):
-    """Prices by name: one line of words and the keys."""
-
-    summary: str
-    content: Mapping[str, Any]
-
-
-PRICES: dict[str, PricePreset] = {
-    "zacarias-2023": PricePreset(
+PRICES: dict[str, Preset] = {
+    "zacarias-2023": Preset(
         "Vieira Zacarias 2023, Table 5.2: $10 154 a node with network and small storage, $1 280 for 128 GB of memory",
         {
             "node": 10_154,
@@ -128,7 +122,7 @@ PRICES: dict[str, PricePreset] = {
             "source": "Vieira Zacarias 2023, Table 5.2, of a small-scale HPC cloud platform; to buy, no energy",
         },
     ),
-    "example-2026-11": PricePreset(
+    "example-2026-11": Preset(
         "EXAMPLES of November 2026, round numbers of no vendor: put in your own",
         {
             "kwh": 0.15,

@@ -213,7 +213,8 @@ def measures(
     """Every metric; ``None`` over a window that lasts no time, or where there is nothing to say it of."""
     values: dict[str, float | None] = dict.fromkeys((told.name for told in MEASURES), None)
     length = end_s - start_s
-    sliced, kinds = _sliced(fleet), fleet.gpus.kind[fleet.gpus.kind >= 0]
+    kinds = fleet.gpus.kind[fleet.gpus.kind >= 0]
+    sliced = float((fleet.gpus.size[kinds] * (fleet.gpus.slices[kinds] > 0)).sum())
     installed = float(fleet.gpus.size[kinds].sum())
     slices = sum(place.quantity == "slices" for place in fleet.places)
     if length > 0 and installed:
@@ -235,11 +236,6 @@ def measures(
         values["gpus_across_sockets"] = _mean((several["sockets"] > 1).cast(pl.Float64))
         values["below_min_utility"] = float((starts["utility"] < starts["wanted"]).sum())
     return values
-
-
-def _sliced(fleet: Fleet) -> float:
-    kinds = fleet.gpus.kind[fleet.gpus.kind >= 0]
-    return float((fleet.gpus.size[kinds] * (fleet.gpus.slices[kinds] > 0)).sum())
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -215,11 +215,8 @@ def read_pbs(
     tally = Tally()
     every = records(source)
     ended = [record for record in every if record.kind == "E"]
-    ends = [
-        record
-        for record, array in zip(ended, each(ended, lambda one: _is_array(one, source)), strict=True)
-        if not array
-    ]
+    names = each(ended, lambda one: _read(source, one, "job", one.job, job_name))
+    ends = [record for record, name in zip(ended, names, strict=True) if name.member != -1]
     tally.dropped |= {"no job of its own": len(every) - len(ends)} if len(every) > len(ends) else {}
     last = {record.job: place for place, record in enumerate(ends)}
     kept = [record for place, record in enumerate(ends) if last[record.job] == place]
@@ -275,11 +272,6 @@ def _others(record: Record) -> str | None:
     """The first resource of the job that is not read."""
     keys = (key.removeprefix("Resource_List.") for key in record.fields if key.startswith("Resource_List."))
     return next((f"{key}={record.fields[f'Resource_List.{key}']}" for key in keys if key not in _KNOWN), None)
-
-
-def _is_array(record: Record, source: Source) -> bool:
-    """Whether a record is about an array as a whole."""
-    return bool(_read(source, record, "job", record.job, lambda text: job_name(text).member == -1))
 
 
 def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any, ...]:

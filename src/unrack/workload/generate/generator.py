@@ -145,7 +145,7 @@ def generate(
         deadline_us=np.where(lasts_us < 0, -1, submit_us + lasts_us),
         user=None if user is None else pl.Series(user),
         app=names.gather(which),
-        devices={_device(column): amounts for column, amounts in drawn.items()},
+        devices={(kind, what): amounts for column, amounts in drawn.items() for kind, what in (column.split(".", 1),)},
     )
     return Workload(name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs))
 
@@ -196,8 +196,3 @@ def _hurry(rng: np.random.Generator, spec: GeneratorSpec, columns: dict[str, Int
     priority[rows] = spec.urgent.priority
     factor = spec.urgent.deadline_factor.draw(rng, len(rows))
     columns["lasts"][rows] = as_us(columns["run"][rows] / SECOND_US * factor, "urgent.deadline_factor")
-
-
-def _device(key: str) -> tuple[str, str]:
-    kind, quantity = key.split(".", 1)
-    return kind, quantity

@@ -10,10 +10,11 @@ center. IEEE Systems Journal 16(1), 2022. A. Call, thesis (UPC 2022): Tables 4.1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from unrack.cluster.presets import Preset
 from unrack.errors import InputError
 from unrack.resources.checked import Strict
 from unrack.workload.generate.arrivals import Arrivals
@@ -91,19 +92,12 @@ GPU = {"gpu.bandwidth_mb_s": 4000, "gpu.memory_mb": 16 * _GB}
 """What its one GPU has."""
 
 
-class Scenario(NamedTuple):
-    """A mix: one line of words, and the keys of a specification without ``arrivals``."""
-
-    summary: str
-    content: Mapping[str, Any]
-
-
-def _mix(summary: str, **weights: float) -> Scenario:
+def _mix(summary: str, **weights: float) -> Preset:
     classes = [{"name": name, "weight": weight, **CLASSES[name]} for name, weight in weights.items()]
-    return Scenario(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
+    return Preset(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
 
 
-SCENARIOS: dict[str, Scenario] = {
+SCENARIOS: dict[str, Preset] = {
     "nvme-s1": _mix(
         "high bandwidth (Table 4.2): 70 % SMUFIN, 10 % capacity-bound, 20 % compute-bound",
         smufin=70, capacity=10, compute=20,
@@ -141,7 +135,8 @@ SCENARIOS: dict[str, Scenario] = {
         smufin=20, capacity=20, yolo=40, compute=10,
     ),
 }  # fmt: skip
-"""Name → scenario. 1500 jobs; 20 % of them urgent, with 1.2 run times to their deadline; the others have 4."""
+"""Name → the keys of a specification without ``arrivals``. 1500 jobs; 20 % of them urgent, with 1.2 run times to their
+deadline; the others have 4."""
 
 
 class _Options(Strict):

@@ -53,10 +53,6 @@ def _forever(value: Any) -> Any:
     return FOREVER_S if value == FOREVER else value
 
 
-def _none(value: Any) -> Any:
-    return None if value == "none" else value
-
-
 class Replicas(Strict):
     """Some servers are replicas of each other."""
 
@@ -96,7 +92,7 @@ class ServerSpec(Strict):
     # the least part of the memory that must be local, 0 to 1; floors are rounded down to MB, as the published are
     local_share: Distribution = Field(default=0.1, validate_default=True)
     # The ceiling is alpha × (memory - floor), rounded down: equation 6. ``"none"``: no ceilings.
-    alpha: Annotated[Distribution | None, BeforeValidator(_none)] = Field(
+    alpha: Annotated[Distribution | None, BeforeValidator(lambda value: None if value == "none" else value)] = Field(
         default={"kind": "uniform", "min": 1, "max": 2}, validate_default=True
     )
     replicas: Replicas | None = None  # groups of servers that must not fail together; by default there are none

@@ -277,7 +277,7 @@ def used_of_swf(path: str | os.PathLike[str], **options: Any) -> UsageSeries:
     used = np.flatnonzero(mb > 0)
     if not len(used):
         raise source.fault(None, "used memory", "none in any job", "numbers in column 7")
-    if len(used) >= _ENOUGH and len(np.unique(_as_logged(log.jobs)[used])) == 1:
+    if len(used) >= _ENOUGH and len(np.unique((mb // np.maximum(log.jobs.cores, 1))[used])) == 1:
         want = "what was measured (this stands for nothing known)"
         raise source.fault(None, "used memory", f"the same in all {len(used)} jobs", want)
     jobs = log.jobs.take(used)
@@ -286,10 +286,6 @@ def used_of_swf(path: str | os.PathLike[str], **options: Any) -> UsageSeries:
         source.path, jobs.ids, ones, ones, np.zeros(len(used)), jobs.memory_mb.astype(np.float64),
         jobs.work_us / 1e6, read=len(log), dropped={"memory missing": len(log) - len(used)},
     )  # fmt: skip
-
-
-def _as_logged(jobs: JobTable) -> Ints:
-    return jobs.memory_mb // np.maximum(jobs.cores, 1)
 
 
 _ALIKE = 1e-9

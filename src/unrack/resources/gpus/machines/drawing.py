@@ -5,7 +5,7 @@ A tree from the top down, GPUs in one row, direct links below them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
@@ -151,9 +151,10 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             depth = layout.depth(link)
             y = layout.gpu_y + GPU_SIDE
             a, b = a + shift[0], b + shift[1]
+            thick = f'stroke-width="{3 * link.width / max(widths):.1f}" ' if link.width and len(widths) > 1 else ""
             found.append(
                 f'<path d="M{a:.1f} {y}C{a:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y}" '
-                f'{_thick(link.width, widths)}class="{link.kind}"/>'
+                f'{thick}class="{link.kind}"/>'
             )
             at = ((a + b) / 2, y + depth - 3)
         if several:
@@ -161,11 +162,6 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             place = f'x="{at[0]:.1f}" y="{at[1]:.1f}" font-size="10" text-anchor="{anchor}" class="of-nvlink weight"'
             labels.append(f"<text {place}>{link.weight}</text>")
     return found + labels
-
-
-def _thick(width: float, widths: Collection[float]) -> str:
-    """As thick as the link is wide, where there are links of several widths."""
-    return f'stroke-width="{3 * width / max(widths):.1f}" ' if width and len(widths) > 1 else ""
 
 
 def _gpus(machine: Machine, layout: Layout, held: Mapping[int, str]) -> list[str]:

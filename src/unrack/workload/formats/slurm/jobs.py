@@ -123,8 +123,7 @@ class _Resources:
         self.found: dict[str, Tres] = columns.made(name, tres)
 
     def amount(self, what: str) -> pl.Series:
-        attribute = {"cpus": "cpus", "nodes": "nodes", "memory": "mem_mb"}[what]
-        amounts = {entry: getattr(said, attribute) or None for entry, said in self.found.items()}
+        amounts = {entry: getattr(said, what) or None for entry, said in self.found.items()}
         return self.columns.looked_up(self.name, amounts, pl.Int64)
 
     def of(self, kind: str) -> dict[str, pl.Series]:
@@ -172,7 +171,7 @@ def _memory(
     """MB of each task, rounded up."""
     nodes = pl.coalesce("nodes", pl.lit(1, pl.Int64))
     ways = {"job": pl.lit(1, pl.Int64), "node": nodes, "core": pl.col("cores") * pl.col("tasks")}
-    sources = [_spread(first.amount("memory"), table, ways["job"])]
+    sources = [_spread(first.amount("mem_mb"), table, ways["job"])]
     for name, bare in (("reqmem", "job"), ("minmemorynode", "node"), ("minmemorycpu", "core")):
         if name not in columns:
             continue
@@ -184,7 +183,7 @@ def _memory(
                 if said is not None and said.mb and (bare if said.per == "job" else said.per) == per
             }
             sources.append(_spread(columns.looked_up(name, amounts, pl.Int64), table, times))
-    sources.append(_spread(second.amount("memory"), table, ways["job"]))
+    sources.append(_spread(second.amount("mem_mb"), table, ways["job"]))
     requested = first_said(*sources)
     used = _none(table.height) if used_mb is None else _spread(used_mb, table, nodes)
     if which == "used":
@@ -285,29 +284,19 @@ def described(
     columns = Columns(jobs, at_rows(found, jobs))
     times = ("id", RAN, "endless", *TIMES)
     ready = [name for name in jobs.columns if name in times or name.startswith((EXTRA, UNHEEDED))]
-    parts = [jobs.select(ready), asked(columns, used_mb, choices, tally), pl.DataFrame([_users(columns).alias("user")])]
-    if (rest := pl.DataFrame(_carried(columns, jobs))).width:
-        parts.append(rest)
+    users = columns.text("user").str.replace(r"\([0-9]+\)$", "")  # ann(1000), as scontrol has it, is ann
+    parts = [jobs.select(ready), asked(columns, used_mb, choices, tally), pl.DataFrame([users.alias("user")])]
+    others = [name for name in jobs.columns if name not in READ | _MADE and not name.startswith((EXTRA, UNHEEDED))]
+    if others:
+        parts.append(
+            pl.DataFrame([typed(columns.text(name)).alias(EXTRA + RENAMED.get(name, name)) for name in others])
+        )
     if (in_vain := pl.DataFrame(unheeded(columns.text(name) for name in jobs.columns if name in ASKS))).width:
         parts.append(in_vain)
     if found.cut:
         ends = [columns.text(name).str.ends_with("+").fill_null(False) for name in NAMED if name in columns]
         tally.change("name cut off", int(pl.select(pl.any_horizontal(ends).sum()).item()) if ends else 0)
     return pl.concat(parts, how="horizontal")
-
-
-def _users(columns: Columns) -> pl.Series:
-    """Names of users; ``ann(1000)``, as scontrol has it, is ann."""
-    return columns.text("user").str.replace(r"\([0-9]+\)$", "")
-
-
-def _carried(columns: Columns, jobs: pl.DataFrame) -> list[pl.Series]:
-    taken = READ | _MADE
-    return [
-        typed(columns.text(name)).alias(EXTRA + RENAMED.get(name, name))
-        for name in jobs.columns
-        if name not in taken and not name.startswith((EXTRA, UNHEEDED))
-    ]
 
 
 def times(columns: Columns, arrival: str) -> pl.DataFrame:

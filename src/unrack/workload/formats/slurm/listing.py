@@ -113,7 +113,11 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
         numbers = [number for number, _ in lines[1:]]
     titles = [plain(name) for name in names]
     names = _named(names, source, first)
-    kept = [place for place, row in enumerate(rows) if [plain(cell) for cell in row] != titles and not _ruler(row)]
+    kept = [
+        place
+        for place, row in enumerate(rows)
+        if [plain(cell) for cell in row] != titles and not all(re.fullmatch("-+", cell) for cell in row)
+    ]
     line_of = [numbers[place] for place in kept]
     columns = list(zip(*(rows[place] for place in kept), strict=True)) or [()] * len(names)
     frame = pl.DataFrame(
@@ -124,10 +128,6 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
         ]
     )
     return Listing(frame, Locator(source, lambda row: line_of[row]), replaced, len(rows) - len(kept), aligned)
-
-
-def _ruler(row: Sequence[str]) -> bool:
-    return all(re.fullmatch("-+", cell) for cell in row)
 
 
 def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:

@@ -129,15 +129,12 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
         A value is not of the kind its column is mapped to.
     """
     frame, taken = table.frame, set(table.columns.values())
-    rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
-    asked = unheeded(frame[name] for name in frame.columns if name not in taken)
+    others = [frame[name] for name in frame.columns if name not in taken]
+    rest = [(typed(one) if one.dtype == pl.String else one).alias(EXTRA + one.name) for one in others]
+    asked = unheeded(others)
     ours = pl.DataFrame([*table.jobs(), *rest, *asked])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
     return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
-
-
-def _carried(values: pl.Series) -> pl.Series:
-    return (typed(values) if values.dtype == pl.String else values).alias(EXTRA + values.name)
 
 
 def mapped(

@@ -147,9 +147,10 @@ def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
         raise InputError("nodes", str(nodes), f"{largest} or more: there is a job of that size")
     accuracy = np.clip(run_s / request_s, 0.0, 1.0)
     status = _status(jobs)
+    first, last = jobs.submit_us[[0, -1]] / SECOND_US / DAY_S
     asked = _asked(workload, run_s, request_s)
     model = BatchModel(
-        source=_source(workload),
+        source=f"{workload.intake.source}, {len(workload)} jobs in {last - first:.1f} days",
         arrivals=_arrivals(workload),
         sizes=_sizes(size, nodes),
         request_s=_requests(request_s[asked], run_s),
@@ -183,11 +184,6 @@ def _nodes(workload: Workload, largest: int) -> int:
         if of_tasks and words and words[0].isdecimal() and largest <= int(words[0]) < 10**9:
             return int(words[0])
     return largest
-
-
-def _source(workload: Workload) -> str:
-    first, last = workload.jobs.submit_us[[0, -1]] / SECOND_US / DAY_S
-    return f"{workload.intake.source}, {len(workload)} jobs in {last - first:.1f} days"
 
 
 def _share(some: int, others: int) -> float:
