@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
-from unrack.workload.formats.table.fields import GPUS, WHOLE_MILLI
+from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
 from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING

@@ -22,7 +22,7 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
-from unrack.workload.formats.table.fields import GPUS, WHOLE_MILLI
+from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
 from unrack.workload.generate.distributions import Positive
 from unrack.workload.job import JobTable, Workload
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from unrack.jit import compiled, melted
 from unrack.kernels.arrays import Floats, Ints
-from unrack.slowdown.contention.curve import Fitted
 from unrack.slowdown.contention.predict import MEMGEN_READS, Contention
-from unrack.slowdown.contention.profile import READS
+from unrack.slowdown.contention.profile import READS, Fitted
 
 
 class ContentionColumns(NamedTuple):
@@ -41,7 +40,7 @@ class ContentionColumns(NamedTuple):
     group_first: Ints  # int64[groups + 1]: the curves of a group
     curve_count: Ints  # int64[curves]: number of interfering nodes, growing within a group
     piece_first: Ints  # int64[curves + 1]: the pieces of a curve
-    piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.curve.Piece`
+    piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.profile.Piece`
 
 
 def columns_of(contention: Contention) -> ContentionColumns:

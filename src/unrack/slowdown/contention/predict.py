@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unrack.errors import InputError
-from unrack.slowdown.contention.curve import METHODS, Fitted, Method, fitted
 from unrack.slowdown.contention.nearest import Fallback, check_fallback, lender_of_curves
-from unrack.slowdown.contention.profile import READS, ProfileSet
+from unrack.slowdown.contention.profile import METHODS, READS, Fitted, Method, ProfileSet, fitted
 
 
 class Interferer(NamedTuple):
@@ -108,7 +107,7 @@ class Contention:
     profiles
         What was measured.
     method
-        How a curve goes through its points (see :func:`unrack.slowdown.contention.curve.fitted`); ``"memgen"`` takes
+        How a curve goes through its points (see :func:`unrack.slowdown.contention.profile.fitted`); ``"memgen"`` takes
         every interferer to read 75 % (Memgen's single curve) and interpolates.
     tolerance
         Interferers whose bandwidth is at least (1 - tolerance) times the largest count towards the number of

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
     from unrack.workload.formats.table.columns import typed as typed
-    from unrack.workload.formats.table.fields import GPUS as GPUS
-    from unrack.workload.formats.table.fields import TOGETHER as TOGETHER
-    from unrack.workload.formats.table.fields import UTILITY as UTILITY
-    from unrack.workload.formats.table.fields import Fields as Fields
-    from unrack.workload.formats.table.fields import asked as asked
+    from unrack.workload.formats.table.text import GPUS as GPUS
+    from unrack.workload.formats.table.text import TOGETHER as TOGETHER
+    from unrack.workload.formats.table.text import UTILITY as UTILITY
+    from unrack.workload.formats.table.text import Fields as Fields
+    from unrack.workload.formats.table.text import asked as asked
     from unrack.workload.formats.table.text import csv_frame as csv_frame
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -21,7 +21,7 @@ from unrack.errors import InputError
 from unrack.workload.formats.intake import EXTRA, Tally, unheeded, workload
 from unrack.workload.formats.quantities import amounts, choice, refuse, time_option_us, time_unit_us, times_us
 from unrack.workload.formats.source import Source, load
-from unrack.workload.formats.table.fields import WHOLE_MILLI, Fields, asked
+from unrack.workload.formats.table.text import WHOLE_MILLI, Fields, asked
 from unrack.workload.job import Workload
 
 GIVEAWAY = ("cpu_milli", "num_gpu")

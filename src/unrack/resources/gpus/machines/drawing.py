@@ -10,8 +10,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVLINK, NVSWITCH, SOCKET, SWITCH, Link, Machine, shown
+from unrack.resources.gpus.machines.machine import (
+    GPU,
+    MACHINE,
+    NVLINK,
+    NVSWITCH,
+    SOCKET,
+    SWITCH,
+    Link,
+    Machine,
+    shown,
+    text_of,
+)
 from unrack.resources.use import COLOURS
 
 STYLE = """

@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, PlainValidator, model_validator
 
 from unrack.errors import ClusterError
 from unrack.resources.checked import Strict, validated
-from unrack.resources.gpus.machines.cpu_list import numbers_of
 from unrack.resources.gpus.machines.machine import (
     ACROSS,
     BUS,
@@ -24,6 +23,7 @@ from unrack.resources.gpus.machines.machine import (
     Link,
     Machine,
     Vertex,
+    numbers_of,
     preset,
     weight_of,
 )

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.cpu_list import numbers_of
+from unrack.resources.gpus.machines.machine import numbers_of
 from unrack.resources.gpus.machines.reading.words import LEVELS, NODE, PHB, PIX, PXB, SYS, Found, Pair, Socket
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
