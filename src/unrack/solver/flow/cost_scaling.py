@@ -30,14 +30,10 @@ from unrack.solver.flow.network import Network, Residual, amounts_of, residual_o
 class Heap(NamedTuple):
     """Nodes, the nearest first, of the equally near the one with the least number."""
 
-    node: Ints
-    """int64[nodes]: the heap."""
-    place: Ints
-    """int64[nodes]: where a node is in the heap; -1 if it is not."""
-    distance: Ints
-    """int64[nodes]: of all nodes."""
-    size: Ints
-    """int64[1]."""
+    node: Ints  # int64[nodes]: the heap
+    place: Ints  # int64[nodes]: where a node is in the heap; -1 if it is not
+    distance: Ints  # int64[nodes]: of all nodes
+    size: Ints  # int64[1]
 
 
 @melted

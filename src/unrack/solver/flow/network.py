@@ -17,25 +17,19 @@ LIMIT = 2**61
 class Network(NamedTuple):
     """Nodes that send or receive, and arcs between them, numbered from 0 in the order of the arrays."""
 
-    supply: Ints
-    """int64[nodes]: units that a node sends, negative for one that receives; they sum to 0."""
-    tail: Ints
-    """int64[arcs]: the node that an arc leaves."""
+    supply: Ints  # int64[nodes]: units that a node sends, negative for one that receives; they sum to 0
+    tail: Ints  # int64[arcs]: the node that an arc leaves
     head: Ints
     """int64[arcs]: the node that it enters, which is another one. Parallel arcs are allowed, in both directions."""
-    capacity: Ints
-    """int64[arcs]: units that it carries at most, 0 or more."""
-    cost: Ints
-    """int64[arcs]: what a unit on it costs, of any sign."""
+    capacity: Ints  # int64[arcs]: units that it carries at most, 0 or more
+    cost: Ints  # int64[arcs]: what a unit on it costs, of any sign
 
 
 class Flow(NamedTuple):
     """A flow of least cost, and the proof that it is one."""
 
-    amount: Ints
-    """int64[arcs]: units on each arc."""
-    cost: int
-    """Of all units on all arcs."""
+    amount: Ints  # int64[arcs]: units on each arc
+    cost: int  # of all units on all arcs
     potential: Ints
     """int64[nodes]: the greatest optimal duals of which none is above 0. An arc with
     ``cost + potential[tail] - potential[head]`` below 0 is full, and one with that above 0 is empty."""
@@ -102,18 +96,12 @@ def _refuse(where: str, column: Ints, wrong: Bools, want: str) -> None:
 class Residual(NamedTuple):
     """Two slots an arc, one in each direction, those of a node side by side: its arcs by number, then those into it."""
 
-    first: Ints
-    """int64[nodes + 1]: where the slots of a node begin."""
-    head: Ints
-    """int64[slots]: the node that a slot leads to."""
-    twin: Ints
-    """int64[slots]: the slot of the same arc in the other direction."""
-    room: Ints
-    """int64[slots]: units that can be sent; what is sent on one slot is room on its twin."""
-    cost: Ints
-    """int64[slots]: of a unit; that of the twin, negated."""
-    slot: Ints
-    """int64[arcs]: the slot of each arc from tail to head."""
+    first: Ints  # int64[nodes + 1]: where the slots of a node begin
+    head: Ints  # int64[slots]: the node that a slot leads to
+    twin: Ints  # int64[slots]: the slot of the same arc in the other direction
+    room: Ints  # int64[slots]: units that can be sent; what is sent on one slot is room on its twin
+    cost: Ints  # int64[slots]: of a unit; that of the twin, negated
+    slot: Ints  # int64[arcs]: the slot of each arc from tail to head
 
 
 @compiled

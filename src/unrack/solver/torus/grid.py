@@ -30,18 +30,13 @@ from unrack.kernels.arrays import Bools, Ints
 class Grid(NamedTuple):
     """A torus of ``rows`` x ``columns`` tiles, some of them free."""
 
-    row_free: Ints
-    """int64[rows]: bit j is set where the tile in column j is free."""
-    column_free: Ints
-    """int64[columns]: bit i is set where the tile in row i is free."""
-    row_gap: Ints
-    """int64[rows, rows]: distances between rows."""
-    column_gap: Ints
-    """int64[columns, columns]: distances between columns."""
+    row_free: Ints  # int64[rows]: bit j is set where the tile in column j is free
+    column_free: Ints  # int64[columns]: bit i is set where the tile in row i is free
+    row_gap: Ints  # int64[rows, rows]: distances between rows
+    column_gap: Ints  # int64[columns, columns]: distances between columns
     row_rank: Ints
     """int64[rows, rows]: distances between the lines of the s-th and the t-th largest counts, best arranged."""
-    column_rank: Ints
-    """int64[columns, columns]: the same of columns."""
+    column_rank: Ints  # int64[columns, columns]: the same of columns
 
 
 def gaps(lines: int) -> Ints:

@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, Found, Pair, Socket
+from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, Found, Pair
 
 _OF_GPUS = re.compile(r"(nvml|cuda|rsmi|opencl\d+d|ze)\d+(\.\d+)?")
 _MAKERS = ("10de", "1002")
@@ -50,7 +50,7 @@ def read_xml(text: str, where: str, name: str) -> Found:
     models = {gpu.model for gpu in gpus}
     return Found(
         name, len(gpus), len(gpus), words, nvlinks, nvswitch, home,
-        {number: Socket(_cpus(package, where)) for number, package in enumerate(packages)},
+        {number: _cpus(package, where) for number, package in enumerate(packages)},
         model=models.pop() if len(models) == 1 else "",
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from unrack.resources.gpus.machines.machine import PRESETS, Machine, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.hwloc import is_xml, read_xml
 from unrack.resources.gpus.machines.reading.nvidia_smi import is_matrix, read_matrix
-from unrack.resources.gpus.machines.reading.words import Found, Pair, Socket, machine_of
+from unrack.resources.gpus.machines.reading.words import Found, Pair, machine_of
 
 _CPUS = re.compile(r"\s*node (\d+) cpus:([\d\s]*)")
 _ROW = re.compile(r"\s*(\d+):\s+([\d\s]+)")
@@ -67,7 +67,7 @@ def _with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
     """What is known of GPUs, with sockets as NUMA nodes: their CPUs, those without GPUs too, and their distances."""
     home = {}
     for gpu, socket in found.home.items():
-        cores = found.sockets[socket].cores
+        cores = found.sockets[socket]
         same = [node for node, cpus in nodes.cpus.items() if cores and set(cores) <= set(cpus)]
         if socket in nodes.cpus and (not cores or set(cores) & set(nodes.cpus[socket])):
             home[gpu] = socket
@@ -76,8 +76,7 @@ def _with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
         else:
             got = f"GPU {gpu} near node {socket}" + (f" with CPU {cores[0]}" if cores else "")
             raise ClusterError(where, got, f"nodes {', '.join(map(str, nodes.cpus))} with their CPUs")
-    sockets = {node: Socket(cpus) for node, cpus in nodes.cpus.items()}
-    return replace(found, home=home, sockets=sockets, apart=nodes.apart)
+    return replace(found, home=home, sockets=nodes.cpus, apart=nodes.apart)
 
 
 KNOWN = "what nvidia-smi topo -m, numactl --hardware or lstopo --of xml prints, or a TOML file with a machine"
@@ -143,8 +142,7 @@ def machine_in(
         return machine_of(_with_nodes(found, _read_hardware(text, where), where) if is_hardware(text) else found)
     if is_hardware(text):
         nodes = _read_hardware(text, where)
-        sockets = {node: Socket(own) for node, own in nodes.cpus.items()}
-        return _without(cpus, machine_of(Found(name, 0, 0, sockets=sockets, apart=nodes.apart)))
+        return _without(cpus, machine_of(Found(name, 0, 0, sockets=nodes.cpus, apart=nodes.apart)))
     return _without(cpus, machine_from(_toml(text, where), where, name))
 
 
