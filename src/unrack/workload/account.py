@@ -101,9 +101,8 @@ def _spread(values: NDArray[Any]) -> dict[str, float] | None:
     """Quantiles (the smallest value that so large a part does not exceed) and the mean; ``None`` of nothing."""
     if not len(values):
         return None
-    ordered = np.sort(values)
-    places = {name: max(int(np.ceil(part * len(ordered))) - 1, 0) for name, part in _QUANTILES.items()}
-    return {name: float(ordered[place]) for name, place in places.items()} | {"mean": float(ordered.mean())}
+    found = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf")
+    return dict(zip(_QUANTILES, map(float, found), strict=True)) | {"mean": float(np.sort(values).mean())}
 
 
 def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:

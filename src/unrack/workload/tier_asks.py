@@ -9,7 +9,7 @@ disaggregation. KTH, technical report: section 4.1, equations 1 and 2.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ def scaled_ceiling(mb: Mb, cost_scale: int) -> Mb:
     return (min(mb, most) if isinstance(mb, int) else np.minimum(mb, most)) * cost_scale
 
 
+_COLUMNS = ("floor_mb", "ceiling_mb", "group", "spread", "forbidden")
 BETWEEN = ";"
 """Between the names of forbidden tiers, in text."""
 
@@ -79,21 +80,12 @@ class TierAsks:
 
     def take(self, index: Ints | slice) -> TierAsks:
         """The asks of some jobs, in the order given."""
-        return TierAsks(
-            self.floor_mb[index],
-            self.ceiling_mb[index],
-            self.group[index],
-            self.spread[index],
-            self.forbidden[index],
-            self.group_names,
-            self.spread_names,
-            self.tier_names,
-        )
+        return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})
 
     def add_to(self, total: hashlib._Hash) -> None:
         """Feed everything into a hash."""
-        for column in (self.floor_mb, self.ceiling_mb, self.group, self.spread, self.forbidden):
-            total.update(np.ascontiguousarray(column).astype("<i8").tobytes())
+        for name in _COLUMNS:
+            total.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
         total.update(repr((self.group_names, self.spread_names, self.tier_names)).encode())
 
     def forbidden_of(self, job: int) -> tuple[str, ...]:

@@ -53,13 +53,9 @@ def text_of(numbers: Sequence[int]) -> str:
     >>> text_of((0, 1, 2, 3, 8))
     '0-3,8'
     """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+    ids = np.sort(np.array(numbers, np.int64))
+    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 CUBE_MESH = {

@@ -315,11 +315,7 @@ class Books:
 
     def copy(self) -> tuple[Running, int, int, int]:
         """What :meth:`restore` needs."""
-        run = self.run
-        same = Running(
-            run.at.copy(), run.mb.copy(), run.free_cores.copy(), run.free_mb.copy(), run.opened.copy(), run.moved.copy()
-        )
-        return same, self.left, len(self.plan), self.copied_mb
+        return Running._make(column.copy() for column in self.run), self.left, len(self.plan), self.copied_mb
 
     def restore(self, before: tuple[Running, int, int, int]) -> bool:
         """Undo all since a copy; returns False."""

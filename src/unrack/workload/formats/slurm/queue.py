@@ -93,9 +93,8 @@ def read_queue(
     InputError
         An option has a value it cannot have.
     """
-    for option, value, allowed in (("memory", memory, ("requested", "ignore")), ("held", held, ("drop", "keep"))):
-        if value not in allowed:
-            raise InputError(f"option {option}", repr(value), f"one of {', '.join(allowed)}")
+    choice("memory", memory, ("requested", "ignore"))
+    choice("held", held, ("drop", "keep"))
     choices = Choices("allocated", memory, gpus, gres or {}, licences)
     longest_us, now_us = limit_us("unlimited", unlimited), _moment_us(now)
     by_partition = limits_us(limits or {})

@@ -228,16 +228,8 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     ran = said(time.get("start")) not in ("", "0")
     limit = said(time.get("limit"))
     alloc, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
-    name = job_name(
-        JobName(
-            said(job.get("job_id")),
-            said(array.get("job_id")),
-            said(array.get("task_id")),
-            said(array.get("task")),
-            said(het.get("job_id")),
-            said(het.get("job_offset")),
-        )
-    )
+    of_array, of_het = (array.get("job_id"), array.get("task_id"), array.get("task")), ("job_id", "job_offset")
+    name = job_name(JobName(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het)))))
     row |= {
         "jobid": name,
         "jobidraw": said(job.get("job_id")),

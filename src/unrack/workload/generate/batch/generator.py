@@ -176,8 +176,7 @@ class BatchJobs(NamedTuple):
 
     def take(self, rows: Ints) -> BatchJobs:
         """Some of the jobs, in the order of the rows."""
-        nodes, run_s, request_s, status = self.draw
-        draw = Draw(nodes[rows], run_s[rows], request_s[rows], status[rows])
+        draw = Draw._make(column[rows] for column in self.draw)
         return BatchJobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
 
 
