@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.slowdown.contention.nearest import Fallback as Fallback
     from unrack.slowdown.contention.predict import Contention as Contention
+    from unrack.slowdown.contention.predict import Fallback as Fallback
     from unrack.slowdown.contention.profile import METHODS as METHODS
     from unrack.slowdown.contention.profile import Curve as Curve
     from unrack.slowdown.contention.profile import Method as Method

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from unrack.errors import InputError
 from unrack.resources.checked import Strict, validated
-from unrack.slowdown.contention.nearest import FALLBACKS, Fallback
-from unrack.slowdown.contention.predict import Contention
+from unrack.slowdown.contention.predict import FALLBACKS, Contention, Fallback
 from unrack.slowdown.contention.profile import Method, ProfileSet
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 

@@ -16,7 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
 from unrack.slowdown.contention.columns import columns_of
-from unrack.slowdown.contention.nearest import matched
+from unrack.slowdown.contention.predict import matched
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.memory.pressure import FOUND, SPEED, changed_by, make_board
 from unrack.slowdown.memory.settings import MemoryContention

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.intake import Tally as Tally
     from unrack.workload.formats.intake import unheeded as unheeded
     from unrack.workload.formats.intake import workload as workload
-    from unrack.workload.formats.openb import read_openb as read_openb
     from unrack.workload.formats.quantities import MOST as MOST
     from unrack.workload.formats.quantities import MOST_MB as MOST_MB
     from unrack.workload.formats.quantities import amounts as amounts
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
     from unrack.workload.formats.table.columns import typed as typed
+    from unrack.workload.formats.table.published import read_openb as read_openb
     from unrack.workload.formats.table.text import GPUS as GPUS
     from unrack.workload.formats.table.text import TOGETHER as TOGETHER
     from unrack.workload.formats.table.text import UTILITY as UTILITY
