@@ -18,10 +18,8 @@ SAME = {
     "submittime": "submit", "eligibletime": "eligible", "starttime": "start", "endtime": "end",
     "nodes": "nnodes", "numnodes": "nnodes", "cpus": "ncpus", "numcpus": "ncpus",
     "minmemory": "minmemorynode", "name": "jobname", "username": "user", "userid": "user", "groupid": "group",
-    "tres": "reqtres", "tresalloc": "alloctres", "tresperjob": "tresperjob", "trespernode": "gres",
-    "nodelistreason": "nodelist", "licences": "licenses", "timelimitraw": "timelimitraw", "dependencies": "dependency",
-    "arrayjobid": "arrayjobid", "arraytaskid": "arraytaskid", "features": "constraints", "gid": "group",
-    "reqnodelist": "reqnodelist", "hetjobid": "hetjobid",
+    "tres": "reqtres", "tresalloc": "alloctres", "trespernode": "gres", "nodelistreason": "nodelist",
+    "licences": "licenses", "dependencies": "dependency", "features": "constraints", "gid": "group",
     "excnodelist": "excludednodes", "resvname": "reservation", "oversubscribe": "exclusive",
 }  # fmt: skip
 """Another name → ours; all in small letters, with nothing but letters and digits."""
