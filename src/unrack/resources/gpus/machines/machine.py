@@ -315,7 +315,6 @@ def tree(
     nvswitch: bool = False,
     cores: Sequence[Sequence[int]] = (),
     slices: int = 0,
-    nvlink_weight: int = NEAR,
 ) -> Machine:
     """A machine of sockets with PCIe switches, each with some GPUs, with direct links between some GPUs.
 
@@ -337,7 +336,7 @@ def tree(
             parent = parts.switch(socket) if len(groups) > 1 else socket
             gpus += [parts.hang(GPU, f"GPU{len(gpus) + i}", parent) for i in range(group)]
     widths = nvlinks if isinstance(nvlinks, Mapping) else dict.fromkeys(nvlinks, 0)
-    links = parts.links + [Link(gpus[a], gpus[b], nvlink_weight, NVLINK, width) for (a, b), width in widths.items()]
+    links = parts.links + [Link(gpus[a], gpus[b], NEAR, NVLINK, width) for (a, b), width in widths.items()]
     if nvswitch:
         middle = parts.loose(NVSWITCH, "NVSwitch")
         links += [Link(middle, gpu, NEAR, NVLINK) for gpu in gpus]
