@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from unrack.kernels.arrays import Floats, Ints
+
 Times = NDArray[Any]
 """Whole µs, or s."""
 
@@ -152,7 +151,7 @@ def largest(steps: pl.DataFrame, column: str, start_s: float, end_s: float) -> f
     return float(found) if isinstance(found, int | float) else 0.0
 
 
-def means(times: Floats, values: NDArray[np.float64] | Ints, edges: Floats) -> Floats:
+def means(times: Floats, values: Floats | Ints, edges: Floats) -> Floats:
     """float64[pieces]: the mean of a step function over pieces of time; ``values`` has one less than ``times``.
 
     Examples

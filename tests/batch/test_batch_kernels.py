@@ -14,8 +14,16 @@ from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch.integer_programme import Programme
 from unrack.solver.batch.pack import anneal, clashes
-from unrack.solver.batch.running.moves import CHEAPEST, TIGHTEST, best_place, best_saving, make_room, price_there
-from unrack.solver.batch.running.on_paper import Books, Budget
+from unrack.solver.batch.running.moves import (
+    CHEAPEST,
+    TIGHTEST,
+    Books,
+    Budget,
+    best_place,
+    best_saving,
+    make_room,
+    price_there,
+)
 from unrack.solver.batch.search import Search, fewer
 from unrack.solver.clock import Clock
 from unrack.solver.servers.one_by_one import place_one_by_one

@@ -7,9 +7,8 @@ import pytest
 from applications import drawn, profile, worked
 
 from unrack.slowdown.contention.columns import columns_of, speed_of, speeds_of, traffic_of, worst_of
-from unrack.slowdown.contention.curve import METHODS
 from unrack.slowdown.contention.predict import Contention
-from unrack.slowdown.contention.profile import ProfileSet
+from unrack.slowdown.contention.profile import METHODS, ProfileSet
 from unrack.slowdown.contention.profile_file import synthetic_profiles
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.slowdown.contention.curve import METHODS, fitted, least_squares
+from unrack.slowdown.contention.profile import METHODS, fitted, least_squares
 
 POINTS = [(0.0, 1.0), (1000.0, 0.8), (2000.0, 0.9), (4000.0, 0.5)]
 MEASURED = st.lists(st.integers(0, 30000), min_size=3, max_size=8, unique=True).flatmap(

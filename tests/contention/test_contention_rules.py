@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.slowdown.contention.predict import Contention, around
-from unrack.slowdown.contention.pressure import Pressure, pressure_of
+from unrack.slowdown.contention.predict import Contention, Pressure, around, pressure_of
 from unrack.slowdown.contention.profile import ProfileSet
 
 MODEL = Contention(worked())

@@ -13,8 +13,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, TraceError
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.contention.profile_file import synthetic_profiles, write_profiles
-from unrack.slowdown.memory.apps import applications_of, nodes_needed
 from unrack.slowdown.memory.settings import Distances, MemoryContention, make_contention
+from unrack.slowdown.memory.speeds import applications_of, nodes_needed
 from unrack.workload.job import JobTable, job_table
 
 

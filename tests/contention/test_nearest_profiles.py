@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from applications import pair, profile
 
-from unrack.slowdown.contention.nearest import matched, nearest_profile
-from unrack.slowdown.contention.predict import Contention, Stand
+from unrack.slowdown.contention.predict import Contention, Stand, matched, nearest_profile
 from unrack.slowdown.contention.profile import ProfileSet
 
 CALM = profile(1, 1, 0.99, run_s=10.0, local_mb_s=20.0)

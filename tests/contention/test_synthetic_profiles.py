@@ -8,9 +8,8 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.slowdown.contention.columns import columns_of, speeds_of
-from unrack.slowdown.contention.nearest import nearest_profile
 from unrack.slowdown.contention.plot import chart, plot_profiles
-from unrack.slowdown.contention.predict import Contention
+from unrack.slowdown.contention.predict import Contention, nearest_profile
 from unrack.slowdown.contention.profile_file import SYNTHETIC, read_profiles, synthetic_profiles, write_profiles
 from unrack.slowdown.contention.synthetic import KINDS, make_profiles
 

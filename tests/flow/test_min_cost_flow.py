@@ -13,9 +13,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from unrack.errors import InputError, RunError
-from unrack.solver.flow.canonical import canonical_amounts, canonical_potentials
 from unrack.solver.flow.network import Flow, Network, checked
-from unrack.solver.flow.solve import SOLVERS, solve
+from unrack.solver.flow.solve import SOLVERS, canonical_amounts, canonical_potentials, solve
 from unrack_papers.amaral.flow.examples import scheduling_network
 
 NAMES = list(SOLVERS)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from machines_of import RECORDED, recorded
 
-from unrack.resources.gpus.machines.drawing import GPU_SIDE, draw, laid_out
+from unrack.resources.gpus.machines.drawing import GPU_SIDE, Layout, draw
 from unrack.resources.gpus.machines.machine import GPU, NVLINK, PRESETS, SOCKET, Machine, preset
 from unrack.resources.gpus.machines.reading.read import machine_in
 
@@ -52,7 +52,7 @@ def test_no_text_covers_another_and_none_is_cut_off(machine: Machine) -> None:
 
 @EACH
 def test_every_gpu_is_in_its_socket_and_none_on_another(machine: Machine) -> None:
-    layout = laid_out(machine)
+    layout = Layout(machine)
     for number, vertex in enumerate(machine.gpus):
         box = layout.boxes[machine.sockets[machine.socket[number]]]
         assert box.x + GPU_SIDE / 2 < layout.gpu_x[vertex] < box.x + box.width - GPU_SIDE / 2

@@ -16,7 +16,7 @@ from unrack.sim.compiled import stretch
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
-from unrack.slowdown.undisturbed import Undisturbed
+from unrack.slowdown.combined import Undisturbed
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
 

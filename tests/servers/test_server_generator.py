@@ -16,8 +16,7 @@ from unrack.study.input.file import WorkloadTable
 from unrack.study.input.inputs import make_workload
 from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.server_generator import servers
-from unrack.workload.generate.server_spec import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec
+from unrack.workload.generate.server_generator import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec, servers
 from unrack.workload.job import JobTable
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 

@@ -16,7 +16,7 @@ import tomli_w
 from unrack.cli.study.explain import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
-from unrack.cluster.tiers.record import tiers_again, tiers_record
+from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.table import TIER_METRICS
 from unrack.report.breakdown import losses

@@ -9,7 +9,7 @@ rotations and most reflections.
 
 References
 ----------
-As of :mod:`unrack.solver.torus.problem`.
+As of :mod:`unrack.solver.torus.solve`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unrack.errors import RunError
 from unrack.extras import needed_for
 from unrack.solver.clock import solved, timed
-from unrack.solver.torus.problem import TorusPlacement, check_limit, free_tiles, tile_distance
+from unrack.solver.torus.solve import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]
 

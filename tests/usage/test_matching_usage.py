@@ -7,8 +7,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.usage.attach import constant, fitted, given, matched, part_of, with_constants
-from unrack.workload.usage.curves import usage_curves
-from unrack.workload.usage.series import UsageSeries, series_of
+from unrack.workload.usage.curves import UsageSeries, series_of, usage_curves
 
 S = 1_000_000
 

@@ -12,7 +12,7 @@ from unrack.workload.filters import filtered
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 from unrack.workload.usage.curves import usage_curves
-from unrack.workload.usage.overestimate import by_share, by_user, careless, uniform
+from unrack.workload.usage.settings import by_share, by_user, careless, uniform
 
 S = 1_000_000
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.source import Source
 from unrack.workload.usage.attach import used_of_swf
-from unrack.workload.usage.curves import check_curves
+from unrack.workload.usage.curves import UsageSeries, check_curves
 from unrack.workload.usage.read import RULES, read_usage
-from unrack.workload.usage.series import UsageSeries
 from unrack.workload.usage.thin import thinned
 
 

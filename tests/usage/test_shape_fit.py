@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from unrack.errors import InputError
-from unrack.workload.usage.curves import usage_curves
+from unrack.workload.usage.curves import UsageSeries, series_of, usage_curves
 from unrack.workload.usage.read import read_usage
-from unrack.workload.usage.series import UsageSeries, series_of
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.fit import fit
 from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, shapes_of

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.workload.usage.curves import UsageCurves, check_curves
-from unrack.workload.usage.series import series_of
+from unrack.workload.usage.curves import UsageCurves, check_curves, series_of
 from unrack.workload.usage.shapes.draw import Steps, drawn, drawn_jobs, heights
 from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, Kind, Shapes, shapes_of, written
 from unrack.workload.usage.shapes.properties import properties

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.workload.usage.curves import WHOLE, check_curves
-from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.curves import WHOLE, UsageSeries, check_curves
 from unrack.workload.usage.thin import kept, thinned
 
 

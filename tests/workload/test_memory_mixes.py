@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.memory.matching import match, scaled_memory_mb
-from unrack.workload.generate.memory.mix import (
+from unrack.workload.generate.memory import (
     BAND_GB,
     LARGE_SHARES,
     SHARES,
     SMALL_SHARES,
     chosen_for_share,
+    match,
     memory_by_size_mb,
     mix,
     read_profiles,
+    scaled_memory_mb,
 )
 from unrack.workload.job import JobTable
 

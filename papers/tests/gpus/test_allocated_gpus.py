@@ -10,7 +10,7 @@ from gpu_pretend import tiny
 
 from unrack.errors import InputError
 from unrack.policy.gpus.rule import read_demands
-from unrack.workload.formats.openb import read_openb
+from unrack.workload.formats.table.published import read_openb
 from unrack_papers.execution import execute
 from unrack_papers.pages.page import judged
 from unrack_papers.reproduction import Task

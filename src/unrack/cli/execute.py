@@ -106,8 +106,7 @@ def _say_only(machine: Any, wanted: Any, place: Path, command: list[str], as_jso
 def _lines(plan: Plan, claims: Claims, command: list[str], place: Path) -> list[str]:
     import shlex
 
-    from unrack.resources.gpus.machines.cpu_list import text_of
-    from unrack.resources.gpus.machines.machine import shown
+    from unrack.resources.gpus.machines.machine import shown, text_of
 
     gpus, sockets = ", ".join(map(str, plan.choice.gpus)), ", ".join(map(str, plan.sockets))
     held = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from unrack.workload.generate.batch.agreement import Marginal
+    from unrack.workload.generate.batch.fit import Marginal
 
 
 def print_json(

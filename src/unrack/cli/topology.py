@@ -77,8 +77,7 @@ def machine_page(machine: Machine) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
-    from unrack.resources.gpus.machines.cpu_list import text_of
-    from unrack.resources.gpus.machines.machine import NVLINK, NVSWITCH
+    from unrack.resources.gpus.machines.machine import NVLINK, NVSWITCH, text_of
 
     direct = [link.width for link in machine.links if link.kind == NVLINK]
     widths = [f"{direct.count(width)} of width {width:g}" for width in sorted({*direct})]

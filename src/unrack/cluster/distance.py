@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 RACK, GROUP, FAR, POOL = range(4)
 NAMES = ("rack", "group", "far", "pool")

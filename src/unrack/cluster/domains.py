@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.file import ClusterFile
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 
 REACHES_ALL = -1
 """The lending group of a memory pool that lends to every node."""
-Ints = NDArray[np.int64]
 
 NODE, RACK = "node", "rack"
 """Levels that every cluster has."""
@@ -130,13 +129,9 @@ def ranges(nodes: Iterable[int]) -> list[str]:
     >>> ranges([0, 1, 2, 7])
     ['0-2', '7']
     """
-    found: list[list[int]] = []
-    for node in map(int, nodes):
-        if found and found[-1][1] == node - 1:
-            found[-1][1] = node
-        else:
-            found.append([node, node])
-    return [f"{first}-{last}" if first < last else f"{first}" for first, last in found]
+    ids = np.array(list(nodes), np.int64)
+    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
+    return [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
 
 
 class NodeSets:

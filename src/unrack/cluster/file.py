@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.tiers.tier import TierFile
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
 from unrack.units import memory_mb
 
-Ints = NDArray[np.int64]
 MOST_NODES = 10_000_000
 LONGEST_SIDE = 32
 """Most rows or columns of cores on a die."""
@@ -78,10 +78,8 @@ Torus = Annotated[tuple[int, int], PlainValidator(_torus)]
 LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
 
 
-class NodeClass(BaseModel):
+class NodeClass(Strict):
     """Nodes that are alike."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     count: Count = Field(le=MOST_NODES)  # how many
     cores: Count = Field(lt=2**31)  # of each node; 1 or more
@@ -101,10 +99,8 @@ class NodeClass(BaseModel):
     names: str | None = Field(default=None, min_length=1)
 
 
-class MemoryPool(BaseModel):
+class MemoryPool(Strict):
     """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # what reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
     name: str = ""
@@ -118,10 +114,8 @@ class MemoryPool(BaseModel):
     shared_by: Count | None = None
 
 
-class ClusterFile(BaseModel):
+class ClusterFile(Strict):
     """The keys of a cluster file or of a ``[[clusters]]`` table of a study."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = "cluster"  # what reports call the cluster
     # nodes, memory_pools: what there is; memory pools are numbered after all other nodes
@@ -160,14 +154,8 @@ class ClusterFile(BaseModel):
         return (*nodes, *(pool.name or f"memory{i}" for i, pool in enumerate(self.memory_pools)))
 
 
-def machines_table(text: str, where: str) -> list[dict[str, object]]:
-    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line.
-
-    Raises
-    ------
-    ClusterError
-        A line has something else.
-    """
+def _machines_table(text: str, where: str) -> list[dict[str, object]]:
+    """Node classes of a ``.machines`` table: id, name, nodes, cores, speed, memory in KB; one class a line."""
     groups: list[dict[str, object]] = []
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -197,7 +185,7 @@ def content_of(path: str | Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterError(where, str(error), "a readable text file") from None
     if Path(path).suffix == ".machines":
-        return {"name": Path(path).stem.split(".")[0], "nodes": machines_table(text, where)}
+        return {"name": Path(path).stem.split(".")[0], "nodes": _machines_table(text, where)}
     if Path(path).suffix != ".toml":
         from unrack.cluster.formats.described import converted
         from unrack.cluster.formats.reading import described

@@ -10,7 +10,7 @@ LARGE_PERCENT = (0, 15, 25, 50, 75, 100)
 
 
 class Preset(NamedTuple):
-    """A cluster by name: one line of words and the keys of its file."""
+    """Something by name, such as a cluster: one line of words and the keys of its file."""
 
     summary: str
     content: Mapping[str, Any]

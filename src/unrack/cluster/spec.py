@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from unrack.cluster.brief import cluster_facts
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets, lending_groups_of, rack_groups_of, racks_of
@@ -30,14 +28,15 @@ from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, Supplier, build_devices, no_devices, suppliers_of
 from unrack.cluster.prices.prices import Prices, make_prices
 from unrack.cluster.tiers.tier import Tiers, build_tiers
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.errors import ClusterError
 from unrack.facts import line, table
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import validated
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places, built, is_resource, no_places
 from unrack.sealed import Sealed
 from unrack.vocabulary import Need
 
-Ints = NDArray[np.int64]
 UNCOUNTED_MB = 2**42
 """Memory of a node whose memory is not counted: more than any job may ask."""
 GROUPS = ("lending_group", "rack_group")
@@ -146,15 +145,8 @@ class Cluster(Sealed):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], where: str = "cluster") -> Cluster:
         """A cluster from the keys of a cluster file; ``where`` is named in errors."""
-        try:
-            own = {key: value for key, value in content.items() if not is_resource(key)}
-            file = ClusterFile.model_validate(own)
-        except ValidationError as error:
-            fault = first_fault(error.errors())
-            key = ".".join(str(part) for part in fault["loc"])
-            raise ClusterError(
-                f"{where}, {key}" if key else where, *got_and_want(fault, keys_at(fault["loc"]))
-            ) from None
+        own = {key: value for key, value in content.items() if not is_resource(key)}
+        file = validated(ClusterFile.model_validate, own, f"{where}, ", keys_at)
         built_cluster = _build(file, where, {key: value for key, value in content.items() if is_resource(key)})
         return built_cluster if file.prices is None else built_cluster.priced(file.prices, f"{where}, prices")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.cluster.file import MOST_NODES, CapacityMb, Count, number
 from unrack.cluster.spec import Cluster
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.resources.checked import Strict, validated
 from unrack.units import memory_mb
 
 
-class MemorySystem(BaseModel):
+class MemorySystem(Strict):
     """The keys of ``memory_system = {…}``: nodes of normal memory, then nodes of large memory.
 
     Attributes
@@ -25,8 +25,6 @@ class MemorySystem(BaseModel):
     normal_mb, large_mb
         Memory of a normal and of a large node: MB, or text such as ``"64 GB"``.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: Count = Field(default=1024, le=MOST_NODES)
     cores: Count = Field(default=32, lt=2**31)
@@ -90,10 +88,6 @@ def memory_system(
     """
     where = "memory_system"
     given = {"nodes": nodes, "cores": cores, "large_share": large_share, "normal": normal, "large": large}
-    try:
-        system = MemorySystem.model_validate(given)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        raise ClusterError(", ".join([where, *map(str, fault["loc"])]), *got_and_want(fault)) from None
+    system = validated(MemorySystem.model_validate, given, f"{where}, ")
     called = f"memory-{nodes}-{100 * large_share:g}" if name is None else name
     return Cluster.from_dict({"name": called, "nodes": system.classes, **keys}, where)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 
-Ints = NDArray[np.int64]
 RUN = 16
 """Runs of so many are sorted by insertion, and then merged."""
 

@@ -19,9 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.metric.estimate import LEVEL, Estimate, student_t
 from unrack.metric.table import OF_JOBS
-from unrack.steps import Floats, Ints
 from unrack.units import SECOND_US, seconds_text, time_us
 
 DAY_US = 86_400 * SECOND_US

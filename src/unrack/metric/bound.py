@@ -15,10 +15,9 @@ import numpy as np
 
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Ints
 from unrack.metric.least_spending import resources
-from unrack.solver.late import fewest_late
-from unrack.solver.response import least_response
-from unrack.steps import Ints
+from unrack.solver.late import fewest_late, least_response
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 

@@ -28,9 +28,9 @@ import numpy as np
 
 from unrack.cluster.pools.pool import UNLIMITED, Pace, Pool
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.solver.mode import cheapest
 from unrack.solver.packing import in_pieces, telling_pieces
-from unrack.steps import Bools, Floats, Ints
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
 

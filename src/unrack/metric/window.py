@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.steps import Floats, areas_of
+from unrack.kernels.arrays import Floats
+from unrack.steps import areas_of
 from unrack.units import SECOND_US
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.extras import extra
 from unrack.facts import counted
+from unrack.kernels.arrays import Floats
 from unrack.plots.gantt import MOST_RECTANGLES, gantt
 from unrack.plots.series import (
     BINS,
@@ -22,7 +23,6 @@ from unrack.plots.series import (
     span_unit,
     wait_axis,
 )
-from unrack.steps import Floats
 
 
 class ResultPlots:

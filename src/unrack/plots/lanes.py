@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.jit import compiled
-from unrack.steps import Floats, Ints
+from unrack.kernels.arrays import Floats, Ints
 
 _MOST_LANES = 4_000_000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.steps import Floats
+from unrack.kernels.arrays import Floats
 
 _SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _WAITS = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),

@@ -15,16 +15,13 @@ from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import usual_tables
 
 _BETWEEN = " on "
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
 NO_HOME = -1

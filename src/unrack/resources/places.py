@@ -9,14 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Place
 from unrack.resources.table import RESOURCES, resource_of
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Asks = Mapping[tuple[str, str], Ints]
 """(resource, quantity) → int64[jobs]."""
 PLACE, AMOUNT = range(2)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats
 from unrack.resources.telling import Kept, Table, Told, mean_share, rows_by_policy
-from unrack.steps import Floats, held_between, means
+from unrack.steps import held_between, means
 from unrack.units import seconds_text
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")

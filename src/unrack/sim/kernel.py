@@ -35,7 +35,7 @@ from unrack.sim.usage.following import Following
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
-from unrack.slowdown.undisturbed import Undisturbed
+from unrack.slowdown.combined import Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
 from unrack.workload.standing import standing_leases

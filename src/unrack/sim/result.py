@@ -27,7 +27,7 @@ from unrack.sim.frames.jobs import jobs_frame, memory_frame, rounds_frame, usage
 from unrack.sim.frames.tier_holding import TierHolding, tier_holding
 from unrack.sim.frames.tiers import tier_columns, tiers_frame
 from unrack.sim.log import RunLog
-from unrack.slowdown.memory.apps import ContentionNote
+from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
 
 

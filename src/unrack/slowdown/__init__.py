@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.slowdown.contention.curve import METHODS as METHODS
-    from unrack.slowdown.contention.curve import Method as Method
-    from unrack.slowdown.contention.curve import fitted as fitted
-    from unrack.slowdown.contention.nearest import Fallback as Fallback
     from unrack.slowdown.contention.predict import Contention as Contention
+    from unrack.slowdown.contention.predict import Fallback as Fallback
+    from unrack.slowdown.contention.profile import METHODS as METHODS
     from unrack.slowdown.contention.profile import Curve as Curve
+    from unrack.slowdown.contention.profile import Method as Method
     from unrack.slowdown.contention.profile import ProfileSet as ProfileSet
+    from unrack.slowdown.contention.profile import fitted as fitted
     from unrack.slowdown.contention.profile_file import read_profiles as read_profiles
     from unrack.slowdown.contention.profile_file import synthetic_profiles as synthetic_profiles
     from unrack.slowdown.contract import Slowdown as Slowdown

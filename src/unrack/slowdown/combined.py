@@ -1,7 +1,7 @@
 """How speeds from several causes combine: shared devices and contended memory in one run.
 
 Each cause gives every running job a speed; 1 = as fast as alone on what it asked for. A unit of work takes 1 / speed,
-and what that is above 1 is the cause's delay.
+and what that is above 1 is the cause's delay. Without a cause nobody slows anybody down.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
+from unrack.ledger.state import RUNNING
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Together(StrEnum):
@@ -119,3 +117,20 @@ def together(parts: Sequence[Slowdown], how: Together) -> Slowdown | None:
     if len(parts) < 2:
         return parts[0] if parts else None
     return CombinedSpeeds(parts, how)
+
+
+class Undisturbed:
+    """Every job runs as fast as alone."""
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: the lease's own job, if it runs."""
+        runs = view.status[lease.job] == RUNNING
+        return np.array([lease.job] if runs else [], np.int64)
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: 1."""
+        return np.ones(len(jobs))
+
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False."""
+        return False

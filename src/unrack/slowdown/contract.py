@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.view import View
 
@@ -14,14 +12,14 @@ from unrack.view import View
 class Slowdown(Protocol):
     """Speeds of running jobs: 1 = as fast as alone on what it asked for."""
 
-    def touched(self, view: View, lease: Lease) -> NDArray[np.int64]:
+    def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the running jobs whose speed may change because this lease came, went or changed.
 
         Called after the change. The job of the lease is asked about too if it still runs.
         """
         ...
 
-    def speeds(self, view: View, jobs: NDArray[np.int64]) -> NDArray[np.float64]:
+    def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now; above 0."""
         ...
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
+from unrack.kernels.arrays import Floats
+from unrack.resources.checked import Strict, validated
 
-Floats = NDArray[np.float64]
 Time = Annotated[FiniteFloat, Field(gt=0, le=1e12)]
 MOST_SHARERS = 64
 """Most jobs on one composition under a model that sets no limit of its own."""
@@ -56,10 +56,8 @@ PUBLISHED: dict[str, Published] = {
 }
 
 
-class ModelTable(BaseModel):
+class ModelTable(Strict):
     """A ``[[models]]`` table, or the name of a published model for all its defaults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(min_length=1)  # a published model, or any name of one's own
     # the apps (classes) of jobs that it is about; default: its name
@@ -195,12 +193,7 @@ def _make(entry: str | Mapping[str, Any], where: str, folder: Path | None) -> Mo
     if not own and name not in PUBLISHED:
         raise InputError(f"{where}.model", repr(name), f"one of {', '.join(PUBLISHED)}; or times_s, csv or linear")
     keys = written if own else {**PUBLISHED[str(name)].keys, **written}
-    try:
-        table = ModelTable.model_validate(keys)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"{where}.{key}" if key else where, *got_and_want(fault)) from None
+    table = validated(ModelTable.model_validate, keys, f"{where}.", error=InputError)
     rows = _read(table.csv, where, folder) if table.csv is not None else table.times_s or []
     times = tuple(tuple(time or 0.0 for time in row) for row in rows)
     if table.whole_seconds:

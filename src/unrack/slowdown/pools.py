@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices, Pace
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import PACE
 from unrack.ledger.lease import Lease
 from unrack.slowdown.model import Model
 from unrack.view import View
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 
 def pace_of(models: Sequence[Model], devices: Devices, jobs: JobTable) -> Pace:
@@ -66,11 +64,11 @@ class PoolSpeeds:
                 found.update(dict.fromkeys(devices.sharers(group).tolist()))
         return np.array(list(found), np.int64)
 
-    def speeds(self, view: View, jobs: Ints) -> NDArray[np.float64]:
+    def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
         devices = view.columns.devices
         assert devices is not None
-        speeds: NDArray[np.float64] = devices.columns.progress[PACE, jobs]
+        speeds: Floats = devices.columns.progress[PACE, jobs]
         return speeds
 
     def feels(self, before: Lease, after: Lease) -> bool:
@@ -78,7 +76,7 @@ class PoolSpeeds:
         return False
 
 
-def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> NDArray[np.float64]:
+def fastest(pace: Pace, devices: Devices, jobs: JobTable, wants: Ints) -> Floats:
     """float64[jobs]: the best speed that any job could have on these devices, alone or shared, however composed."""
     best = np.full(len(jobs), np.inf)
     sits = np.bincount(devices.pool[devices.home >= 0], minlength=len(devices.pools)) > 0

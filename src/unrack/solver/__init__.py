@@ -8,15 +8,15 @@ from unrack.public import lazily
 
 if TYPE_CHECKING:
     from unrack.solver.batch.solve import place_batch as place_batch
-    from unrack.solver.flow.heap import Heap as Heap
-    from unrack.solver.flow.heap import put_nearer as put_nearer
-    from unrack.solver.flow.heap import take_nearest as take_nearest
+    from unrack.solver.flow.cost_scaling import Heap as Heap
+    from unrack.solver.flow.cost_scaling import put_nearer as put_nearer
+    from unrack.solver.flow.cost_scaling import take_nearest as take_nearest
     from unrack.solver.flow.max_flow import push_all as push_all
     from unrack.solver.flow.network import Network as Network
+    from unrack.solver.flow.network import Residual as Residual
+    from unrack.solver.flow.network import amounts_of as amounts_of
     from unrack.solver.flow.network import checked as checked
-    from unrack.solver.flow.residual import Residual as Residual
-    from unrack.solver.flow.residual import amounts_of as amounts_of
-    from unrack.solver.flow.residual import residual_of as residual_of
+    from unrack.solver.flow.network import residual_of as residual_of
     from unrack.solver.flow.solve import SOLVERS as SOLVERS
     from unrack.solver.servers.one_by_one import place_one_by_one as place_one_by_one
     from unrack.solver.servers.problem import Allocation as Allocation

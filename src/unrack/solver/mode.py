@@ -8,12 +8,9 @@ the least over all shorter times too, as h starts at the origin.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from unrack.kernels.arrays import Floats, Ints
 
 
 def cheapest(work: Floats, limit: Floats, speed: Floats, rate: Floats, which: Ints) -> Floats:

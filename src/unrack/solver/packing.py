@@ -13,9 +13,8 @@ packing problem with fixed orientation. Computers & Operations Research 34, 2223
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Floats, Ints
 
 
 def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
@@ -39,11 +38,10 @@ def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
     [0, 2, 6, 6, 8]
     """
     half = np.where(2 * size == whole, whole // piece, 2 * (size // piece))
-    most: Ints = np.where(2 * size > whole, 2 * (whole // piece - (whole - size) // piece), half)
-    return most
+    return np.where(2 * size > whole, 2 * (whole // piece - (whole - size) // piece), half)
 
 
-def telling_pieces(size: Ints, weight: NDArray[np.float64], whole: int, most: int) -> list[int]:
+def telling_pieces(size: Ints, weight: Floats, whole: int, most: int) -> list[int]:
     """Pieces worth counting in, ascending: the sizes up to half, and what just does not fit beside a larger size.
 
     Parameters

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from unrack.workload.formats.rules import Intake as Intake
     from unrack.workload.formats.servers_json import read_servers as read_servers
     from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
-    from unrack.workload.generate.memory.matching import match as match
-    from unrack.workload.generate.memory.mix import mix as mix
+    from unrack.workload.generate.memory import match as match
+    from unrack.workload.generate.memory import mix as mix
     from unrack.workload.job import JobTable as JobTable
     from unrack.workload.job import job_table as job_table
     from unrack.workload.resample import draw_again as draw_again

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
-from unrack.workload.generate.memory.mix import BAND_GB
+from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
+from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
 
-GPUS, WHOLE_MILLI = "gpus", 1000
 MODELS = "gpu_models"
 """The column, carried along, with the models that a job accepts."""
 _MOST_SHOWN = 8
@@ -101,9 +101,8 @@ def _spread(values: NDArray[Any]) -> dict[str, float] | None:
     """Quantiles (the smallest value that so large a part does not exceed) and the mean; ``None`` of nothing."""
     if not len(values):
         return None
-    ordered = np.sort(values)
-    places = {name: max(int(np.ceil(part * len(ordered))) - 1, 0) for name, part in _QUANTILES.items()}
-    return {name: float(ordered[place]) for name, place in places.items()} | {"mean": float(ordered.mean())}
+    found = np.quantile(values, list(_QUANTILES.values()), method="inverted_cdf")
+    return dict(zip(_QUANTILES, map(float, found), strict=True)) | {"mean": float(np.sort(values).mean())}
 
 
 def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError, check_kinds
 from unrack.facts import counted
+from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import draw_again, recorded
@@ -155,7 +155,7 @@ def _first_us(jobs: JobTable) -> int:
     return int(jobs.submit_us[0]) if len(jobs) else 0
 
 
-def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) -> Workload:
+def _part(workload: Workload, keep: Bools, rule: str, words: str) -> Workload:
     jobs = workload.jobs.take(keep)
     left_out = len(workload) - len(jobs)
     dropped = dict(workload.intake.dropped)
@@ -164,7 +164,7 @@ def _part(workload: Workload, keep: NDArray[np.bool_], rule: str, words: str) ->
     return recorded(workload, jobs, f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept", dropped=dropped)
 
 
-def _moved(workload: Workload, submit_us: NDArray[np.int64], rule: str, words: str) -> Workload:
+def _moved(workload: Workload, submit_us: Ints, rule: str, words: str) -> Workload:
     jobs = workload.jobs
     moved = int(np.count_nonzero(submit_us != jobs.submit_us))
     deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))
@@ -189,11 +189,6 @@ def _time(name: str, value: Any) -> int:
         raise InputError(f"filter {name}", repr(value), f"a time such as '7 d' ({error})") from None
 
 
-def _window(workload: Workload, value: Any) -> Workload:
-    start, end = _pair("window", value)
-    return window(workload, _time("window", start), _time("window", end))
-
-
 def _sizes(workload: Workload, value: Any) -> Workload:
     fewest, most = _pair("sizes", value)
     if not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (fewest, most)):
@@ -208,7 +203,7 @@ def _users(workload: Workload, value: Any) -> Workload:
 
 
 FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
-    "window": lambda workload, value, _: _window(workload, value),
+    "window": lambda workload, value, _: window(workload, *(_time("window", one) for one in _pair("window", value))),
     "users": lambda workload, value, _: _users(workload, value),
     "sizes": lambda workload, value, _: _sizes(workload, value),
     "first": lambda workload, value, _: first(workload, value),

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, check_kinds
 from unrack.jit import compiled, inlined
-from unrack.workload.job import Ints, JobTable
+from unrack.kernels.arrays import Floats, Ints
+from unrack.workload.job import JobTable
 
 _UNLIMITED = 2**62
 
@@ -40,7 +40,7 @@ class LoadFactor:
     """A load over time."""
 
     time_us: Ints  # int64[steps]: when it changes, ascending
-    load: NDArray[np.float64]  # float64[steps]: from then until the next change; 1 = all there is
+    load: Floats  # float64[steps]: from then until the next change; 1 = all there is
     mean: float  # over the time from the first to the last submission; 0 if that is no time
 
 
@@ -108,7 +108,7 @@ def run_fat_node(
     for column, resource in enumerate(resource for resource in asked if resource in capacity):
         fits = asked[resource] <= limits[column] // tasks  # else the product may pass 64 bits
         demand[:, column] = np.where(fits, asked[resource] * tasks, limits[column] + 1)
-    return first_come(
+    return _first_come(
         np.ascontiguousarray(submit_us), np.ascontiguousarray(work_us), demand, np.array(limits, np.int64)
     )
 
@@ -213,20 +213,10 @@ def _add(heap: Ints, size: int, job: int, end: Ints) -> None:
 
 
 @compiled
-def first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
-    """First come, first served, for each as soon as all it asks for is free; none passes another.
+def _first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
+    """First come, first served (int64[jobs]), each as soon as all that it asks for (int64[jobs, resources]) is free.
 
-    Parameters
-    ----------
-    submit, work : int64[jobs]
-        In order of submission.
-    demand : int64[jobs, resources]
-    capacity : int64[resources]
-
-    Returns
-    -------
-    int64[jobs], int64[jobs]
-        Starts and ends; -1 = more than the capacity, left out.
+    Starts and ends, int64[jobs]; -1 = more than the capacity (int64[resources]), left out.
     """
     jobs, resources = demand.shape
     start = np.full(jobs, -1, np.int64)

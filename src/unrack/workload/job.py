@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.facts import line, table
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
@@ -22,8 +23,6 @@ from unrack.workload.formats.rules import job_facts, workload_facts
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, coded, first_fault
 from unrack.workload.under_way import UnderWay, check_under_way, order_of
 from unrack.workload.usage.curves import UsageCurves, check_usage
-
-Ints = NDArray[np.int64]
 
 TASKS, CORES, MEMORY, ESTIMATE = ASKED_TASKS, ASKED_CORES, ASKED_MB, ASKED_US
 """Rows of :attr:`JobTable.asks`: tasks, and per task cores and MB; and the run time the job asked for, in µs."""
@@ -246,7 +245,7 @@ class JobTable:
             forbidden=slo.forbidden_of(index),
         )
 
-    def take(self, rows: Ints | NDArray[np.bool_]) -> JobTable:
+    def take(self, rows: Ints | Bools) -> JobTable:
         """A table of some of the rows, in the order given: indices or a mask."""
         index: Ints = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.int64)
         columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _COLUMNS}

@@ -8,25 +8,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     AliasChoices,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     TypeAdapter,
-    ValidationError,
 )
 
 from unrack.cluster.tiers.published_json import identity
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict, validated
 from unrack.units import memory_mb
 from unrack.workload.tier_asks import NO_CEILING
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NAMES = {
     "cores": ("cores",),
@@ -66,10 +61,8 @@ Id = Annotated[int | str, BeforeValidator(identity)]
 Mb = Annotated[int, PlainValidator(_demand_mb)]
 
 
-class ServerAsk(BaseModel):
+class ServerAsk(Strict):
     """One of ``servers``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Id | None = None  # its name; default: its number in the file, from 0
     # cores, mb: cores, and memory: MB or text such as ``"4 GB"``
@@ -128,12 +121,8 @@ def read_request(content: Mapping[str, Any], where: str) -> Request:
     raw = content.get("servers")
     if not isinstance(raw, list):
         raise InputError(f"{where}, servers", "nothing" if raw is None else repr(raw)[:60], "a list of servers")
-    try:
-        servers = TypeAdapter(list[ServerAsk]).validate_python(raw)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        got, want = got_and_want(fault, ["id", "group", *(names[0] for names in NAMES.values())])
-        raise InputError(".".join([f"{where}, servers", *map(str, fault["loc"])]), got, want) from None
+    known = ("id", "group", *(names[0] for names in NAMES.values()))
+    servers = validated(TypeAdapter(list[ServerAsk]).validate_python, raw, f"{where}, servers.", known, InputError)
     most = content.get("most_clusters")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
         raise InputError(f"{where}, most_clusters", repr(most), "a whole number, 0 or more")

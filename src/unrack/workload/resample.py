@@ -19,11 +19,13 @@ import polars as pl
 from pydantic import Field
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
-from unrack.workload.generate.distributions import Positive, Strict
-from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
+from unrack.workload.generate.distributions import Positive
+from unrack.workload.job import JobTable, Workload
 
-GPUS, WHOLE_MILLI = "gpus", 1000
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 

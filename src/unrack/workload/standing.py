@@ -6,15 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.node_names import numbers_of
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE, is_resource
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 
 def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:

@@ -8,36 +8,29 @@ disaggregation. KTH, technical report: section 4.1, equations 1 and 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+import hashlib
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from hashlib import _Hash
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Bools, Ints
 
 NO_CEILING = 2**53
 """Instead of a ceiling: none. No sum of weighted memory comes near it."""
 
 
-@overload
-def scaled_ceiling(mb: int, cost_scale: int) -> int: ...
+Mb = TypeVar("Mb", int, Ints)
 
 
-@overload
-def scaled_ceiling(mb: Ints, cost_scale: int) -> Ints: ...
-
-
-def scaled_ceiling(mb: int | Ints, cost_scale: int) -> int | Ints:
+def scaled_ceiling(mb: Mb, cost_scale: int) -> Mb:
     """Ceilings in units of 1 / ``cost_scale`` MB; none stays more than any memory weighs."""
     most = NO_CEILING // cost_scale
     return (min(mb, most) if isinstance(mb, int) else np.minimum(mb, most)) * cost_scale
 
 
+_COLUMNS = ("floor_mb", "ceiling_mb", "group", "spread", "forbidden")
 BETWEEN = ";"
 """Between the names of forbidden tiers, in text."""
 
@@ -64,7 +57,7 @@ class TierAsks:
     # they may. All of a group have the same, and none has one without a group.
     spread: Ints
     # bool[jobs, tiers]: tiers, as in ``tier_names``, that the server must have no memory of
-    forbidden: NDArray[np.bool_]
+    forbidden: Bools
     group_names: tuple[str, ...] = ()
     spread_names: tuple[str, ...] = ()
     tier_names: tuple[str, ...] = ()
@@ -87,21 +80,12 @@ class TierAsks:
 
     def take(self, index: Ints | slice) -> TierAsks:
         """The asks of some jobs, in the order given."""
-        return TierAsks(
-            self.floor_mb[index],
-            self.ceiling_mb[index],
-            self.group[index],
-            self.spread[index],
-            self.forbidden[index],
-            self.group_names,
-            self.spread_names,
-            self.tier_names,
-        )
+        return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})
 
-    def add_to(self, total: _Hash) -> None:
+    def add_to(self, total: hashlib._Hash) -> None:
         """Feed everything into a hash."""
-        for column in (self.floor_mb, self.ceiling_mb, self.group, self.spread, self.forbidden):
-            total.update(np.ascontiguousarray(column).astype("<i8").tobytes())
+        for name in _COLUMNS:
+            total.update(np.ascontiguousarray(getattr(self, name)).astype("<i8").tobytes())
         total.update(repr((self.group_names, self.spread_names, self.tier_names)).encode())
 
     def forbidden_of(self, job: int) -> tuple[str, ...]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError, TraceError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
-    import hashlib
-
     from unrack.workload.job import JobTable
-import hashlib
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +32,9 @@ class UnderWay:
     way_out: str = ""  # what else can be done about what cannot be, for messages; ``""``: nothing
 
     @property
-    def runs(self) -> NDArray[np.bool_]:
+    def runs(self) -> Bools:
         """bool[jobs]: which run."""
-        found: NDArray[np.bool_] = self.on.is_not_null().to_numpy()
-        return found
+        return self.on.is_not_null().to_numpy()
 
     def take(self, index: Ints) -> UnderWay:
         """The same of some of the jobs, in the order given."""

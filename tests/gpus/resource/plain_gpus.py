@@ -16,7 +16,7 @@ from unrack.resources.contract import Nodes
 from unrack.resources.gpus.asks import Ask
 from unrack.resources.gpus.columns import Gpus, gpu_columns
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.fragmentation.steps import Demands, no_demands
+from unrack.resources.gpus.fragmentation import Demands, no_demands
 from unrack.resources.gpus.keys import read_keys
 from unrack.resources.gpus.machines.machine import BEYOND, BUS, GPU, MACHINE, NVLINK, SOCKET, Link, Machine, Vertex
 from unrack.resources.gpus.utility import Neighbours

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.formats.pbs.requests import memory_mb, request, span_s
+from unrack.workload.formats.pbs import memory_mb, request, span_s
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.table import Table
 
-    from unrack.workload.generate.batch.agreement import Marginal
-    from unrack.workload.generate.batch.fit import Fit
+    from unrack.workload.generate.batch.fit import Fit, Marginal
     from unrack.workload.generate.batch.model import BatchModel
     from unrack.workload.job import Workload
 

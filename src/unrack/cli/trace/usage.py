@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from unrack.workload.usage.series import UsageSeries
+    from unrack.workload.usage.curves import UsageSeries
     from unrack.workload.usage.shapes.fit import Fit
     from unrack.workload.usage.thin import Thinned
 
@@ -47,7 +47,7 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Tell how many series there are, how long, how sampled, of what shape, and what was dropped or changed."""
-    from unrack.workload.usage.contents import describe_usage
+    from unrack.workload.usage.shapes.fit import describe_usage
 
     found = describe_usage(_read(file, option))
     print_json(found) if as_json else print_page(contents_page(found))
@@ -182,7 +182,7 @@ def _spreads(found: dict[str, Any]) -> Table:
 def _rules(what: str, counts: dict[str, int]) -> Table:
     from rich.table import Table
 
-    from unrack.workload.usage.contents import sentence
+    from unrack.workload.usage.shapes.fit import sentence
 
     table = Table(title=what, title_style="bold", title_justify="left", show_header=False, box=None)
     table.add_column(justify="right")

@@ -106,12 +106,13 @@ def _content(system: Described, nodes: list[DescribedNode]) -> dict[str, Any]:
     first = 0
     names: Counter[str] = Counter()
     for (rack, cores, memory_mb, count, model), alike in classes.items():
-        name = _short(compress([node.name for node in alike]))
+        listed = compress([node.name for node in alike])
+        name = listed if len(listed) <= 60 else listed[:57] + "..."
         names[name] += 1
         kind: dict[str, Any] = {"count": len(alike), "cores": cores}
         kind |= {} if memory_mb is None else {"memory": memory_mb}
         kind |= {"name": name if names[name] == 1 else f"{name} ({names[name]})"}
-        kind |= {"names": compress([node.name for node in alike])}
+        kind |= {"names": listed}
         content["nodes"].append(kind | ({"rack": rack} if rack else {}))
         last = first + len(alike) - 1
         if count:
@@ -125,10 +126,6 @@ def _content(system: Described, nodes: list[DescribedNode]) -> dict[str, Any]:
             {"name": counter(name), "amount": amount} for name, amount in system.licences.items() if amount > 0
         ]
     return content
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else name[:57] + "..."
 
 
 def counter(name: str) -> str:

@@ -9,7 +9,7 @@ import lzma
 import zlib
 from pathlib import Path
 
-from unrack.cluster.formats import slurm_conf, slurm_nodes
+from unrack.cluster.formats import slurm
 from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
 from unrack.errors import ClusterError
@@ -66,9 +66,9 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
             raise ClusterError(where, f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
         if "kind" in content:
             return kubernetes_nodes(content, where, name, milli=milli)
-        return slurm_nodes.json_nodes(content, where, name)
-    if slurm_nodes.GIVEAWAY.match(start[:2000]):
-        return slurm_nodes.shown_nodes(text, where, name)
-    if slurm_conf.GIVEAWAY.search(text):
-        return slurm_conf.slurm_conf(path, text, where)
+        return slurm.json_nodes(content, where, name)
+    if slurm.SHOWN.match(start[:2000]):
+        return slurm.shown_nodes(text, where, name)
+    if slurm.CONFIGURATION.search(text):
+        return slurm.slurm_conf(path, text, where)
     return None

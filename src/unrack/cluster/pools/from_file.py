@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.cluster.file import ClusterFile
 from unrack.cluster.pools.pool import PoolFile, PoolPlan
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
 
-Ints = NDArray[np.int64]
 Find = Callable[[Sequence[str], str], Sequence[int]]
 """Node ids of texts such as ``"0-3"`` or a rack's name; the second argument says where they stand."""
 GPU = "gpu"

@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.sealed import Sealed, sealed
 from unrack.units import quantity, time_us
 
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 MOST_DEVICES = 1_000_000
 UNLIMITED = 2**31
 NAME = r"^[A-Za-z][\w-]*$"
@@ -33,10 +31,10 @@ class Supplier(NamedTuple):
     quantity: int
     split: bool  # whether their devices are split
     most: int  # how much of the quantity the largest composition has
-    reached: NDArray[np.bool_]  # bool[nodes]: the nodes with cores that may attach one of them
+    reached: Bools  # bool[nodes]: the nodes with cores that may attach one of them
     sizes: tuple[tuple[int, int], ...]  # the different (cores, MB) of these nodes
 
-    def governed(self, pace: Pace) -> NDArray[np.bool_]:
+    def governed(self, pace: Pace) -> Bools:
         """bool[jobs]: for which jobs a model governs the quantity, so that any amount will do."""
         model = pace.model[self.kind]
         return np.asarray((model >= 0) & pace.governed[model, self.quantity] & (not self.split))
@@ -44,7 +42,7 @@ class Supplier(NamedTuple):
 
 def suppliers_of(devices: Devices, cores: Ints, memory_mb: Ints) -> dict[tuple[str, str], tuple[Supplier, ...]]:
     """Kind and quantity → who supplies it, on nodes with so many cores and MB. O(pools x nodes), once a cluster."""
-    alike: dict[tuple[int, int, bool, int], NDArray[np.bool_]] = {}
+    alike: dict[tuple[int, int, bool, int], Bools] = {}
     for p, pool in enumerate(devices.pools):
         reached = devices.reach[p] & (cores > 0)
         if not reached.any():
@@ -68,8 +66,8 @@ class Pace(NamedTuple):
 
     model: Ints
     speeds: Floats
-    governed: Truths
-    frozen: Truths
+    governed: Bools
+    frozen: Bools
 
 
 def no_pace(devices: Devices, jobs: int) -> Pace:
@@ -89,10 +87,8 @@ Latency = Annotated[int, BeforeValidator(_time)]
 Count = Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]
 
 
-class PoolFile(BaseModel):
+class PoolFile(Strict):
     """A ``[[pools]]`` table: devices that are alike and reachable from the same nodes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
     name: str = ""
@@ -180,7 +176,7 @@ class Devices(Sealed):
     kind: Ints
     home: Ints
     capacity: Ints  # int64[quantities, devices]: row q is quantity q of the device's kind
-    reach: NDArray[np.bool_]  # bool[pools, nodes]: which nodes may attach
+    reach: Bools  # bool[pools, nodes]: which nodes may attach
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -235,7 +231,7 @@ class Devices(Sealed):
         return repr((self.kinds, self.quantities, self.pools, columns, np.packbits(self.reach).tobytes()))
 
 
-def packed_lists(members: NDArray[np.bool_]) -> Ints:
+def packed_lists(members: Bools) -> Ints:
     """Lists of places in one array: those of row i are ``packed[packed[i] : packed[i + 1]]``.
 
     Examples

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.cluster.file import number
-from unrack.errors import ClusterError, first_fault, got_and_want
+from unrack.cluster.presets import Preset
+from unrack.errors import ClusterError
+from unrack.resources.checked import Strict, validated
 
 HOURS_A_YEAR = 8766
 """Of 365.25 days."""
@@ -17,10 +19,8 @@ HOURS_A_YEAR = 8766
 Amount = Annotated[FiniteFloat, BeforeValidator(number), Field(ge=0)]
 
 
-class Price(BaseModel):
+class Price(Strict):
     """What one of something costs: a number (what it costs to buy), or a table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     capex: Amount = 0.0  # to buy it, once, in the currency
     per_hour: Amount = 0.0  # to keep it: rent, licences, service, floor space; in the currency an hour
@@ -39,10 +39,8 @@ Each = Annotated[Price, BeforeValidator(_price)]
 FREE = Price()
 
 
-class Prices(BaseModel):
+class Prices(Strict):
     """The keys of ``prices``, of a cluster file or of ``[plan]``; each price is a number or a table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: str = ""  # prices to begin with: ``unrack presets``; what else is said takes the place of its own
     currency: str = Field(default="USD", min_length=1)  # what the numbers are in
@@ -112,23 +110,11 @@ def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices
     for key in ("classes", "tiers", "devices", "counted"):
         if isinstance(base.get(key), Mapping) and isinstance(table.get(key), Mapping):
             merged[key] = {**base[key], **table[key]}
-    try:
-        return Prices.model_validate(merged)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"]))
-        raise ClusterError(f"{where}, {key}", *got_and_want(fault, list(Prices.model_fields))) from None
+    return validated(Prices.model_validate, merged, f"{where}, ", Prices.model_fields)
 
 
-class PricePreset(NamedTuple):
-    """Prices by name: one line of words and the keys."""
-
-    summary: str
-    content: Mapping[str, Any]
-
-
-PRICES: dict[str, PricePreset] = {
-    "zacarias-2023": PricePreset(
+PRICES: dict[str, Preset] = {
+    "zacarias-2023": Preset(
         "Vieira Zacarias 2023, Table 5.2: $10 154 a node with network and small storage, $1 280 for 128 GB of memory",
         {
             "node": 10_154,
@@ -136,7 +122,7 @@ PRICES: dict[str, PricePreset] = {
             "source": "Vieira Zacarias 2023, Table 5.2, of a small-scale HPC cloud platform; to buy, no energy",
         },
     ),
-    "example-2026-11": PricePreset(
+    "example-2026-11": Preset(
         "EXAMPLES of November 2026, round numbers of no vendor: put in your own",
         {
             "kwh": 0.15,

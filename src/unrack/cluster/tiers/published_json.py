@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
 
 from unrack.cluster.domains import NAMED, NODE, RACK, Level
 from unrack.cluster.file import CapacityMb, number
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import Number, make_tiers
-from unrack.errors import ClusterError, first_fault, got_and_want
-
-Ints = NDArray[np.int64]
+from unrack.errors import ClusterError
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict, validated
 
 PUBLISHED = {"CPU": ("local", 100.0), "LOCALMEM": ("local-remote", 50.0), "REMOTEMEM": ("distant-remote", 25.0)}
 """Type of pool in the published file → name of the tier, and its price (Table 1 of the paper)."""
@@ -44,10 +43,8 @@ def identity(value: object) -> object:
 Id = Annotated[int | str, BeforeValidator(identity)]
 
 
-class PublishedPool(BaseModel):
+class PublishedPool(Strict):
     """One of ``pools``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: str = Field(min_length=1, validation_alias=AliasChoices("type", "tier"))
     cores: Annotated[int, BeforeValidator(number), Field(ge=0, lt=2**31)] = 0
@@ -61,10 +58,8 @@ class PublishedPool(BaseModel):
     domains: dict[str, str] = Field(default_factory=dict)
 
 
-class PublishedCluster(BaseModel):
+class PublishedCluster(Strict):
     """One of ``clusters``: its pools, by number from 1 or by their ids."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pools: list[Id] = Field(min_length=1)
     id: Id | None = Field(default=None, validation_alias=AliasChoices("id", "name"))
@@ -89,8 +84,10 @@ def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Clus
     for key in KEYS:
         if not isinstance(content.get(key), list):
             raise ClusterError(f"{where}, {key}", repr(content[key])[:80] if key in content else "nothing", "a list")
-    pools = _read(list[PublishedPool], content["pools"], f"{where}, pools")
-    clusters = _read(list[PublishedCluster], content["clusters"], f"{where}, clusters")
+    read_pools = TypeAdapter(list[PublishedPool]).validate_python
+    pools = validated(read_pools, content["pools"], f"{where}, pools.", PublishedPool.model_fields)
+    read_clusters = TypeAdapter(list[PublishedCluster]).validate_python
+    clusters = validated(read_clusters, content["clusters"], f"{where}, clusters.", PublishedCluster.model_fields)
     if not pools or not clusters:
         raise ClusterError(f"{where}, {'clusters' if pools else 'pools'}", "none", "one or more")
     cores = np.array([pool.cores for pool in pools], np.int64)
@@ -133,15 +130,6 @@ def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Clus
             tuple(names) if any(cluster.id is not None for cluster in clusters) else (),
         ),
     )
-
-
-def _read(kind: Any, value: object, where: str) -> Any:
-    try:
-        return TypeAdapter(kind).validate_python(value)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        fields = PublishedPool.model_fields if where.endswith("pools") else PublishedCluster.model_fields
-        raise ClusterError(".".join([where, *map(str, fault["loc"])]), *got_and_want(fault, list(fields))) from None
 
 
 def _numbers(pools: Sequence[PublishedPool], where: str) -> dict[int | str, int]:

@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 from unrack.errors import InputError
-from unrack.resources.gpus.machines.cpu_list import numbers_of
-from unrack.resources.gpus.machines.machine import Machine
+from unrack.resources.gpus.machines.machine import Machine, numbers_of
 from unrack.resources.gpus.machines.reading.read import machine_in
 
 PATIENCE_S = 60

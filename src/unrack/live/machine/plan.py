@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from unrack.live.machine.cores import choose_cores
 from unrack.live.machine.pick import Choice, choose
 from unrack.reasons import Code, Reason
-from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import Machine
+from unrack.resources.gpus.machines.machine import Machine, text_of
 
 
 class Wanted(NamedTuple):

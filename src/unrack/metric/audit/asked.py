@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
-from unrack.steps import Ints, each_of
+from unrack.steps import each_of
 
 Sum = tuple[str, Ints, Ints]
 """What is held, how much of it in each loan or share, and how much each placement must have on each of its nodes."""

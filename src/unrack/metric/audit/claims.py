@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
-from unrack.steps import Ints, each_of, levels
+from unrack.steps import each_of, levels
 
 NOTHING: Ints = np.zeros(0, np.int64)
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.audit.nodes import END, FAIL, REPAIR, timeline
 from unrack.metric.audit.tables import Tables, Violation, whole
-from unrack.steps import Bools, Ints
 
 PROBLEMS = (
     "",

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.metric.audit.tables import Tables, Violation, whole
-from unrack.steps import Ints
 
 END, REPAIR, FAIL, START = range(4)
 """What happens first at one time; what lasts no time is left out."""

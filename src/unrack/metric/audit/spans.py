@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.audit.tables import Sums, Tables, Violation, micro, whole
-from unrack.steps import Bools, Ints
 
 
 def span_violation(t: Tables) -> Violation | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
 from unrack.metric.audit.tables import Spans, Sums, Tables, Violation, micro, whole
-from unrack.steps import Ints, spells, summed_at
+from unrack.steps import spells, summed_at
 
 
 def usage_violation(t: Tables) -> Violation | None:

@@ -12,8 +12,8 @@ import polars as pl
 
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.holdings import SPAN
-from unrack.steps import Bools, Ints
 
 SECOND_US = 1e6
 

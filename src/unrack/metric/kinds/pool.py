@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Floats
 from unrack.metric.kinds.pool_steps import per_device, pool_steps, stranded_of
 from unrack.metric.window import Window
-from unrack.steps import Floats, levels, spans
+from unrack.steps import levels, spans
 
 
 def pool_metrics(window: Window) -> dict[str, float | None]:

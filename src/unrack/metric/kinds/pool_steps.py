@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices
-from unrack.steps import Changes, Floats, Ints, each_of, levels, spans, spells, summed
+from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.steps import Changes, each_of, levels, spans, spells, summed
 
 SCHEMA = {"time_s": pl.Float64, "devices_used": pl.Int64, "compositions": pl.Int64, "sharers": pl.Int64}
 
@@ -69,7 +69,7 @@ def stranded_of(
 def stranded_steps(
     shares: pl.DataFrame,
     placements: pl.DataFrame,
-    pools: Sequence[tuple[int, int, NDArray[np.bool_]]],
+    pools: Sequence[tuple[int, int, Bools]],
     cores: Ints,
     least: int,
 ) -> pl.DataFrame:

@@ -8,7 +8,7 @@ disaggregation, section 5.2: SLOs violated, price and clusters of an allocation;
 
 from __future__ import annotations
 
-from unrack.cluster.tiers.record import installed_mb
+from unrack.cluster.tiers.tier import installed_mb
 from unrack.metric.metric import Metric, by_name
 from unrack.metric.window import Window, ratio
 from unrack.steps import largest

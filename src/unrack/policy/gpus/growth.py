@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.fragmentation.steps import Demands, fragments
+from unrack.resources.gpus.fragmentation import Demands, fragments
 
 Ints = NDArray[np.int64]
 

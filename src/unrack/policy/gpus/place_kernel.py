@@ -42,7 +42,7 @@ from unrack.resources.gpus.choice import (
     nearest_set,
 )
 from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.fragmentation.steps import Demands
+from unrack.resources.gpus.fragmentation import Demands
 from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
 Ints = NDArray[np.int64]

@@ -19,7 +19,7 @@ from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.asks import WHOLE, Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.fragmentation.steps import Demand, Demands, demands_of, no_demands
+from unrack.resources.gpus.fragmentation import Demand, Demands, demands_of, no_demands
 from unrack.resources.gpus.utility import Neighbours, terms, utility_of
 from unrack.units import SECOND_US
 from unrack.view import View

@@ -22,7 +22,7 @@ from unrack.jit import inlined
 from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, MEM, WHO
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
-from unrack.slowdown.memory.board import (
+from unrack.slowdown.memory.pressure import (
     APP,
     AWAY_MB_S,
     LOCAL_MB_S,

@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import scaled
 from unrack.facts import counted, line
 from unrack.policy.placement.core_tiles import CoreSet
-from unrack.solver.batch.running.on_paper import Step
+from unrack.solver.batch.running.moves import Step
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.workload.request import Request
 

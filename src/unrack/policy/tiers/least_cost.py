@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import kinds
-from unrack.solver.servers.problem import Allocation, Asked, Bools, Supply
+from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.solver.servers.split import cheapest
-
-Ints = NDArray[np.int64]
 
 NONE = -1
 """In place of a price: no empty cluster takes the server within its SLOs."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.tiers.least_cost import least_prices
-from unrack.solver.servers.problem import NOWHERE, Asked, Bools, Supply, asked
+from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
 from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from unrack.facts import some
+from unrack.kernels.arrays import Floats
 from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, span_unit
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts import spec as specs
@@ -17,7 +18,6 @@ from unrack.report.column import column_of
 from unrack.report.directory import RunFiles
 from unrack.report.setting import Setting, estimate, interval, interval_words
 from unrack.report.table import share_text
-from unrack.steps import Floats
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12

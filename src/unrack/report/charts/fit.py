@@ -14,8 +14,7 @@ from unrack.report.charts.spec import number, word
 from unrack.workload.account import WEEKDAYS
 
 if TYPE_CHECKING:
-    from unrack.workload.generate.batch.agreement import Marginal
-    from unrack.workload.generate.batch.fit import Fit
+    from unrack.workload.generate.batch.fit import Fit, Marginal
 
 _COLOURS = {"log": "#4c566a", "model": "#d08770"}
 _FROM = {"work": 0.01}

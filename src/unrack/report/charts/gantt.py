@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Ints
 from unrack.plots.lanes import ended, lanes, thinned
 from unrack.report.charts.packed import coded, coded_jobs, number_ids, packed, stepped, ticked
 from unrack.report.directory import RunFiles
-from unrack.steps import Ints
 
 MOST_ROWS_A_PAGE = 1_000_000
 MOST_UNSTARTED = 100_000

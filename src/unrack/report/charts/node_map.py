@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats, Ints
 from unrack.report.charts.chart import span_axis
 from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
-from unrack.steps import Floats, Ints, spans
+from unrack.steps import spans
 
 Bands = Sequence[tuple[str, int]]
 """(name, first node) of every run of nodes of one class, in order; empty: all are of one."""

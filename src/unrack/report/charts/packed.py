@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.steps import Floats
+from unrack.kernels.arrays import Floats
 
 
 def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.kernels.arrays import Floats
 from unrack.plots.series import binned_mean, rising, rounded
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
 from unrack.report.charts.node_map import (
@@ -24,7 +25,6 @@ from unrack.report.charts.spec import Spec, coloured_parts, framed, line_spec, n
 from unrack.report.directory import RunFiles
 from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, estimate
-from unrack.steps import Floats
 
 PARTS = {"local": "#4477AA", "remote": "#EE8866", "not held": "#B8C0C8"}
 

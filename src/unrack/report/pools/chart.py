@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats
 from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
 from unrack.plots.series import bin_edges, six_digits
 from unrack.report.charts.bars import node_spec, share_spec
@@ -24,7 +25,6 @@ from unrack.report.pools.count import (
 from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
 from unrack.report.section import stack_chart
 from unrack.report.setting import Setting, missed_bound
-from unrack.steps import Floats
 
 MOST_CLASSES = 5
 OUTCOMES = {

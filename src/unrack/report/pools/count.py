@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats
 from unrack.report.pools.run import PoolRun
-from unrack.steps import Floats, each_of, levels, spans
+from unrack.steps import each_of, levels, spans
 
 EVERY = "all jobs"
 MOST_LEVEL = 12

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Floats
 from unrack.plots.series import binned_mean, rounded, six_digits
 from unrack.report.charts.bars import fill_spec
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.node_map import IN_POOLS, held_map
 from unrack.report.charts.spec import Spec, coloured_parts, framed, number, part_legend, told
 from unrack.report.tiers.run import TierRun
-from unrack.steps import Floats
 from unrack.units import seconds_text
 
 COLOURS = ("#4477AA", "#66AA88", "#DDAA44", "#AA4466", "#7766AA", "#8F8F8F")

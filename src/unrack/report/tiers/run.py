@@ -7,11 +7,10 @@ from functools import cached_property
 
 import polars as pl
 
-from unrack.cluster.tiers.record import installed_mb
-from unrack.cluster.tiers.tier import names_of_clusters
+from unrack.cluster.tiers.tier import installed_mb, names_of_clusters
+from unrack.kernels.arrays import Ints
 from unrack.report.charts.node_map import Bands, bands_of
 from unrack.report.directory import RunFiles
-from unrack.steps import Ints
 
 
 @dataclass(frozen=True)

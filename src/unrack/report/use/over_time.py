@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from unrack.facts import some
+from unrack.kernels.arrays import Floats
 from unrack.plots.series import rounded
 from unrack.report.charts.chart import Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
-from unrack.steps import Floats
 
 USED, HELD, ASKED, INSTALLED, STOPPED = "used", "held", "asked", "installed", "stop for lack of memory"
 COLOURS = {USED: "#4477AA", HELD: "#A9C3E0", ASKED: "#EE8866", INSTALLED: "#808890", STOPPED: "#D7263D"}

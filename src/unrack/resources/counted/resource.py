@@ -7,20 +7,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import checked
+from unrack.resources.checked import Strict, checked
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import use_of, use_tables
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 MEASURES = (
     Told("used_counted_QUANTITY", "", "", "share of a counter that jobs held", "∫ held dt / (installed x window)"),
     Told(
@@ -88,10 +86,8 @@ def measures(places: Sequence[Place], claims: pl.DataFrame, start_s: float, end_
     return values
 
 
-class CounterFile(BaseModel):
+class CounterFile(Strict):
     """A ``[[counted]]`` table: one thing that is counted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # What jobs ask for as ``counted.NAME``. One that ends in ``_mb_s`` is a bandwidth (``"12.5 GB/s"``), one that
     # ends in ``_mb`` a size (``"2 TB"``), any other a plain number.

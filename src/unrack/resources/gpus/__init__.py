@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.resources.gpus.app_names import app_name as app_name
     from unrack.resources.gpus.asks import UTILITY_PARTS as UTILITY_PARTS
     from unrack.resources.gpus.asks import WHOLE as WHOLE
     from unrack.resources.gpus.machines.drawing import draw as draw
     from unrack.resources.gpus.machines.reading.read import read_machine as read_machine
     from unrack.resources.gpus.machines.written import written_toml as written_toml
     from unrack.resources.gpus.profiles import Profiles as Profiles
+    from unrack.resources.gpus.profiles import app_name as app_name
     from unrack.resources.gpus.profiles import read_profiles as read_profiles
-    from unrack.resources.gpus.quality import placements as placements
+    from unrack.resources.gpus.resource import placements as placements
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 WHOLE = 1000
 """Parts of a GPU: a job may ask for so many of them."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.columns import FAR_COST, Gpus
-
-Ints = NDArray[np.int64]
 
 
 @inlined

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.resources.gpus.asks import COMPLETE, GRAPHS, PAIRS, RING, TREE
 from unrack.resources.gpus.machines.machine import BEYOND, Machine
 
 MOST_VERTICES = 6
 """Which task is on which GPU is found by enumeration: 720 ways for each set of six GPUs."""
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 FAR_COST = 1e18
 """Of a set of GPUs that cannot be."""
 MOST_GPUS = 16
@@ -25,10 +24,8 @@ MOST_SOCKETS = 16
 """Sockets of a machine: so have all sets of them."""
 
 
-class GraphFile(BaseModel):
+class GraphFile(Strict):
     """A communication graph."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(min_length=1)  # for messages
     # pairs of vertices, counted from 0, and how much passes between the two (default 1) where it is not alike

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
 from unrack.resources.gpus.asks import (
@@ -33,8 +33,6 @@ from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 ANY = 1 << 30
 """Vertices of a graph for as many GPUs as there are."""
 DECIDE = (COUNT, MILLI, SLICES, TOGETHER, APART)
@@ -244,13 +242,11 @@ class Fleet(Usual):
 def _gpus_in_all(gangs: Gangs) -> Ints:
     """int64[jobs]: GPUs of all tasks; at least one a task, as a graph is nothing to ask for without."""
     each = gangs.asked.get(QUANTITIES[COUNT])
-    found: Ints = gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
-    return found
+    return gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
 
 
 def _mb(gangs: Gangs) -> Ints:
-    found: Ints = gangs.memory_mb * (not gangs.elsewhere)
-    return found
+    return gangs.memory_mb * (not gangs.elsewhere)
 
 
 def _said(ask: Ask) -> str:

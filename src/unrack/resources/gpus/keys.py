@@ -6,23 +6,19 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from unrack.errors import ClusterError
-from unrack.resources.checked import checked
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict, checked
 from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS, GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine
 
-Ints = NDArray[np.int64]
 
-
-class MachineFile(BaseModel):
+class MachineFile(Strict):
     """A machine in a few words: GPUs shared out over sockets and switches."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpus: int = Field(strict=True, ge=1, le=MOST_GPUS)  # how many
     model: str = ""  # their model
@@ -35,10 +31,8 @@ class MachineFile(BaseModel):
     slices: int = Field(0, strict=True, ge=0, le=16)  # slices of memory of each GPU (MIG)
 
 
-class GpuFile(BaseModel):
+class GpuFile(Strict):
     """Some nodes and the machine that each of them is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # a preset by name, a file, or a table: of :class:`MachineFile`, or all that a file says
     machine: str | dict[str, Any]
@@ -46,10 +40,8 @@ class GpuFile(BaseModel):
     nodes: str | None = Field(None, pattern=r"^\d+(-\d+)?$")
 
 
-class FleetFile(BaseModel):
+class FleetFile(Strict):
     """The table ``gpus`` in full: machines, and how applications get on with each other there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     machines: list[GpuFile]  # which nodes are which machines
     profiles: str = ""  # a name, or a file of measured times; default: no application slows another down

@@ -15,12 +15,28 @@ from statistics import median
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.app_names import app_name
+from unrack.kernels.arrays import Floats
 
-Floats = NDArray[np.float64]
+_PREFIX = "bvlc_"
+_OTHER_NAMES = {"reference_caffenet": "cafferef"}
+
+
+def app_name(application: str, batch_size: int) -> str:
+    """The name of an application with a batch size, by which jobs and profiles find each other.
+
+    Names of Caffe's models lose the prefix of their makers.
+
+    Examples
+    --------
+    >>> app_name("bvlc_alexnet", 4), app_name("alexnet", 4), app_name("bvlc_reference_caffenet", 1)
+    ('alexnet/4', 'alexnet/4', 'cafferef/1')
+    """
+    short = application.lower().removeprefix(_PREFIX)
+    return f"{_OTHER_NAMES.get(short, short)}/{batch_size}"
+
+
 MOST = 1.5
 """A measured factor above this is taken for a run that failed: the published ones go up to 1.37."""
 TIMES = ("kind", "application", "batch_size", "gpus", "other_application", "other_batch_size", "placement", "time_s")
@@ -133,7 +149,7 @@ def read_profiles(name: str, where: str) -> Profiles:
         raise ClusterError(where, f"{name}: {str(error).splitlines()[0]}", "a CSV file") from None
     try:
         if set(TIMES) <= set(table.columns):
-            return from_times(table, name)
+            return _from_times(table, name)
         if set(FACTORS) <= set(table.columns):
             return from_factors(table, name, where)
     except (TypeError, ValueError, pl.exceptions.PolarsError):
@@ -159,7 +175,7 @@ def from_factors(table: pl.DataFrame, name: str, where: str) -> Profiles:
     return Profiles(apart, beside, name)
 
 
-def from_times(table: pl.DataFrame, name: str) -> Profiles:
+def _from_times(table: pl.DataFrame, name: str) -> Profiles:
     """Factors from measured times: alone at one socket or two (``solo``, intra and inter), and beside another job.
 
     A factor is over the time alone in the same place, so that what being apart costs is counted once. A pair whose row

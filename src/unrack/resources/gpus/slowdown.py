@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.gpus.asks import WHOLE
@@ -18,15 +18,11 @@ from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:
     """int64[jobs]: the row of each job's application in the tables of profiles; 0: not known."""
     rows = np.array([*(fleet.profiles.rows.get(name, 0) for name in jobs.app_names), 0], np.int64)
-    found: Ints = rows[jobs.app]
-    return found
+    return rows[jobs.app]
 
 
 class GpuSpeeds:

@@ -14,16 +14,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import members
 from unrack.resources.gpus.columns import Gpus, network_distance
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Neighbours(NamedTuple):
@@ -146,17 +141,14 @@ def terms(
         most, more, others = interference(gpus, who, node, sockets_of(gpus, kind, s), job, ask.profile)
         worst, total, count = max(worst, most), total + more, count + others
         left += free_share(gpus, free, node)
-    least = spread_least(gpus, ask, nodes, sets)
+    least = _spread_least(gpus, ask, nodes, sets)
     shares = (1.0 / worst + total) / (count + 1)
     return relative_cost(cost, least, ask.weight), shares, left / max(1, nodes.shape[0])
 
 
 @inlined
-def spread_least(gpus: Gpus, ask: Ask, nodes: Ints, sets: Ints) -> float:
-    """The least that so many GPUs can cost: on as few machines of the first one's kind as hold them.
-
-    Where tasks are apart, on one machine a task.
-    """
+def _spread_least(gpus: Gpus, ask: Ask, nodes: Ints, sets: Ints) -> float:
+    """The least that so many GPUs can cost: on as few machines of the first one's kind as hold them, or one a task."""
     kind, wanted = gpus.kind[nodes[0]], 0
     for a in range(sets.shape[0]):
         wanted += members(sets[a])

@@ -6,19 +6,17 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import checked
+from unrack.resources.checked import Strict, checked
 from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
 from unrack.units import bandwidth_mb_s
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 QUANTITIES = ("mb_s", "remote_mb_s")
 """What jobs ask for as ``links.NAME``: what each task sends over the link of its node, and what each device that sits
 in another node than its task sends over the links of both."""
@@ -154,10 +152,8 @@ class Links(Usual):
         return int(np.minimum(self._nodes.room_for(cores, mb), self.places[0].amount // each).sum())
 
 
-class UplinkFile(BaseModel):
+class UplinkFile(Strict):
     """The key ``racks``: an uplink of each rack."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mb_s: Number | str  # what it carries, as of a node
 
@@ -172,10 +168,8 @@ class UplinkFile(BaseModel):
         return _units(self.mb_s)
 
 
-class LinksFile(BaseModel):
+class LinksFile(Strict):
     """The table ``links``: one link of each node, and where racks have uplinks, one of each rack."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mb_s: Number | str  # what the link of a node carries: MB/s, or text such as ``"10 Gb/s"``; rounded down
     # How many times as much jobs may claim of links and uplinks as these carry. Default: 1.

@@ -9,18 +9,15 @@ claim over what the link carries, of the job's links the largest; of oversubscri
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.links.links import Links
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class LinkSpeeds:

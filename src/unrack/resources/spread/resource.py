@@ -7,19 +7,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import checked
+from unrack.resources.checked import Strict, checked
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, rows_by_policy
 
 MOST_PLACES = 20_000_000
 """Groups × nodes."""
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 WHOLE = 720_720
 """What every group has on every node. All numbers up to 16 divide it, so that limits up to 16 are exact."""
 QUANTITIES = ("group", "most")
@@ -190,10 +188,8 @@ def _places_of(group: int, most: int) -> str:
     return f"places for tasks of group {group}, at most {most} on a node"
 
 
-class SpreadFile(BaseModel):
+class SpreadFile(Strict):
     """A ``spread`` table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # how many groups there may be: jobs name theirs by a number from 1 to this
     groups: Annotated[int, Field(ge=1, le=MOST_PLACES, strict=True)]

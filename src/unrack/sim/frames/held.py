@@ -13,11 +13,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES
-from unrack.steps import Ints, each_of
+from unrack.steps import each_of
 from unrack.units import SECOND_US
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.state import Status
 from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
 from unrack.sim.frames.lending import lending_nodes, loan_columns
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import Ints, summed_at
+from unrack.steps import summed_at
 from unrack.units import SECOND_US
 
 BOUND_US = 10 * SECOND_US

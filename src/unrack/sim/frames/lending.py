@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
-from unrack.steps import Ints, each_of, levels, summed_at
+from unrack.steps import each_of, levels, summed_at
 
 
 def loan_columns(log: RunLog) -> list[pl.Series]:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.sim.frames.tier_holding import tiers_of
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Rows
-from unrack.steps import Bools, Ints
 
 START, END, DOWN, UP = range(4)
 """Events: of a span, of a pool."""

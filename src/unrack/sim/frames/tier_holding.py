@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.cluster.tiers.tier import LOCAL, Tiers
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.policy.tiers.least_cost import least_prices
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.log import RunLog
 from unrack.solver.servers.problem import Asked, asked
-from unrack.steps import Bools, Ints
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
 PER_HOUR = 1024

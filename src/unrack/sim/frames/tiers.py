@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
 from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
-from unrack.steps import Ints, summed_at
+from unrack.steps import summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, first_fault, got_and_want
-from unrack.steps import Ints
+from unrack.kernels.arrays import Ints
 from unrack.units import amount_of, bandwidth_mb_s, time_us
 
 _time = amount_of(time_us, "a time: seconds, or text such as '2 min'")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.state import ClusterState
 from unrack.policy.contract import Used
 from unrack.sim.usage.use_kernel import Curves, next_lack, uses_at
-from unrack.steps import Ints
 from unrack.units import SECOND_US
 from unrack.workload.usage.curves import WHOLE, UsageCurves, starts
 

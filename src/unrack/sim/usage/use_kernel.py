@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.names import FIRST_ROW, ROW_COUNT
-from unrack.steps import Ints
 from unrack.workload.usage.curves import WHOLE
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, melted
-from unrack.slowdown.contention.curve import Fitted
+from unrack.kernels.arrays import Floats, Ints
 from unrack.slowdown.contention.predict import MEMGEN_READS, Contention
-from unrack.slowdown.contention.profile import READS
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from unrack.slowdown.contention.profile import READS, Fitted
 
 
 class ContentionColumns(NamedTuple):
@@ -44,7 +40,7 @@ class ContentionColumns(NamedTuple):
     group_first: Ints  # int64[groups + 1]: the curves of a group
     curve_count: Ints  # int64[curves]: number of interfering nodes, growing within a group
     piece_first: Ints  # int64[curves + 1]: the pieces of a curve
-    piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.curve.Piece`
+    piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.profile.Piece`
 
 
 def columns_of(contention: Contention) -> ContentionColumns:
@@ -147,7 +143,7 @@ def speed_of(
     remote
         Share of its memory that is remote, 0 to 1.
     worst_bandwidth, count_near, reads
-        As in :class:`unrack.slowdown.contention.pressure.Pressure`; a bandwidth of 0: nobody interferes.
+        As in :class:`unrack.slowdown.contention.predict.Pressure`; a bandwidth of 0: nobody interferes.
     """
     if app < 0:
         return 1.0

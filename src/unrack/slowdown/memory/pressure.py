@@ -1,5 +1,7 @@
 """Compiled: who presses how hard on the memory that a job uses, and the speeds that follow.
 
+What is known of every job and node is on a board, in columns.
+
 A use is *away* if the tasks that use a node's memory are on another node. Two uses of a node's memory by different jobs
 interfere if either of them is away; memory that is held and never used does not count. What the uses on a node come to
 is worked out once (:func:`rank_uses`) and kept until a lease that uses that node's memory comes, goes or changes; a job
@@ -9,41 +11,140 @@ touches.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.cluster.distance import NAMES, distance_of
+from unrack.cluster.spec import Cluster
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
-from unrack.slowdown.contention.columns import ContentionColumns
-from unrack.slowdown.memory.board import (
-    APP,
-    AWAY,
-    AWAY_MB_S,
-    FOUND,
-    FRESH,
-    LISTED,
-    LOCAL_MB_S,
-    LOWEST,
-    MARK,
-    MET,
-    NODE,
-    ON,
-    PRESSED,
-    READS,
-    SEEN_NEAR,
-    SEEN_READS,
-    SEEN_WORST,
-    SPEED,
-    WORST,
-    Board,
-    speed_under,
-    work_out,
-)  # fmt: skip
+from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
+from unrack.slowdown.memory.settings import MemoryContention
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+APP, ON, MET, FOUND = range(4)
+"""Rows of :attr:`Board.jobs`."""
+LOCAL_MB_S, AWAY_MB_S, READS, REMOTE, FAR, SEEN_WORST, SEEN_NEAR, SEEN_READS, SPEED = (*range(5), *range(8, 12))
+"""Rows of :attr:`Board.load`; FAR to FAR + 3 by distance."""
+FRESH, MARK, LISTED = range(3)
+"""Rows of :attr:`Board.nodes`."""
+WORST, LOWEST, PRESSED = 0, 2, 8
+"""Columns of :attr:`Board.top`."""
+NODE, AWAY = range(2)
+"""Rows of :attr:`Board.uses`."""
+
+
+class Board(NamedTuple):
+    """What the kernels know and note. The last column over jobs is for what-ifs."""
+
+    where: Ints  # int64[3, nodes]: rack, group of racks and cores, as the cluster has them
+    # float64[5]: by distance; then 1 where jobs draw in proportion to the share of their memory that lies there, else
+    # 0
+    factor: Floats
+    # int64[4, jobs + 1]: APP: number of its application. ON: how many nodes it runs on; 0 = not worked out since it
+    # started. MET, FOUND: which search has met it; the jobs that were found.
+    jobs: Ints
+    # float64[12, jobs + 1]: LOCAL_MB_S, AWAY_MB_S: MB/s that it draws where its memory is local, and where it is
+    # another node's. READS: percent. REMOTE: share of its memory that is remote; FAR …: the same by distance.
+    # SEEN_WORST, SEEN_NEAR, SEEN_READS: what its speed was last worked out for. SPEED.
+    load: Floats
+    # int64[3, nodes]: FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK: which search has met it. LISTED:
+    # the nodes that it has listed.
+    nodes: Ints
+    # float64[nodes, 9]: WORST: largest bandwidth among those who use the node's memory, and the largest without the
+    # job that draws it. LOWEST: lowest reads, and the lowest without that job. Four columns on, the same among those
+    # that are away. PRESSED: the largest bandwidth for the job that is being looked at.
+    top: Floats
+    who: Ints  # int64[nodes, 4]: the job of WORST and that of LOWEST; the same of those that are away
+    # int64[2, room]: of the job that is being looked at: NODE whose memory, AWAY 1 if it is used from another node
+    uses: Ints
+    mark: Ints  # int64[1]: the next number of a search
+
+
+def make_board(settings: MemoryContention, cluster: Cluster, apps: Ints) -> Board:
+    """A board on which nobody runs; ``apps`` as from :func:`unrack.slowdown.memory.speeds.applications_of`."""
+    nodes, count = len(cluster), len(apps) + 1
+    jobs = np.zeros((4, count), np.int64)
+    jobs[APP] = np.append(apps, -1)
+    jobs[MET] = -1
+    load = np.zeros((12, count))
+    load[SEEN_WORST], load[SPEED] = -1.0, 1.0
+    marks = np.zeros((3, nodes), np.int64)
+    marks[MARK] = -1
+    by_distance = [getattr(settings.distance, name) for name in NAMES]
+    return Board(
+        where=np.stack([cluster.rack, cluster.rack_group, cluster.cores]),
+        factor=np.array([*by_distance, float(settings.traffic == "share")]),
+        jobs=jobs,
+        load=load,
+        nodes=marks,
+        top=np.zeros((nodes, 9)),
+        who=np.zeros((nodes, 4), np.int64),
+        uses=np.zeros((2, 0), np.int64),
+        mark=np.zeros(1, np.int64),
+    )
+
+
+@inlined
+def add_far(b: Board, column: int, at: int, user: int, mb: int) -> int:
+    """Count remote memory by distance; returns how much it is."""
+    if at == user:
+        return 0
+    b.load[FAR + distance_of(b.where[0], b.where[1], b.where[2], at, user), column] += mb
+    return mb
+
+
+@inlined
+def settle(c: ContentionColumns, b: Board, column: int, app: int, on: int, remote_mb: int, total_mb: int) -> None:
+    """Note what follows from a job's nodes and memory: its shares and what it draws."""
+    load = b.load
+    share = remote_mb / total_mb if total_mb > 0 else 0.0
+    for distance in range(4):
+        load[FAR + distance, column] /= max(total_mb, 1)
+    away, local, reads = traffic_of(c, app, on)
+    if b.factor[4] == 1.0:
+        away, local = away * share, local * (1.0 - share)
+    b.jobs[ON, column] = on
+    load[REMOTE, column], load[READS, column] = share, reads
+    load[LOCAL_MB_S, column], load[AWAY_MB_S, column] = local, away
+    load[SEEN_WORST, column] = -1.0
+
+
+@inlined
+def work_out(c: ContentionColumns, b: Board, m: MemoryUse, pool: Ints, lease_at: Ints, job: int) -> None:
+    """Note what a running job draws and how far its memory is."""
+    on, remote_mb, total_mb = 0, 0, 0
+    for row in range(lease_at[0, job], lease_at[0, job] + lease_at[1, job]):
+        on += pool[row, NODES]
+    for distance in range(4):
+        b.load[FAR + distance, job] = 0.0
+    entry = m.first_of[job]
+    while entry >= 0:
+        total_mb += m.use[IN_USE, entry]
+        remote_mb += add_far(b, job, m.use[AT, entry], m.use[FOR, entry], m.use[IN_USE, entry])
+        entry = m.use[NEXT_OF, entry]
+    settle(c, b, job, b.jobs[APP, job], on, remote_mb, total_mb)
+
+
+@inlined
+def speed_under(c: ContentionColumns, b: Board, column: int, app: int, worst: float, near: int, reads: float) -> float:
+    """The speed of a job under a pressure; where distances count, each remote part at its own."""
+    load = b.load
+    on, remote = b.jobs[ON, column], load[REMOTE, column]
+    even = True
+    for distance in range(4):
+        even = even and (b.factor[distance] == 1.0 or load[FAR + distance, column] == 0.0)
+    if even or app < 0:
+        return float(speed_of(c, app, on, remote, worst, near, reads))
+    whole = speed_of(c, app, on, 1.0, worst, near, reads)
+    speed = 0.0 if remote >= 1.0 else (1.0 - remote) * speed_of(c, app, on, 0.0, worst, near, reads)
+    for distance in range(4):
+        speed += load[FAR + distance, column] / (1.0 + b.factor[distance] * (1.0 / whole - 1.0))
+    return float(speed)
 
 
 # --- lists of uses ----------------------------------------------------------------------------------------------
@@ -81,7 +182,9 @@ def list_lease(rows: Ints, loans: Ints, uses: Ints) -> int:
 
 
 @inlined
-def find_jobs(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int) -> int:
+def _find_jobs(
+    use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, jobs: Ints, found: int, mark: int
+) -> int:
     """Find the jobs that listed uses concern, each once; returns how many are found then.
 
     ``mark`` and ``mark + 1`` must be new, but for jobs with MET at ``mark``, which are known. The nodes are to be
@@ -211,7 +314,7 @@ def changed_by(
     else:
         jobs[ON, job] = 0
         load[SPEED, job] = 1.0
-    found = find_jobs(use, first_at, uses, list_lease(rows, loans, uses), nodes, jobs, found, mark)
+    found = _find_jobs(use, first_at, uses, list_lease(rows, loans, uses), nodes, jobs, found, mark)
     mark += 2
     changed = 0
     for i in range(found):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from unrack.errors import InputError, first_fault, got_and_want
-from unrack.slowdown.contention.curve import Method
-from unrack.slowdown.contention.nearest import FALLBACKS, Fallback
-from unrack.slowdown.contention.predict import Contention
-from unrack.slowdown.contention.profile import ProfileSet
+from unrack.errors import InputError
+from unrack.resources.checked import Strict, validated
+from unrack.slowdown.contention.predict import FALLBACKS, Contention, Fallback
+from unrack.slowdown.contention.profile import Method, ProfileSet
 from unrack.slowdown.contention.profile_file import read_profiles, synthetic_profiles
 
 Missing = Literal["nearest", "none"]
@@ -34,10 +33,8 @@ class Distances(NamedTuple):
     pool: float = 1.0
 
 
-class DistanceTable(BaseModel):
+class DistanceTable(Strict):
     """A ``distance`` table: factors as in :class:`Distances`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rack: float = Field(default=1.0, strict=True)
     group: float = Field(default=1.0, strict=True)
@@ -45,10 +42,8 @@ class DistanceTable(BaseModel):
     pool: float = Field(default=1.0, strict=True)
 
 
-class ContentionTable(BaseModel):
+class ContentionTable(Strict):
     """A ``[contention]`` table; keys as in :class:`MemoryContention`, but that profiles are named."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     profiles: str | list[str]  # ``"synthetic"``, a folder, or a file of profiles and one of curves
     method: Method = "line"
@@ -156,13 +151,8 @@ def make_contention(value: object, folder: Path | None = None) -> MemoryContenti
     if not isinstance(written, Mapping):
         want = f"{OFF!r}, {SYNTHETIC!r}, a folder, two files, or a table with profiles"
         raise InputError("contention", repr(value), want)
-    try:
-        table = ContentionTable.model_validate({key: _as_text(part) for key, part in written.items()})
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(["contention", *(str(part) for part in fault["loc"])])
-        known = DistanceTable.model_fields if len(fault["loc"]) > 1 else ContentionTable.model_fields
-        raise InputError(key, *got_and_want(fault, list(known))) from None
+    content = {key: _as_text(part) for key, part in written.items()}
+    table = validated(ContentionTable.model_validate, content, "contention.", _keys_at, InputError)
     profiles = _profiles(table.profiles, folder)
     if profiles is None:
         return None
@@ -171,6 +161,10 @@ def make_contention(value: object, folder: Path | None = None) -> MemoryContenti
         return MemoryContention(profiles, **{**settings, "distance": Distances(**dict(table.distance))})
     except InputError as error:
         raise InputError(f"contention.{error.where}", error.got, error.want) from None
+
+
+def _keys_at(path: Sequence[int | str]) -> Iterable[str]:
+    return DistanceTable.model_fields if len(path) > 1 else ContentionTable.model_fields
 
 
 def _as_text(named: object) -> object:
@@ -187,8 +181,6 @@ def _profiles(named: str | list[str], folder: Path | None) -> ProfileSet | None:
     paths = [named] if isinstance(named, str) else named
     if not 1 <= len(paths) <= 2 or not all(paths):
         raise InputError("contention.profiles", repr(named), f"{SYNTHETIC!r}, a folder, or [profiles, curves]")
-    return read_profiles(*(_found(path, folder) for path in paths))
-
-
-def _found(path: str, folder: Path | None) -> Path:
-    return folder / path if folder is not None and (folder / path).exists() else Path(path)
+    return read_profiles(
+        *((folder or Path()) / path if ((folder or Path()) / path).exists() else path for path in paths)
+    )

@@ -7,21 +7,82 @@ Vieira Zacarias 2023, sections 4.3.2 and 6.2; ``docs/contention.md`` says what i
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
 from unrack.slowdown.contention.columns import columns_of
-from unrack.slowdown.memory.apps import applications_of
-from unrack.slowdown.memory.board import FOUND, SPEED, make_board
-from unrack.slowdown.memory.pressure import changed_by
+from unrack.slowdown.contention.predict import matched
+from unrack.slowdown.contention.profile import ProfileSet
+from unrack.slowdown.memory.pressure import FOUND, SPEED, changed_by, make_board
 from unrack.slowdown.memory.settings import MemoryContention
+from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import JobTable
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+
+class ContentionNote(NamedTuple):
+    """What a run could not take from its profiles, for its report."""
+
+    jobs: int  # how many jobs there are
+    without_profile: int  # how many name no application that has a profile
+    # How many of these are left out: they neither suffer nor disturb. The others run as the nearest application.
+    left_out: int
+    without_curves: int  # how many run as an application that has a profile and no curves
+    borrowing: int  # how many of these run on the curves of another application; the others pay for distance only
+
+    def __str__(self) -> str:
+        parts = []
+        if self.left_out:
+            parts.append(f"{self.left_out} of {self.jobs} jobs have no profile and neither suffer nor disturb")
+        if near := self.without_profile - self.left_out:
+            parts.append(f"{near} of {self.jobs} jobs have no profile and run as the application nearest to them")
+        if self.borrowing:
+            parts.append(f"{self.borrowing} of {self.jobs} jobs have no curves and run on those of another application")
+        if bare := self.without_curves - self.borrowing:
+            parts.append(f"{bare} of {self.jobs} jobs have no curves and pay for distance only")
+        return "; ".join(parts) or f"all {self.jobs} jobs have a profile and curves of their own"
+
+
+def applications_of(settings: MemoryContention, cluster: Cluster, jobs: JobTable) -> tuple[Ints, ContentionNote]:
+    """The place in ``profiles.applications`` of each job's application, int64[jobs], -1 = none; and what was missing.
+
+    A job's application is the one whose id or name its ``app`` is; text that is a whole number is an id.
+    """
+    profiles = settings.profiles
+    ids = np.array([*(_id_of(name, profiles) for name in jobs.app_names), -1], np.int64)
+    found = matched(
+        profiles, ids[jobs.app], nodes_needed(cluster, jobs), jobs.work_us / SECOND_US, settings.missing
+    )  # fmt: skip
+    lent = {app for app in profiles.fallbacks if settings.model.families[app]}
+    lends = np.array([app in lent for app in profiles], np.bool_)
+    bare = found.curveless & (found.place >= 0)
+    note = ContentionNote(
+        len(jobs), int(found.missing.sum()), int((found.place < 0).sum()), int(bare.sum()),
+        int((bare & lends[found.place]).sum()),
+    )  # fmt: skip
+    return found.place, note
+
+
+def nodes_needed(cluster: Cluster, jobs: JobTable) -> Ints:
+    """int64[jobs]: on how many of the smallest nodes a job's tasks fit by their cores; as many as tasks at most."""
+    smallest = int(cluster.cores[cluster.cores > 0].min())
+    together = np.maximum(smallest // np.maximum(jobs.cores, 1), 1)
+    nodes: Ints = np.maximum(-(-jobs.tasks // together), 1)
+    return nodes
+
+
+def _id_of(name: str, profiles: ProfileSet) -> int:
+    """The id that an ``app`` means; -1: no profile is called so."""
+    if re.fullmatch(r"\d{1,18}", name):
+        return int(name)
+    return next((profile.app for profile in profiles.profiles if profile.name == name), -1)
+
+
 NOBODY: Ints = np.zeros(0, np.int64)
 
 
@@ -38,7 +99,7 @@ class MemorySpeeds:
     Attributes
     ----------
     note
-        What the profiles did not cover: a :class:`unrack.slowdown.memory.apps.ContentionNote`.
+        What the profiles did not cover: a :class:`unrack.slowdown.memory.speeds.ContentionNote`.
     """
 
     def __init__(self, settings: MemoryContention, cluster: Cluster, jobs: JobTable) -> None:

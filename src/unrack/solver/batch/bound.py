@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case
 from unrack.solver.batch.integer_programme import Programme, Terms
 from unrack.solver.clock import COUNTED_S, Clock, until_up
 from unrack.solver.packing import in_pieces, telling_pieces
 from unrack.solver.servers.problem import NOWHERE
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

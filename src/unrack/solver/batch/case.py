@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.jit import compiled, inlined
-from unrack.solver.servers.problem import Asked, Bools, Supply
+from unrack.kernels.arrays import Bools, Ints
+from unrack.solver.servers.problem import Asked, Supply
 from unrack.solver.servers.split import least_weight
-
-Ints = NDArray[np.int64]
 
 CORES, MB, FLOOR, CEILING = range(4)
 """Rows of :attr:`Case.need`."""

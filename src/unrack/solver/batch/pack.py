@@ -17,15 +17,11 @@ from __future__ import annotations
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
 from unrack.solver.servers.split import cheapest
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @inlined

@@ -10,18 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.solver.batch.case import CEILING, CORES, MB, Case
 from unrack.solver.batch.pack import anneal, clashes, clashes_with
 from unrack.solver.batch.solution import nowhere
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import NOWHERE, Allocation
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 VICTIMS = 4
 """Clusters that are tried to be emptied before another look for fewer clusters is given up."""
@@ -210,7 +206,8 @@ class Search:
                 movers = np.flatnonzero((at >= 0) & ~np.isin(at, choice))
                 at[movers] = NOWHERE
                 biggest = movers[np.argsort(-self.case.need[MB, movers], kind="stable")]
-                if all(self._put(at, i, choice) for i in biggest.tolist()) and not self._too_far(at):
+                put = all(self._put(at, i, choice) for i in biggest.tolist())
+                if put and not (len(self.home) and (at != self.home).sum() > self.most_away):
                     better = self.pack(at, choice)
                 if better is not None or self.over:
                     break
@@ -290,9 +287,6 @@ class Search:
                     return True
         at[server] = NOWHERE
         return False
-
-    def _too_far(self, at: Ints) -> bool:
-        return bool(len(self.home)) and int((at != self.home).sum()) > self.most_away
 
     def _allowed(self, at: Ints) -> Ints:
         """The clusters in use, and as many more as may be: the largest first."""

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Bools, Supply
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Bools, Ints
+from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
 
 @dataclass(frozen=True, eq=False)

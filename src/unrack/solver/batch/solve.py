@@ -18,10 +18,10 @@ from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.extras import needed_for
+from unrack.kernels.arrays import Bools
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import CORES, FLOOR, MB, Case, make_case
 from unrack.solver.batch.pack import clashes
@@ -31,9 +31,6 @@ from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.constraint import place_cp
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import Allocation, Asked, Supply
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 STEPS_A_SECOND = 1_500_000
 """Moves and swaps that may be tried for each second of work."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.extras import needed_for
+from unrack.kernels.arrays import Ints
 from unrack.solver.clock import Clock, until_up
 from unrack.solver.servers.problem import Asked, Supply
-
-Ints = NDArray[np.int64]
 
 EFFORT = 1.0
 """Deterministic seconds of the solver; a linear optimum is all but whole, so a hundredth of it is enough as a rule."""

@@ -17,16 +17,69 @@ Algorithms 22 (1997). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined
-from unrack.solver.flow.heap import Heap, put_nearer, take_nearest
+from unrack.jit import compiled, inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.max_flow import push_all
-from unrack.solver.flow.network import Network
-from unrack.solver.flow.residual import Residual, amounts_of, residual_of
+from unrack.solver.flow.network import Network, Residual, amounts_of, residual_of
 
-Ints = NDArray[np.int64]
+
+class Heap(NamedTuple):
+    """Nodes, the nearest first, of the equally near the one with the least number."""
+
+    node: Ints  # int64[nodes]: the heap
+    place: Ints  # int64[nodes]: where a node is in the heap; -1 if it is not
+    distance: Ints  # int64[nodes]: of all nodes
+    size: Ints  # int64[1]
+
+
+@melted
+def goes_before(heap: Heap, one: int, other: int) -> bool:
+    """True if the one is nearer, or as near and of a lower number."""
+    return heap.distance[one] < heap.distance[other] or (heap.distance[one] == heap.distance[other] and one < other)
+
+
+@melted
+def put_nearer(heap: Heap, node: int) -> None:
+    """Put a node in, or move it up after its distance has fallen. O(log nodes)."""
+    at = heap.place[node]
+    if at < 0:
+        at = heap.size[0]
+        heap.size[0] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if not goes_before(heap, node, heap.node[above]):
+            break
+        heap.node[at] = heap.node[above]
+        heap.place[heap.node[at]] = at
+        at = above
+    heap.node[at], heap.place[node] = node, at
+
+
+@melted
+def take_nearest(heap: Heap) -> int:
+    """Take the nearest node out. O(log nodes)."""
+    nearest: int = heap.node[0]
+    heap.place[nearest] = -1
+    heap.size[0] -= 1
+    size = heap.size[0]
+    if size > 0:
+        node, at = heap.node[size], 0
+        while 2 * at + 1 < size:
+            below = 2 * at + 1
+            if below + 1 < size and goes_before(heap, heap.node[below + 1], heap.node[below]):
+                below += 1
+            if not goes_before(heap, heap.node[below], node):
+                break
+            heap.node[at] = heap.node[below]
+            heap.place[heap.node[at]] = at
+            at = below
+        heap.node[at], heap.place[node] = node, at
+    return nearest
+
 
 STEP = 16
 """ε is divided by so much from scale to scale."""
@@ -62,7 +115,7 @@ def fill_negative(residual: Residual, potential: Ints, excess: Ints) -> None:
 
 
 @inlined
-def lower_all(residual: Residual, potential: Ints, excess: Ints, epsilon: int, heap: Heap) -> None:
+def _lower_all(residual: Residual, potential: Ints, excess: Ints, epsilon: int, heap: Heap) -> None:
     """Lower each potential by ε times the distance to a node that lacks units, in slots of length ⌊reduced / ε⌋ + 1.
 
     A node that has units then has a way along which reduced costs are negative. The flow stays ε-optimal.
@@ -120,7 +173,7 @@ def push_on(residual: Residual, potential: Ints, excess: Ints, epsilon: int, que
             size += 1
     while size > 0:
         if lowered >= nodes:
-            lower_all(residual, potential, excess, epsilon, heap)
+            _lower_all(residual, potential, excess, epsilon, heap)
             current[:] = residual.first[:-1]
             lowered = 0
         node = queue[at]

@@ -9,20 +9,15 @@ Doklady 11 (1970). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (19
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.solver.flow.residual import Residual
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
+from unrack.solver.flow.network import Residual
 
 
 @inlined
-def find_steps(residual: Residual, excess: Ints, steps: Ints, queue: Ints) -> bool:
-    """Into ``steps``: how many slots with room lead from a node to the next that lacks units; True if any source can.
-
-    -1 where no way leads to one.
-    """
+def _find_steps(residual: Residual, excess: Ints, steps: Ints, queue: Ints) -> bool:
+    """Into ``steps``: how many slots to the next node that lacks units (-1: no way); True if any source has a way."""
     steps[:] = -1
     size, reached = 0, False
     for node in range(len(steps)):
@@ -106,7 +101,7 @@ def push_all(residual: Residual, excess: Ints) -> int:
     """
     nodes = len(excess)
     steps, queue, path = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    while find_steps(residual, excess, steps, queue):
+    while _find_steps(residual, excess, steps, queue):
         current = residual.first[:-1].copy()
         for node in range(nodes):
             if excess[node] > 0 and steps[node] > 0:

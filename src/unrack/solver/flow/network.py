@@ -1,15 +1,14 @@
-"""A network, a flow in it, and what is wrong with a network."""
+"""A network, what is wrong with one, a flow in it, and the residual graph: what arcs can take, and what can go back."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
-
-Ints = NDArray[np.int64]
+from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 
 LIMIT = 2**61
 """Sums of amounts, total cost, and costs times four times the squared number of nodes stay below: nothing overflows."""
@@ -18,25 +17,19 @@ LIMIT = 2**61
 class Network(NamedTuple):
     """Nodes that send or receive, and arcs between them, numbered from 0 in the order of the arrays."""
 
-    supply: Ints
-    """int64[nodes]: units that a node sends, negative for one that receives; they sum to 0."""
-    tail: Ints
-    """int64[arcs]: the node that an arc leaves."""
+    supply: Ints  # int64[nodes]: units that a node sends, negative for one that receives; they sum to 0
+    tail: Ints  # int64[arcs]: the node that an arc leaves
     head: Ints
     """int64[arcs]: the node that it enters, which is another one. Parallel arcs are allowed, in both directions."""
-    capacity: Ints
-    """int64[arcs]: units that it carries at most, 0 or more."""
-    cost: Ints
-    """int64[arcs]: what a unit on it costs, of any sign."""
+    capacity: Ints  # int64[arcs]: units that it carries at most, 0 or more
+    cost: Ints  # int64[arcs]: what a unit on it costs, of any sign
 
 
 class Flow(NamedTuple):
     """A flow of least cost, and the proof that it is one."""
 
-    amount: Ints
-    """int64[arcs]: units on each arc."""
-    cost: int
-    """Of all units on all arcs."""
+    amount: Ints  # int64[arcs]: units on each arc
+    cost: int  # of all units on all arcs
     potential: Ints
     """int64[nodes]: the greatest optimal duals of which none is above 0. An arc with
     ``cost + potential[tail] - potential[head]`` below 0 is full, and one with that above 0 is empty."""
@@ -94,7 +87,54 @@ def _whole(where: str, column: Ints) -> Ints:
     return np.require(given, np.int64, ["C", "W"])
 
 
-def _refuse(where: str, column: Ints, wrong: NDArray[np.bool_], want: str) -> None:
+def _refuse(where: str, column: Ints, wrong: Bools, want: str) -> None:
     if wrong.any():
         arc = int(np.argmax(wrong))
         raise InputError(f"{where}, arc {arc}", str(column[arc]), want)
+
+
+class Residual(NamedTuple):
+    """Two slots an arc, one in each direction, those of a node side by side: its arcs by number, then those into it."""
+
+    first: Ints  # int64[nodes + 1]: where the slots of a node begin
+    head: Ints  # int64[slots]: the node that a slot leads to
+    twin: Ints  # int64[slots]: the slot of the same arc in the other direction
+    room: Ints  # int64[slots]: units that can be sent; what is sent on one slot is room on its twin
+    cost: Ints  # int64[slots]: of a unit; that of the twin, negated
+    slot: Ints  # int64[arcs]: the slot of each arc from tail to head
+
+
+@compiled
+def residual_of(network: Network, amount: Ints) -> Residual:
+    """The residual graph of ``amount`` (int64[arcs]). O(nodes + arcs)."""
+    nodes, arcs = len(network.supply), len(network.tail)
+    tail, head = network.tail, network.head
+    first, place = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int64)
+    for arc in range(arcs):
+        first[tail[arc] + 1] += 1
+        first[head[arc] + 1] += 1
+    for node in range(nodes):
+        first[node + 1] += first[node]
+        place[node] = first[node]
+    to, twin = np.empty(2 * arcs, np.int64), np.empty(2 * arcs, np.int64)
+    room, cost, slot = np.empty(2 * arcs, np.int64), np.empty(2 * arcs, np.int64), np.empty(arcs, np.int64)
+    for arc in range(arcs):
+        there = place[tail[arc]]
+        place[tail[arc]] += 1
+        slot[arc], to[there], cost[there] = there, head[arc], network.cost[arc]
+        room[there] = network.capacity[arc] - amount[arc]
+    for arc in range(arcs):
+        there, back = slot[arc], place[head[arc]]
+        place[head[arc]] += 1
+        to[back], cost[back], room[back] = tail[arc], -network.cost[arc], amount[arc]
+        twin[there], twin[back] = back, there
+    return Residual(first, to, twin, room, cost, slot)
+
+
+@compiled
+def amounts_of(residual: Residual) -> Ints:
+    """int64[arcs]: what has been sent on each arc."""
+    amount = np.empty(len(residual.slot), np.int64)
+    for arc in range(len(amount)):
+        amount[arc] = residual.room[residual.twin[residual.slot[arc]]]
+    return amount

@@ -14,19 +14,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.extras import needed_for
+from unrack.kernels.arrays import Bools
 from unrack.solver.batch.solution import Solution, nowhere, objective
 from unrack.solver.clock import Clock, solved, timed
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 def place_cp(
-    supply: Supply, asked: Asked, *, limit_s: float | Clock | None = None, seed: int = 0, workers: int = 1,
+    supply: Supply, asked: Asked, *, limit_s: float | Clock | None = None, seed: int = 0,
     start: Allocation | None = None, busy: Bools | None = None, effort: float | None = None,
 ) -> Solution:  # fmt: skip
     """Place as many servers as can be, in as few clusters, at the lowest price; all their constraints are met.
@@ -37,9 +34,7 @@ def place_cp(
         Time that all threads may compute for all three goals, s, or a clock that runs; ``None``: none. What was found
         and proven until then is returned.
     seed
-        Of the solver's search.
-    workers
-        Threads of the solver. With one, and unless time runs out, the same input has the same answer.
+        Of the solver's search, on one thread: unless time runs out, the same input has the same answer.
     start
         An allocation to begin with.
     busy : bool[clusters]
@@ -58,27 +53,20 @@ def place_cp(
         OR-Tools is not installed.
     """
     with timed(limit_s) as clock:
-        return _placed(supply, asked, clock, seed, workers, start, busy, effort)
-
-
-def _placed(
-    supply: Supply, asked: Asked, clock: Clock, seed: int, workers: int, start: Allocation | None, busy: Bools | None,
-    effort: float | None,
-) -> Solution:  # fmt: skip
-    model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)
-    if start is not None:
-        model.hint(start)
-    found = nowhere(supply, asked) if start is None else start
-    bounds: list[int] = []
-    for goal in (model.left_out(), model.in_use(), model.paid()):
-        answer = None if clock.over() else model.minimise(goal, clock, seed, workers, effort and effort / 3)
-        if answer is None:
-            break
-        found, value, bound = answer
-        bounds.append(bound)
-        model.keep(goal, value)
-        if bound < value:
-            break
+        model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)
+        if start is not None:
+            model.hint(start)
+        found = nowhere(supply, asked) if start is None else start
+        bounds: list[int] = []
+        for goal in (model.left_out(), model.in_use(), model.paid()):
+            answer = None if clock.over() else model.minimise(goal, clock, seed, effort and effort / 3)
+            if answer is None:
+                break
+            found, value, bound = answer
+            bounds.append(bound)
+            model.keep(goal, value)
+            if bound < value:
+                break
     goals = objective(supply, found, busy)
     if start is not None and objective(supply, start, busy) < goals:
         found, goals = start, objective(supply, start, busy)
@@ -145,9 +133,7 @@ class Placement:
 
     def _spread(self) -> None:
         """No two servers of a group hold anything in one failure domain of their level."""
-        holders: dict[
-            tuple[int, int], dict[int, list[Any]]
-        ] = {}  # (group, domain): server: what shows that it is there
+        holders: dict[tuple[int, int], dict[int, list[Any]]] = {}  # (group, domain): server: what shows it there
         for (i, c, j), part in self.m.items():
             group, level = int(self.asked.group[i]), int(self.asked.level[i])
             if group < 0 or level < 0:
@@ -194,16 +180,14 @@ class Placement:
         for (i, c, j), part in self.m.items():
             self.model.add_hint(part, int(start.mb[i, j]) if start.cluster[i] == c else 0)
 
-    def minimise(
-        self, goal: Any, clock: Clock, seed: int, workers: int, effort: float | None
-    ) -> tuple[Allocation, int, int] | None:
+    def minimise(self, goal: Any, clock: Clock, seed: int, effort: float | None) -> tuple[Allocation, int, int] | None:
         """The best found, its value and the bound; None: nothing was found."""
         from ortools.sat.python import cp_model
 
         self.model.minimize(goal)
         solver = cp_model.CpSolver()
         solver.parameters.random_seed = seed
-        solver.parameters.num_workers = workers
+        solver.parameters.num_workers = 1
         if effort is not None:
             solver.parameters.max_deterministic_time = effort
         status = solved(solver, self.model, clock)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
 from unrack.kernels.ordering import order_of
-from unrack.solver.servers.problem import Bools
 from unrack.solver.servers.ranking import rank
 from unrack.solver.servers.split import least_weight
-
-Ints = NDArray[np.int64]
 
 RULES = ("slo", "first-fit", "best-fit")
 SLO, FIRST_FIT, BEST_FIT = range(len(RULES))

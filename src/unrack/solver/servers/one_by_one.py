@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.solver.servers.holdings import (
     BEST_FIT,
@@ -49,8 +50,6 @@ from unrack.solver.servers.holdings import (
 from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
 from unrack.solver.servers.ranking import Ranking, make_ranking
 from unrack.solver.servers.split import cheapest
-
-Ints = NDArray[np.int64]
 
 
 @inlined
@@ -262,7 +261,7 @@ class OneByOne:
             self._sort_anew(_ratios(servers.mb[:last], servers.floor[:last], servers.cores[:last], self.rule))
 
     def take_in(
-        self, cores: int, mb: int, floor: int, ceiling: int, forbidden: NDArray[np.bool_], group: int = NOWHERE,
+        self, cores: int, mb: int, floor: int, ceiling: int, forbidden: Bools, group: int = NOWHERE,
         level: int = NOWHERE,
     ) -> None:  # fmt: skip
         """Take in one further server, as :meth:`extend` does.

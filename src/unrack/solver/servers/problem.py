@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from unrack.kernels.arrays import Bools, Ints
 
 NOWHERE = -1
 """Instead of a cluster, a group, a level or a domain: none."""
@@ -74,8 +72,7 @@ class Supply:
 
     def pools(self, cluster: int) -> Ints:
         """int64[members]: the pools of a cluster, its compute pool first."""
-        found: Ints = self.member[self.first[cluster] : self.first[cluster + 1]]
-        return found
+        return self.member[self.first[cluster] : self.first[cluster + 1]]
 
 
 @dataclass(frozen=True, eq=False)

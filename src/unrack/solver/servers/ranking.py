@@ -16,11 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 FULL = 100
 """The highest utilisation, percent."""
@@ -63,16 +61,13 @@ def make_ranking(used: Ints, columns: int) -> Ranking:
         used.astype(np.int64),
         np.zeros((4, FULL + 1), np.int64),
     )
-    lay_out(*ranking, np.argsort(-used, kind="stable").astype(np.int64))
+    _lay_out(*ranking, np.argsort(-used, kind="stable").astype(np.int64))
     return ranking
 
 
 @compiled
-def lay_out(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, order: Ints) -> None:
-    """Give the clusters slots in this order (which agrees with their utilisations), with room in every run.
-
-    Leaves move with their clusters; those of clusters that had no slot are -1.
-    """
+def _lay_out(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, order: Ints) -> None:
+    """Give the clusters slots in this order, with room in every run; leaves move along, -1 where there was no slot."""
     slots, width = len(who), tree.shape[1]
     leaves = np.full((len(order), width), -1, np.int64)
     counts = np.zeros(FULL + 1, np.int64)
@@ -142,7 +137,7 @@ def rank(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, cluster: int, 
                 if who[s] >= 0:
                     others[k] = who[s]
                     k += 1
-            lay_out(tree, who, at, used, span, others)
+            _lay_out(tree, who, at, used, span, others)
         if up:
             slot = span[TAIL, percent]
             span[TAIL, percent] += 1

@@ -24,11 +24,9 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 NONE = -1
 """Instead of a price: there is no such split."""

@@ -27,12 +27,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, melted
+from unrack.kernels.arrays import Ints
 from unrack.solver.torus.grid import Grid, arranged, conjugate, ones, put, within
-
-Ints = NDArray[np.int64]
 
 TILES, BEST, NODES, PART, LEVEL, SIZE = range(6)
 PLACED, INSIDE, LEFT, SUM, NEXT, CHILDREN, LAST = range(7)
@@ -46,32 +44,19 @@ class Search(NamedTuple):
     at: Ints
     """int64[levels, 7]: of each level: rows used and columns used (bits), tiles left, the sum of distances of all that
     is decided, the next child, how many there are, and what was chosen last."""
-    row_pull: Ints
-    """int64[levels, rows]: the distances from each row to the placed tiles, summed."""
-    column_pull: Ints
-    """int64[levels, columns]: the same of columns and tiles of chosen columns."""
-    open_to: Ints
-    """int64[levels, columns]: in rows that are placed, the tiles that a column can take."""
-    filled: Ints
-    """int64[levels, rows]: tiles that are already in chosen columns."""
-    counts: Ints
-    """int64[levels, columns]: tiles of chosen columns."""
-    child: Ints
-    """int64[levels, lines]: rows or columns to try."""
-    child_bound: Ints
-    """int64[levels, lines]: their lower bounds, ascending."""
-    row_counts: Ints
-    """int64[rows]: tiles of placed rows."""
-    across: Ints
-    """int64[columns]: the conjugate of the partition in hand."""
-    tail: Ints
-    """int64[rows + 1]: of each part on, the parts' least sum of distances among themselves."""
-    scratch: Ints
-    """int64[6, lines]."""
-    best_rows: Ints
-    """int64[rows]: counts of the best answer that this search found."""
-    best_columns: Ints
-    """int64[columns]: the same by column."""
+    row_pull: Ints  # int64[levels, rows]: the distances from each row to the placed tiles, summed
+    column_pull: Ints  # int64[levels, columns]: the same of columns and tiles of chosen columns
+    open_to: Ints  # int64[levels, columns]: in rows that are placed, the tiles that a column can take
+    filled: Ints  # int64[levels, rows]: tiles that are already in chosen columns
+    counts: Ints  # int64[levels, columns]: tiles of chosen columns
+    child: Ints  # int64[levels, lines]: rows or columns to try
+    child_bound: Ints  # int64[levels, lines]: their lower bounds, ascending
+    row_counts: Ints  # int64[rows]: tiles of placed rows
+    across: Ints  # int64[columns]: the conjugate of the partition in hand
+    tail: Ints  # int64[rows + 1]: of each part on, the parts' least sum of distances among themselves
+    scratch: Ints  # int64[6, lines]
+    best_rows: Ints  # int64[rows]: counts of the best answer that this search found
+    best_columns: Ints  # int64[columns]: the same by column
 
 
 def new_search(rows: int, columns: int, tiles: int, best: int) -> Search:
@@ -187,7 +172,7 @@ def place_column(g: Grid, s: Search, level: int, j: int) -> None:
 
 
 @melted
-def half_pulls(s: Search, level: int, near: Ints) -> int:
+def _half_pulls(s: Search, level: int, near: Ints) -> int:
     """The least that the tiles left add: each the pull of those chosen, and half that of the others, as near as can be.
 
     A bound of Gilmore and Lawler's kind: the others of a tile fill its own column, then those at distance 1, 2, ...
@@ -264,7 +249,7 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
         rest -= caps[x]
     bound += arranged(caps, open_columns, g.column_rank)
     if bound < s.scalar[BEST]:
-        bound = max(bound, s.at[level, SUM] + half_pulls(s, level, near))
+        bound = max(bound, s.at[level, SUM] + _half_pulls(s, level, near))
     if bound >= s.scalar[BEST]:
         return
     last = s.at[level, LAST]

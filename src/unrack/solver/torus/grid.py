@@ -22,28 +22,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Bools, Ints
 
 
 class Grid(NamedTuple):
     """A torus of ``rows`` x ``columns`` tiles, some of them free."""
 
-    row_free: Ints
-    """int64[rows]: bit j is set where the tile in column j is free."""
-    column_free: Ints
-    """int64[columns]: bit i is set where the tile in row i is free."""
-    row_gap: Ints
-    """int64[rows, rows]: distances between rows."""
-    column_gap: Ints
-    """int64[columns, columns]: distances between columns."""
+    row_free: Ints  # int64[rows]: bit j is set where the tile in column j is free
+    column_free: Ints  # int64[columns]: bit i is set where the tile in row i is free
+    row_gap: Ints  # int64[rows, rows]: distances between rows
+    column_gap: Ints  # int64[columns, columns]: distances between columns
     row_rank: Ints
     """int64[rows, rows]: distances between the lines of the s-th and the t-th largest counts, best arranged."""
-    column_rank: Ints
-    """int64[columns, columns]: the same of columns."""
+    column_rank: Ints  # int64[columns, columns]: the same of columns
 
 
 def gaps(lines: int) -> Ints:
@@ -72,7 +65,7 @@ def rank_gaps(lines: int) -> Ints:
     return np.ascontiguousarray(gaps(lines)[np.ix_(place, place)])
 
 
-def grid_of(free: NDArray[np.bool_]) -> Grid:
+def grid_of(free: Bools) -> Grid:
     """The grid of bool[rows, columns] free tiles; at most 32 rows and columns."""
     rows, columns = free.shape
     by_row = free.astype(np.int64) @ (1 << np.arange(columns, dtype=np.int64))

@@ -10,13 +10,11 @@ at it, of the distances to their k - 1 nearest.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.solver.torus.grid import Grid
-
-Ints = NDArray[np.int64]
 
 
 @inlined

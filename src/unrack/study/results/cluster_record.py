@@ -11,7 +11,7 @@ import numpy as np
 from unrack.cluster.domains import node_ids, parted
 from unrack.cluster.pools.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
-from unrack.cluster.tiers.record import tiers_again, tiers_record
+from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.resources.contract import Nodes
 from unrack.resources.places import built
 from unrack.slurm_text.hostlists import compress, expand

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.workload.formats.fields import GPUS as GPUS
-    from unrack.workload.formats.fields import TOGETHER as TOGETHER
-    from unrack.workload.formats.fields import UTILITY as UTILITY
-    from unrack.workload.formats.fields import Fields as Fields
-    from unrack.workload.formats.fields import asked as asked
-    from unrack.workload.formats.ignored import unheeded as unheeded
     from unrack.workload.formats.intake import DEVICE as DEVICE
     from unrack.workload.formats.intake import EXTRA as EXTRA
     from unrack.workload.formats.intake import Tally as Tally
+    from unrack.workload.formats.intake import unheeded as unheeded
     from unrack.workload.formats.intake import workload as workload
-    from unrack.workload.formats.openb import read_openb as read_openb
     from unrack.workload.formats.quantities import MOST as MOST
     from unrack.workload.formats.quantities import MOST_MB as MOST_MB
     from unrack.workload.formats.quantities import amounts as amounts
@@ -36,6 +30,12 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
     from unrack.workload.formats.table.columns import typed as typed
+    from unrack.workload.formats.table.published import read_openb as read_openb
+    from unrack.workload.formats.table.text import GPUS as GPUS
+    from unrack.workload.formats.table.text import TOGETHER as TOGETHER
+    from unrack.workload.formats.table.text import UTILITY as UTILITY
+    from unrack.workload.formats.table.text import Fields as Fields
+    from unrack.workload.formats.table.text import asked as asked
     from unrack.workload.formats.table.text import csv_frame as csv_frame
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -17,10 +17,9 @@ from unrack.errors import InputError, TraceError
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.vocabulary import Need
-from unrack.workload.formats import openb
 from unrack.workload.formats.intake import tidy
-from unrack.workload.formats.kubernetes.pods import read_pods
-from unrack.workload.formats.pbs.read import read_pbs
+from unrack.workload.formats.kubernetes import read_pods
+from unrack.workload.formats.pbs import read_pbs
 from unrack.workload.formats.quantities import boolean
 from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.slurm.listing import heads_a_list, plain
@@ -31,8 +30,10 @@ from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import (
     ALIBABA,
     NEEDED,
+    OPENB,
     PERLMUTTER,
     read_alibaba,
+    read_openb,
     read_perlmutter,
     read_slurm_jobs,
 )
@@ -128,9 +129,7 @@ _OWN: dict[str, Format] = {
     ),
     "perlmutter": make_format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": make_format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
-    "openb": make_format(
-        openb.read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=openb.GIVEAWAY
-    ),
+    "openb": make_format(read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=OPENB),
 }
 FORMATS: Table[Format] = Table("readers", _OWN, _of_others)
 """Format name → reader; all may be packed by gzip."""
@@ -159,9 +158,8 @@ def read_trace(
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
         :func:`unrack.workload.formats.servers_json.read_servers`,
-        :func:`unrack.workload.formats.table.published.read_slurm_jobs`, :mod:`unrack.workload.formats.table.published`
-        and :func:`unrack.workload.formats.openb.read_openb`. A CSV in a layout of its own is read as any CSV where the
-        options are those of any CSV.
+        and those of :mod:`unrack.workload.formats.table.published`. A CSV in a layout of its own is read as any CSV
+        where the options are those of any CSV.
 
     Raises
     ------

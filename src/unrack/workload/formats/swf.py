@@ -15,8 +15,7 @@ from fractions import Fraction
 
 import polars as pl
 
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.intake import EXTRA, OVERRUN, Tally, unheeded, workload
 from unrack.workload.formats.quantities import (
     MOST,
     amounts,
@@ -114,7 +113,7 @@ def read_swf(
         return numbers[row]
 
     at = Locator(source, line_of)
-    raw = field_columns(lines, at).with_row_index("row")
+    raw = _field_columns(lines, at).with_row_index("row")
     tally = Tally()
     tally.change("extra fields", raw["more"].len() - raw["more"].null_count())
     if node_spec:
@@ -233,14 +232,8 @@ def job_lines(text: bytes) -> list[int]:
     ]
 
 
-def field_columns(lines: bytes, at: Locator) -> pl.DataFrame:
-    """One row a job line: the 18 :data:`FIELDS`, times in µs; ``more`` is null where a line ends there.
-
-    Raises
-    ------
-    TraceError
-        A line has fewer than 18 fields, or a field is not a number in range.
-    """
+def _field_columns(lines: bytes, at: Locator) -> pl.DataFrame:
+    """One row a job line: the 18 :data:`FIELDS`, times in µs; ``more`` is null where a line ends there."""
     head = " ".join(f"field{k}" for k in range(1, 20)).encode()
     text = pl.read_csv(
         head + lines,

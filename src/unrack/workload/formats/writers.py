@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError, TraceError, check_kinds
+from unrack.kernels.arrays import Ints
 from unrack.workload.formats.intake import DEVICE
-from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.job import JobTable, Workload
 from unrack.workload.tier_asks import NO_CEILING
 
 _ENDINGS = (".swf", ".csv", ".parquet")

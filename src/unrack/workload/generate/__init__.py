@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.resources.checked import Strict as Strict
     from unrack.workload.generate.arrivals import Arrivals as Arrivals
-    from unrack.workload.generate.calibration import gap_s as gap_s
+    from unrack.workload.generate.arrivals import gap_s as gap_s
     from unrack.workload.generate.distributions import Distribution as Distribution
-    from unrack.workload.generate.distributions import Strict as Strict
     from unrack.workload.generate.distributions import as_us as as_us
     from unrack.workload.generate.distributions import numbers_from as numbers_from
     from unrack.workload.generate.distributions import upward as upward

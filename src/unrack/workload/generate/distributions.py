@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
-from unrack.errors import InputError, first_fault, got_and_want
+from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.checked import Strict
 from unrack.units import LONGEST_US, SECOND_US
 
 FOREVER = "forever"
@@ -30,7 +30,6 @@ References
 E. Cortez, A. Bonde, A. Muzio, M. Russinovich, M. Fontoura, R. Bianchini: Resource Central: understanding and predicting
 workloads for improved resource management in large cloud platforms. SOSP 2017.
 """
-Floats = NDArray[np.float64]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e15)]
 Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
 
@@ -46,40 +45,6 @@ def ascending(values: tuple[float, ...]) -> tuple[float, ...]:
     if any(after < before for before, after in pairwise(values)):
         raise ValueError("values in ascending order")
     return values
-
-
-class Strict(BaseModel):
-    """A model that refuses keys it does not know and does not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @classmethod
-    def read(cls, content: Any, where: str, whole: str = "the whole", nested: Sequence[str] = ()) -> Self:
-        """The model of a table of keys, or what is one already.
-
-        Parameters
-        ----------
-        content
-            The table.
-        where
-            What errors begin with, before the key at fault: ``"generate, "``.
-        whole
-            What they name in place of a key where the table as a whole is at fault.
-        nested
-            The keys that tables inside of it have.
-
-        Raises
-        ------
-        InputError
-            A key is unknown, missing or has a value that cannot be; it names the first.
-        """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            fault = first_fault(error.errors())
-            key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or whole
-            known = list(cls.model_fields) if len(fault["loc"]) == 1 else nested
-            raise InputError(f"{where}{key}".rstrip(", ."), *got_and_want(fault, known)) from None
 
 
 class Constant(Strict):
@@ -211,7 +176,7 @@ class Choice(Strict):
         return np.array(self.values)[pick(rng, weights, count)]
 
 
-def pick(rng: np.random.Generator, weights: Floats, count: int) -> NDArray[np.int64]:
+def pick(rng: np.random.Generator, weights: Floats, count: int) -> Ints:
     """``int64[count]``: indices into ``weights``, drawn in proportion to them."""
     edges = np.cumsum(weights)
     return np.searchsorted(edges / edges[-1], rng.random(count), side="right").clip(max=len(weights) - 1)
@@ -246,7 +211,7 @@ def numbers_from(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:
+def as_us(seconds: Floats, where: str) -> Ints:
     """``int64``: times in µs, rounded to the nearest.
 
     Raises
@@ -260,7 +225,7 @@ def as_us(seconds: Floats, where: str) -> NDArray[np.int64]:
     return micro.astype(np.int64)
 
 
-def upward(values: Floats, fewest: int, most: int, where: str) -> NDArray[np.int64]:
+def upward(values: Floats, fewest: int, most: int, where: str) -> Ints:
     """``int64``: amounts rounded up, as a demand is, to ``fewest`` or more.
 
     Raises

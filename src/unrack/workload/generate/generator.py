@@ -9,24 +9,22 @@ from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
+from unrack.workload.generate.arrivals import gap_s
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
-from unrack.workload.generate.calibration import gap_s
 from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
-from unrack.workload.generate.scenarios import scenario
-from unrack.workload.generate.server_generator import generate_servers
-from unrack.workload.generate.server_spec import ServerSpec
-from unrack.workload.generate.spec import GeneratorSpec
-from unrack.workload.job import Ints, Workload, job_table
+from unrack.workload.generate.scenarios import GeneratorSpec, scenario
+from unrack.workload.generate.server_generator import ServerSpec, generate_servers
+from unrack.workload.job import Workload, job_table
 
 
 class Generator(Protocol):
@@ -77,7 +75,7 @@ def generate(
         :func:`unrack.workload.generate.scenarios.scenario`; with the key ``model`` it is a
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
-        :class:`unrack.workload.generate.server_spec.ServerSpec`, drawn by
+        :class:`unrack.workload.generate.server_generator.ServerSpec`, drawn by
         :func:`unrack.workload.generate.server_generator.generate_servers`; with a key that a plug-in has a generator of
         (:data:`GENERATORS`), it is drawn by that.
     seed
@@ -122,7 +120,7 @@ def generate(
                 raise InputError(f"generate, {key}", "a generator that is not installed", missing)
     if name is None:
         name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
-    spec = parse_spec(spec)
+    spec = _parse_spec(spec)
     rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
@@ -147,19 +145,13 @@ def generate(
         deadline_us=np.where(lasts_us < 0, -1, submit_us + lasts_us),
         user=None if user is None else pl.Series(user),
         app=names.gather(which),
-        devices={_device(column): amounts for column, amounts in drawn.items()},
+        devices={(kind, what): amounts for column, amounts in drawn.items() for kind, what in (column.split(".", 1),)},
     )
     return Workload(name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs))
 
 
-def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
-    """The validated specification; of a mapping with the key ``scenario``, that of the scenario.
-
-    Raises
-    ------
-    InputError
-        It is not valid; the error names the first key at fault.
-    """
+def _parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
+    """The validated specification; of a mapping with the key ``scenario``, that of the scenario."""
     if isinstance(spec, GeneratorSpec):
         return spec
     if "scenario" in spec:
@@ -171,7 +163,7 @@ def parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")
 
 
-def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: NDArray[np.int64]) -> dict[str, Ints]:
+def _draw(rng: np.random.Generator, spec: GeneratorSpec, which: Ints) -> dict[str, Ints]:
     """int64[jobs] of _COLUMNS and of every device quantity; ``lasts`` is the time to the deadline, -1 = none."""
     columns = {column: np.zeros(spec.jobs, np.int64) for column in _COLUMNS}
     columns |= {key: np.zeros(spec.jobs, np.int64) for kind in spec.classes for key in sorted(kind.devices)}
@@ -204,8 +196,3 @@ def _hurry(rng: np.random.Generator, spec: GeneratorSpec, columns: dict[str, Int
     priority[rows] = spec.urgent.priority
     factor = spec.urgent.deadline_factor.draw(rng, len(rows))
     columns["lasts"][rows] = as_us(columns["run"][rows] / SECOND_US * factor, "urgent.deadline_factor")
-
-
-def _device(key: str) -> tuple[str, str]:
-    kind, quantity = key.split(".", 1)
-    return kind, quantity

@@ -1,4 +1,4 @@
-"""The papers' mixes of jobs, by name.
+"""What a synthetic workload is drawn from: classes of jobs, arrivals, who is urgent; and the papers' mixes, by name.
 
 References
 ----------
@@ -10,13 +10,68 @@ center. IEEE Systems Journal 16(1), 2022. A. Call, thesis (UPC 2022): Tables 4.1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from unrack.cluster.presets import Preset
 from unrack.errors import InputError
-from unrack.workload.generate.distributions import Distribution, Positive, Strict
-from unrack.workload.generate.spec import GeneratorSpec
+from unrack.resources.checked import Strict
+from unrack.workload.generate.arrivals import Arrivals
+from unrack.workload.generate.distributions import Distribution, Positive
+
+_DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
+Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
+
+
+class JobClass(Strict):
+    """A kind of job."""
+
+    name: str = "job"  # becomes the job's app
+    weight: Positive = 1  # how frequent it is, relative to the other classes
+    run_s: Distribution  # run time in s
+    # tasks, cores, memory_mb: tasks, and per task cores and MB; rounded up, tasks and cores to 1 or more
+    tasks: Distribution = Field(default=1, validate_default=True)
+    cores: Distribution = Field(default=1, validate_default=True)
+    memory_mb: Distribution = Field(default=0, validate_default=True)
+    # requested time over run time; below 1 counts as 1
+    request_factor: Distribution = Field(default=1, validate_default=True)
+    priority: Priority = 0  # of all jobs of the class
+    deadline_factor: Distribution | None = None  # (Deadline - submission) / run time; without it there is no deadline
+    # ``KIND.QUANTITY`` → amount per task, rounded up
+    devices: dict[_DeviceKey, Distribution] = Field(default_factory=dict)
+
+
+class Urgent(Strict):
+    """Jobs that are in a hurry, whichever class they are of."""
+
+    # of all jobs, 0 to 1: exactly round(share × jobs) jobs, chosen at random
+    share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    priority: Priority = 1  # they get this priority …
+    # … and this (deadline - submission) / run time, in place of their class's
+    deadline_factor: Distribution = Field(default=1.2, validate_default=True)
+
+
+class GeneratorSpec(Strict):
+    """A synthetic workload."""
+
+    jobs: Annotated[int, Field(ge=1, le=100_000_000)]  # how many
+    # when they arrive (:mod:`unrack.workload.generate.arrivals`); the first job arrives after the first gap
+    arrivals: Arrivals
+    classes: Annotated[list[JobClass], Field(min_length=1)]  # one or more kinds of job
+    # each job belongs to one of so many users, all alike; 0 = none
+    users: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    urgent: Urgent | None = None  # some of the jobs have another priority and deadline
+
+    @model_validator(mode="before")
+    @classmethod
+    def _poisson_by_default(cls, value: Any) -> Any:
+        arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
+        if isinstance(arrivals, Mapping) and "kind" not in arrivals:
+            kind = "fixed" if "gap_s" in arrivals else "poisson"
+            return {**value, "arrivals": {"kind": kind, **arrivals}}
+        return value
+
 
 _GB = 1024
 _BANDWIDTH, _CAPACITY = "nvme.bandwidth_mb_s", "nvme.capacity_mb"
@@ -37,19 +92,12 @@ GPU = {"gpu.bandwidth_mb_s": 4000, "gpu.memory_mb": 16 * _GB}
 """What its one GPU has."""
 
 
-class Scenario(NamedTuple):
-    """A mix: one line of words, and the keys of a specification without ``arrivals``."""
-
-    summary: str
-    content: Mapping[str, Any]
-
-
-def _mix(summary: str, **weights: float) -> Scenario:
+def _mix(summary: str, **weights: float) -> Preset:
     classes = [{"name": name, "weight": weight, **CLASSES[name]} for name, weight in weights.items()]
-    return Scenario(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
+    return Preset(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
 
 
-SCENARIOS: dict[str, Scenario] = {
+SCENARIOS: dict[str, Preset] = {
     "nvme-s1": _mix(
         "high bandwidth (Table 4.2): 70 % SMUFIN, 10 % capacity-bound, 20 % compute-bound",
         smufin=70, capacity=10, compute=20,
@@ -87,7 +135,8 @@ SCENARIOS: dict[str, Scenario] = {
         smufin=20, capacity=20, yolo=40, compute=10,
     ),
 }  # fmt: skip
-"""Name → scenario. 1500 jobs; 20 % of them urgent, with 1.2 run times to their deadline; the others have 4."""
+"""Name → the keys of a specification without ``arrivals``. 1500 jobs; 20 % of them urgent, with 1.2 run times to their
+deadline; the others have 4."""
 
 
 class _Options(Strict):

@@ -7,7 +7,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat
 
-from unrack.workload.generate.distributions import Floats, Positive, Strict
+from unrack.kernels.arrays import Floats
+from unrack.resources.checked import Strict
+from unrack.workload.generate.distributions import Positive
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0

@@ -9,8 +9,8 @@ from unrack.public import lazily
 if TYPE_CHECKING:
     from unrack.workload.usage.curves import WHOLE as WHOLE
     from unrack.workload.usage.curves import UsageCurves as UsageCurves
+    from unrack.workload.usage.curves import series_of as series_of
     from unrack.workload.usage.read import read_usage as read_usage
-    from unrack.workload.usage.series import series_of as series_of
     from unrack.workload.usage.shapes.draw import drawn as drawn
     from unrack.workload.usage.shapes.parameters import KINDS as KINDS
     from unrack.workload.usage.shapes.parameters import shapes_of as shapes_of

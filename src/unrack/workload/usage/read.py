@@ -20,8 +20,7 @@ from unrack.workload.formats.table.aliases import words_of
 from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.published import ALIBABA
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
-from unrack.workload.usage.curves import WHOLE, starts
-from unrack.workload.usage.series import UsageSeries
+from unrack.workload.usage.curves import WHOLE, UsageSeries, starts
 
 NAMES: dict[str, tuple[str, ...]] = {
     "job": ("job", "job_id", "jobid", "pod", "pod_id", "container", "container_id", "instance", "id"),
@@ -109,7 +108,7 @@ def read_usage(
     else:
         _refuse_plans(source)
         frame, at = csv_frame(source, has_header, None)
-    found = find_columns(frame, at, columns or {}, time_unit, memory_unit)
+    found = _find_columns(frame, at, columns or {}, time_unit, memory_unit)
     dropped: dict[str, int] = {}
     changed: dict[str, int] = {}
     rows = _kept_rows(_typed_rows(frame, at, found), dropped)
@@ -280,32 +279,14 @@ class Columns:
     shares: bool  # whether amounts are shares of a limit
 
 
-def find_columns(
+def _find_columns(
     frame: pl.DataFrame,
     at: Locator,
     given: Mapping[str, str | int],
     time_unit: str | None,
     memory_unit: str | None,
 ) -> Columns:
-    """The columns of a frame.
-
-    Parameters
-    ----------
-    frame, at
-        The table, and its file for errors.
-    given
-        Our name → the table's column or its number from 1, where the header does not give it away.
-    time_unit, memory_unit
-        Units where a column's own name states none: of :data:`NAMES`'s times, and ``"share"`` or ``"percent"`` of
-        a limit beside B, KB, MB, GB, TB.
-
-    Raises
-    ------
-    TraceError
-        There is no such column.
-    InputError
-        An option has a value it cannot have.
-    """
+    """The columns of a frame; ``given``: our name → the table's column or its number from 1; units."""
     words = {words_of(name, "%"): name for name in reversed(frame.columns)}
     names: dict[str, str] = {}
     units: dict[str, str] = {}

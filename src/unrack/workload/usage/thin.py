@@ -19,15 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.jit import compiled
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, starts
-from unrack.workload.usage.series import UsageSeries
-
-Bools = NDArray[np.bool_]
+from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.workload.usage.curves import WHOLE, UsageCurves, UsageSeries, starts
 
 TOLERANCE = 0.02
 """How far a kept line may be from a sample, as a share of the series's peak."""

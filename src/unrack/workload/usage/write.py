@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats
 from unrack.workload.formats.writers import table_bytes, write_bytes
-from unrack.workload.generate.distributions import Floats
 from unrack.workload.usage.curves import WHOLE, UsageCurves
 from unrack.workload.usage.thin import SHARE_UNIT
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.live.slurm.driver.state.epoch import policy_of
 from unrack.live.slurm.prediction.learnt import Learnt
 from unrack.sim.simulate import simulate
 from unrack.units import NEVER_US, SECOND_US, time_us
-from unrack.workload.job import Ints, JobTable, Workload
+from unrack.workload.job import JobTable, Workload
 
 DRAWS = 50
 QUANTILES = (0.1, 0.5, 0.9)
@@ -144,7 +144,7 @@ def drawn_us(jobs: JobTable, learnt: Learnt, seed: int, draw: int) -> Ints:
 
 def _starts(
     cluster: Cluster, workload: Workload, policy: str | Mapping[str, Any], work_us: Ints
-) -> tuple[NDArray[np.int64], dict[int, str], str]:
+) -> tuple[Ints, dict[int, str], str]:
     """int64[jobs]: when each first starts, µs; NEVER_US: never; and why not, and what the policy is called."""
     chosen = policy_of(policy)
     run = replace(workload, jobs=replace(workload.jobs, work_us=work_us))
@@ -154,7 +154,7 @@ def _starts(
     return found, {job: str(reason) for job, reason in log.reasons.items()}, chosen.name
 
 
-def _waits(jobs: JobTable) -> NDArray[np.bool_]:
+def _waits(jobs: JobTable) -> Bools:
     return np.ones(len(jobs), np.bool_) if jobs.under_way is None else ~jobs.under_way.runs
 
 

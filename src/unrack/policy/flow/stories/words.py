@@ -8,7 +8,7 @@ from unrack.ledger.lease import NODES, Lease
 from unrack.policy.flow.costs.contract import Phase
 from unrack.policy.flow.notes import Notes
 from unrack.policy.flow.sorts import Sort
-from unrack.resources.gpus.machines.cpu_list import text_of
+from unrack.resources.gpus.machines.machine import text_of
 from unrack.view import View
 
 ON_NODES = "nodes"

@@ -5,13 +5,22 @@ A tree from the top down, GPUs in one row, direct links below them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 from typing import NamedTuple
 
-from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVLINK, NVSWITCH, SOCKET, SWITCH, Link, Machine, shown
+from unrack.resources.gpus.machines.machine import (
+    GPU,
+    MACHINE,
+    NVLINK,
+    NVSWITCH,
+    SOCKET,
+    SWITCH,
+    Link,
+    Machine,
+    shown,
+    text_of,
+)
 from unrack.resources.use import COLOURS
 
 STYLE = """
@@ -54,7 +63,7 @@ def draw(machine: Machine, held: Mapping[int, str] | None = None) -> str:
     True
     """
     held = held or {}
-    layout = laid_out(machine)
+    layout = Layout(machine)
     parts = [
         *_boxes(machine, layout),
         *_tree(machine, layout),
@@ -125,7 +134,7 @@ def _tree(machine: Machine, layout: Layout) -> list[str]:
     found = []
     for vertex, place in machine.hangs_by.items():
         link = machine.links[place]
-        x, top, bottom = layout.edge(machine, vertex)
+        x, top, bottom = layout.edge(vertex)
         inside = " in" if machine.vertices[vertex].kind != SOCKET else ""
         at = f'x="{x + 4:.1f}" y="{(top + bottom) / 2 + 3.5}" font-size="10" class="quiet weight{inside}"'
         found.append(f'<path d="M{x:.1f} {top}V{bottom}" class="{link.kind}"/><text {at}>{link.weight}</text>')
@@ -147,13 +156,13 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             at = (x + 4, (layout.gpu_y + GPU_SIDE + layout.boxes[switch].y) / 2 + 12)
         else:
             a, b = (layout.gpu_x[end] for end in ends)
-            shift = layout.shift(link)
             depth = layout.depth(link)
             y = layout.gpu_y + GPU_SIDE
-            a, b = a + shift[0], b + shift[1]
+            a, b = a + layout.shift(*ends), b + layout.shift(*reversed(ends))
+            thick = f'stroke-width="{3 * link.width / max(widths):.1f}" ' if link.width and len(widths) > 1 else ""
             found.append(
                 f'<path d="M{a:.1f} {y}C{a:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y + depth * 4 / 3:.1f} {b:.1f} {y}" '
-                f'{_thick(link.width, widths)}class="{link.kind}"/>'
+                f'{thick}class="{link.kind}"/>'
             )
             at = ((a + b) / 2, y + depth - 3)
         if several:
@@ -161,11 +170,6 @@ def _direct(machine: Machine, layout: Layout) -> list[str]:
             place = f'x="{at[0]:.1f}" y="{at[1]:.1f}" font-size="10" text-anchor="{anchor}" class="of-nvlink weight"'
             labels.append(f"<text {place}>{link.weight}</text>")
     return found + labels
-
-
-def _thick(width: float, widths: Collection[float]) -> str:
-    """As thick as the link is wide, where there are links of several widths."""
-    return f'stroke-width="{3 * width / max(widths):.1f}" ' if width and len(widths) > 1 else ""
 
 
 def _gpus(machine: Machine, layout: Layout, held: Mapping[int, str]) -> list[str]:
@@ -242,24 +246,56 @@ class Box(NamedTuple):
     depth: int
 
 
-@dataclass(frozen=True)
 class Layout:
-    """Places in a picture."""
+    """Places of all parts of a machine in a picture.
 
-    boxes: dict[int, Box]  # vertex → rectangle, of the machine, sockets, switches and NVSwitches
-    # vertex of a GPU → the middle; the top of all
-    gpu_x: dict[int, float]
-    gpu_y: float
-    direct: tuple[Link, ...]  # links between GPUs, and from GPUs to NVSwitches
-    # of all
-    width: float
-    height: float
+    Attributes
+    ----------
+    boxes
+        Vertex → rectangle, of the machine, sockets, switches and NVSwitches.
+    gpu_x, gpu_y
+        Vertex of a GPU → its middle; the top of all.
+    direct
+        Links between GPUs, and from GPUs to NVSwitches.
+    width, height
+        Of all.
+    """
 
-    def edge(self, machine: Machine, vertex: int) -> tuple[float, float, float]:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.children: dict[int, list[int]] = {}
+        for vertex in sorted(machine.hangs_by, key=lambda one: (machine.vertices[one].kind == GPU, one)):
+            self.children.setdefault(machine.above(vertex), []).append(vertex)
+        self.boxes: dict[int, Box] = {}
+        self.gpu_x: dict[int, float] = {}
+        self.x = float(PAD)
+        self.top = TOP + BAR + EDGE
+        levels = max((self._height(socket) for socket in machine.sockets), default=0)
+        self.gpu_y = self.top + HEAD + EDGE + levels * (BAR + EDGE)
+        for socket in machine.sockets:
+            self._socket(socket)
+        right = self.x - GAP
+        self.boxes |= {vertex: Box(PAD, TOP, right - PAD, BAR, 0) for vertex in self._of(MACHINE)}
+        bottom = max(box.y + box.height for box in self.boxes.values())
+        self.direct = tuple(
+            link for link in machine.links
+            if {machine.vertices[link.a].kind, machine.vertices[link.b].kind} in ({GPU}, {GPU, NVSWITCH})
+        )  # fmt: skip
+        y: float = bottom + EDGE
+        for vertex in self._of(NVSWITCH):
+            ends = [self.gpu_x[link.a + link.b - vertex] for link in self.direct if vertex in (link.a, link.b)]
+            self.boxes[vertex] = Box(min(ends) - 20, y, max(ends) - min(ends) + 40, BAR, 9)
+            y += BAR + EDGE / 2
+        curves = [self.depth(link) for link in self.direct if link.a in self.gpu_x and link.b in self.gpu_x]
+        lowest = max(bottom, *(box.y + box.height for box in self.boxes.values()))
+        self.width = right + PAD
+        self.height = max(lowest, self.gpu_y + GPU_SIDE + max(curves) + 8 if curves else 0) + 16
+
+    def edge(self, vertex: int) -> tuple[float, float, float]:
         """The vertical line from a part's parent to it: x, top, bottom."""
-        above = self.boxes[machine.above(vertex)]
-        in_socket = machine.vertices[machine.above(vertex)].kind == SOCKET
-        top = above.y + (HEAD if in_socket else above.height)
+        parent = self.machine.above(vertex)
+        above = self.boxes[parent]
+        top = above.y + (HEAD if self.machine.vertices[parent].kind == SOCKET else above.height)
         if vertex in self.gpu_x:
             return self.gpu_x[vertex], top, self.gpu_y
         own = self.boxes[vertex]
@@ -269,13 +305,8 @@ class Layout:
         """How far below the GPUs the curve of a direct link goes: further, the more GPUs are between its ends."""
         return 12 + 15 * round(abs(self.gpu_x[link.a] - self.gpu_x[link.b]) / CELL)
 
-    def shift(self, link: Link) -> tuple[float, float]:
-        """How far from the middle of its GPUs a curve begins and ends, so that those of one GPU do not touch."""
-        return self._place(link, left=True), self._place(link, left=False)
-
-    def _place(self, link: Link, left: bool) -> float:
-        ends = sorted((link.a, link.b), key=lambda one: self.gpu_x[one])
-        gpu, other = ends if left else reversed(ends)
+    def shift(self, gpu: int, other: int) -> float:
+        """How far from the middle of a GPU its curve to another one is, so that those of one GPU do not touch."""
         others = sorted(
             (one for a, b, *_ in self.direct for one in (a, b)
              if gpu in (a, b) and one != gpu and one in self.gpu_x),
@@ -284,67 +315,19 @@ class Layout:
         step = min(9.0, (GPU_SIDE - 8) / max(1, len(others) - 1))
         return (others.index(other) - (len(others) - 1) / 2) * step
 
+    def _of(self, kind: str) -> list[int]:
+        return [number for number, vertex in enumerate(self.machine.vertices) if vertex.kind == kind]
 
-def laid_out(machine: Machine) -> Layout:
-    """Places for all parts of a machine."""
-    children: dict[int, list[int]] = {}
-    for vertex in sorted(machine.hangs_by, key=lambda one: (machine.vertices[one].kind == GPU, one)):
-        children.setdefault(machine.above(vertex), []).append(vertex)
-    place = _Place(machine, children)
-    for socket in machine.sockets:
-        place.socket(socket)
-    return place.finish()
-
-
-class _Place:
-    def __init__(self, machine: Machine, children: dict[int, list[int]]) -> None:
-        self.machine = machine
-        self.children = children
-        self.boxes: dict[int, Box] = {}
-        self.gpu_x: dict[int, float] = {}
-        self.x = float(PAD)
-        self.top = TOP + BAR + EDGE
-        self.levels = max((self._height(socket) for socket in machine.sockets), default=0)
-        self.gpu_y = self.top + HEAD + EDGE + self.levels * (BAR + EDGE)
-
-    def socket(self, socket: int) -> None:
+    def _socket(self, socket: int) -> None:
         start = self.x
         self.x += PAD
         for child in self.children.get(socket, []):
             self._part(child, 0)
         width = max(self.x + PAD - start, WIDE_SOCKET if self.machine.cores else LEAST_SOCKET)
-        slack = width - (self.x + PAD - start)
-        if slack:
-            self._move(socket, slack / 2)
-        has_gpus = bool(self.machine.gpus)
-        height = (self.gpu_y + GPU_SIDE + PAD if has_gpus else self.top + HEAD) - self.top
+        self._move(socket, (width - (self.x + PAD - start)) / 2)
+        height = (self.gpu_y + GPU_SIDE + PAD if self.machine.gpus else self.top + HEAD) - self.top
         self.boxes[socket] = Box(start, self.top, width, height, 1)
         self.x = start + width + GAP
-
-    def finish(self) -> Layout:
-        machine = self.machine
-        right = self.x - GAP
-        for vertex, (kind, _) in enumerate(machine.vertices):
-            if kind == MACHINE:
-                self.boxes[vertex] = Box(PAD, TOP, right - PAD, BAR, 0)
-        bottom = max(box.y + box.height for box in self.boxes.values())
-        direct = tuple(
-            link for link in machine.links
-            if {machine.vertices[link.a].kind, machine.vertices[link.b].kind} in ({GPU}, {GPU, NVSWITCH})
-        )  # fmt: skip
-        y = bottom + EDGE
-        for vertex, (kind, _) in enumerate(machine.vertices):
-            if kind == NVSWITCH:
-                ends = [link.a + link.b - vertex for link in direct if vertex in (link.a, link.b)]
-                left, last = min(self.gpu_x[one] for one in ends), max(self.gpu_x[one] for one in ends)
-                self.boxes[vertex] = Box(left - 20, y, last - left + 40, BAR, 9)
-                y += BAR + EDGE / 2
-        layout = Layout(self.boxes, self.gpu_x, self.gpu_y, direct, right + PAD, 0)
-        curves = [layout.depth(link) for link in direct if link.a in self.gpu_x and link.b in self.gpu_x]
-        lowest = max(bottom, max((box.y + box.height for box in self.boxes.values()), default=0))
-        if curves:
-            lowest = max(lowest, self.gpu_y + GPU_SIDE + max(curves) + 8)
-        return Layout(self.boxes, self.gpu_x, self.gpu_y, direct, right + PAD, lowest + 16)
 
     def _part(self, vertex: int, depth: int) -> None:
         if self.machine.vertices[vertex].kind == GPU:

@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.cpu_list import MOST_CPUS
+from unrack.kernels.arrays import Floats, Ints
+
+MOST_CPUS = 1 << 16
+
+_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """The numbers in a list such as ``0-7,16-23``, ascending; a stride, as in ``0-158:2``, is understood.
+
+    Raises
+    ------
+    ValueError
+        The text is no such list; it says what was wanted.
+
+    Examples
+    --------
+    >>> numbers_of("0-3,8")
+    (0, 1, 2, 3, 8)
+    """
+    found: set[int] = set()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ValueError("numbers of CPUs such as 0-7,16-23")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        step = int(match[3]) if match[3] else 1
+        if last < first or step < 1 or last >= MOST_CPUS:
+            raise ValueError(f"ranges of CPUs from low to high, below {MOST_CPUS}")
+        found.update(range(first, last + 1, step))
+    return tuple(sorted(found))
+
+
+def text_of(numbers: Sequence[int]) -> str:
+    """The list as text, neighbours joined.
+
+    Examples
+    --------
+    >>> text_of((0, 1, 2, 3, 8))
+    '0-3,8'
+    """
+    ids = np.sort(np.array(numbers, np.int64))
+    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
 
 CUBE_MESH = {
     (0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2, (0, 4): 2, (1, 5): 2,
@@ -51,8 +96,6 @@ PRESETS: dict[str, tuple[str, Callable[[], Machine]]] = {
     ),
 }
 """Name → one line of words, and how it is made."""
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MACHINE, SOCKET, SWITCH, NVSWITCH, GPU = "machine", "socket", "switch", "nvswitch", "gpu"
 KINDS = (MACHINE, SOCKET, SWITCH, NVSWITCH, GPU)
@@ -272,7 +315,6 @@ def tree(
     nvswitch: bool = False,
     cores: Sequence[Sequence[int]] = (),
     slices: int = 0,
-    nvlink_weight: int = NEAR,
 ) -> Machine:
     """A machine of sockets with PCIe switches, each with some GPUs, with direct links between some GPUs.
 
@@ -294,7 +336,7 @@ def tree(
             parent = parts.switch(socket) if len(groups) > 1 else socket
             gpus += [parts.hang(GPU, f"GPU{len(gpus) + i}", parent) for i in range(group)]
     widths = nvlinks if isinstance(nvlinks, Mapping) else dict.fromkeys(nvlinks, 0)
-    links = parts.links + [Link(gpus[a], gpus[b], nvlink_weight, NVLINK, width) for (a, b), width in widths.items()]
+    links = parts.links + [Link(gpus[a], gpus[b], NEAR, NVLINK, width) for (a, b), width in widths.items()]
     if nvswitch:
         middle = parts.loose(NVSWITCH, "NVSwitch")
         links += [Link(middle, gpu, NEAR, NVLINK) for gpu in gpus]

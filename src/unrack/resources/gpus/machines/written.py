@@ -7,8 +7,7 @@ from typing import Any
 import tomli_w
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.cpu_list import text_of
-from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Machine, whole
+from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKET, SWITCH, Machine, text_of, whole
 
 
 def written(machine: Machine) -> dict[str, Any]:

@@ -8,15 +8,11 @@ again: with the least copying that lets the newcomer fit. A cluster that cannot 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.solver.batch.case import MB
-from unrack.solver.batch.running.moves import TIGHTEST, best_place, best_saving, make_room
-from unrack.solver.batch.running.on_paper import Books
+from unrack.solver.batch.running.moves import TIGHTEST, Books, best_place, best_saving, make_room
 from unrack.solver.batch.solution import prices
 from unrack.solver.batch.split_together import split_together
-
-Ints = NDArray[np.int64]
 
 RESPLITS = 4
 """Clusters whose memory is split again, at most, for one server."""

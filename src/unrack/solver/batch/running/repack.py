@@ -6,7 +6,7 @@ their order, are a plan in which nothing ever exceeds what there is, a server th
 Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.running.empty_clusters`), clusters in
 several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
 near to what runs now that the moves suffice; then an order of steps to get there
-(:func:`go_towards`), in which a server may be parked.
+(``_go_towards``), in which a server may be parked.
 """
 
 from __future__ import annotations
@@ -14,35 +14,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
-from unrack.solver.batch.running.moves import TIGHTEST, best_place, least_alone
-from unrack.solver.batch.running.on_paper import Books, Budget, Step
+from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, least_alone
 from unrack.solver.batch.search import Search
 from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_of, prices
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock, efforts, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
-Ints = NDArray[np.int64]
 
-
-def go_towards(books: Books, target: Allocation) -> bool:
-    """Make the steps towards an allocation; returns whether it was reached, but for splits.
+def _go_towards(books: Books, target: Allocation) -> bool:
+    """Make the steps towards an allocation of the servers placed now; returns whether it was reached, but for splits.
 
     As long as any can: a server moves to its new cluster with its new split; or one that is in the right cluster takes
     its new split; or one moves to its new cluster with a split that fits for now. Where nothing can, the smallest
     server that still has to move is parked in a cluster that has room for it, once. What cannot be reached so is left.
-
-    Parameters
-    ----------
-    target
-        Where servers should be; those placed now are placed there too.
     """
     case, parked = books.case, np.zeros(len(target.cluster), np.bool_)
     free_to_split = case.asked.level < 0
@@ -72,7 +64,7 @@ def _for_now(books: Books, target: Allocation, away: Ints) -> bool:
     return False
 
 
-def _park(books: Books, target: Allocation, away: Ints, parked: NDArray[np.bool_]) -> bool:
+def _park(books: Books, target: Allocation, away: Ints, parked: Bools) -> bool:
     """Move the smallest server that was not parked before out of its cluster, to any that has room."""
     case, into = books.case, np.zeros(books.run.mb.shape[1], np.int64)
     books.run.opened[:] = True
@@ -232,7 +224,7 @@ def _as_a_whole(
         if budget.over:
             break
         books = Books(search.case, now, moves, budget)
-        go_towards(books, wish)
+        _go_towards(books, wish)
         cheapen_places(books, resplit=True)
         tries.append(books)
     return wished, tries

@@ -17,10 +17,8 @@ from unrack.slurm_text.values import documents, said
 from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
-from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.jobs import RAN, STATE, at_rows, described, identified, timed
-from unrack.workload.formats.slurm.listing import Listing, listing, ours
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.jobs import RAN, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.listing import Columns, Listing, listing, ours
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 
@@ -95,9 +93,8 @@ def read_queue(
     InputError
         An option has a value it cannot have.
     """
-    for option, value, allowed in (("memory", memory, ("requested", "ignore")), ("held", held, ("drop", "keep"))):
-        if value not in allowed:
-            raise InputError(f"option {option}", repr(value), f"one of {', '.join(allowed)}")
+    choice("memory", memory, ("requested", "ignore"))
+    choice("held", held, ("drop", "keep"))
     choices = Choices("allocated", memory, gpus, gres or {}, licences)
     longest_us, now_us = limit_us("unlimited", unlimited), _moment_us(now)
     by_partition = limits_us(limits or {})

@@ -19,10 +19,8 @@ from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import MOST_MB, choice
-from unrack.workload.formats.slurm.asked import Choices
-from unrack.workload.formats.slurm.jobs import NAMES, STATE, at_rows, described, identified, timed
-from unrack.workload.formats.slurm.listing import COMMAND, Listing, listing
-from unrack.workload.formats.slurm.parsing import Columns
+from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.listing import COMMAND, Columns, Listing, listing
 from unrack.workload.formats.slurm.queue import JobName, as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload
@@ -108,7 +106,7 @@ def read_sacct(
     longest_us, by_partition = limit_us("unlimited", unlimited), limits_us(limits or {})
     source = load(path)
     is_json = source.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-    found = past_json(source) if is_json else listing(source, delimiter)
+    found = _past_json(source) if is_json else listing(source, delimiter)
     _complete(found, arrival)
     tally = Tally()
     tally.change("bytes that are no text", found.replaced)
@@ -209,14 +207,8 @@ def _on_a_node(columns: Columns) -> pl.Series:
     return largest.clip(upper_bound=MOST_MB) * on_a_node.clip(upper_bound=2**20)
 
 
-def past_json(source: Source) -> Listing:
-    """The jobs and their steps, a row each.
-
-    Raises
-    ------
-    TraceError
-        It is no such JSON, or a job of it is not what it should be.
-    """
+def _past_json(source: Source) -> Listing:
+    """The jobs and their steps, a row each."""
     rows: list[dict[str, str]] = []
     for place, job in enumerate(jobs_in(source, COMMAND)):
         try:
@@ -236,16 +228,8 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     ran = said(time.get("start")) not in ("", "0")
     limit = said(time.get("limit"))
     alloc, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
-    name = job_name(
-        JobName(
-            said(job.get("job_id")),
-            said(array.get("job_id")),
-            said(array.get("task_id")),
-            said(array.get("task")),
-            said(het.get("job_id")),
-            said(het.get("job_offset")),
-        )
-    )
+    of_array, of_het = (array.get("job_id"), array.get("task_id"), array.get("task")), ("job_id", "job_offset")
+    name = job_name(JobName(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het)))))
     row |= {
         "jobid": name,
         "jobidraw": said(job.get("job_id")),

@@ -72,7 +72,9 @@ class TableColumns:
         unclipped = None
         if (memory := self._numbers("memory")) is not None:
             if self.memory_per == "core":
-                memory = self._times_cores(memory, cores)
+                too_much = memory.cast(pl.Float64) * cores >= 2.0**62
+                refuse(too_much, memory, self._called("memory"), self.at, "less than 4 EB")
+                memory = memory * cores
             elif self.memory_per == "job":
                 memory = memory / tasks.clip(lower_bound=1)
             unclipped = self._amount(memory, "memory")
@@ -185,10 +187,6 @@ class TableColumns:
             return whole(amounts(values, self._called(ours), self.at, self.scale[ours]), self._called(ours), self.at)
         return whole(values, self._called(ours), self.at)
 
-    def _times_cores(self, memory: pl.Series, cores: pl.Series) -> pl.Series:
-        refuse(memory.cast(pl.Float64) * cores >= 2.0**62, memory, self._called("memory"), self.at, "less than 4 EB")
-        return memory * cores
-
     def _amount(self, values: pl.Series, ours: str) -> pl.Series:
         return amounts(values, self._called(ours), self.at, self._factor(ours))
 
@@ -198,24 +196,51 @@ class TableColumns:
         return self.units.get(ours, unit) * self.scale.get(ours, 1)
 
     def _asks(self, tasks: pl.Series, memory: pl.Series | None) -> dict[str, pl.Series]:
+        """What is asked of tiers, ``local`` in MB rounded up and ``ceiling`` down; empty where no job asks anything.
+
+        ``memory``: in MB, not yet freed of negative amounts; ``None`` = not given.
+        """
         limits = {ours: values for ours in LIMITS if (values := self._numbers(ours)) is not None}
-        words = {}
+        made = {ours: self._limit(ours, values) for ours, values in limits.items()}
         for ours in WORDS:
             default = None if ours == "spread" else self.defaults.get(ours)
             if ours in self.columns:
                 text = self._text(ours)
-                words[ours] = text if default is None else text.fill_null(str(default))
+                made[ours] = text if default is None else text.fill_null(str(default))
             elif default is not None:
-                words[ours] = self._constant(str(default))
-        spread = self.defaults.get("spread")
-        return TierColumns(
-            self.at,
-            {ours: self._called(ours) for ours in ("tasks", "memory", *LIMITS, *WORDS)},
-            limits,
-            {ours: self._factor(ours) for ours in LIMITS},
-            words,
-            None if spread is None else str(spread),
-        ).asks(tasks, memory)
+                made[ours] = self._constant(str(default))
+        made = {ours: values for ours, values in made.items() if values.null_count() < len(values)}
+        if not made:
+            return {}
+        default_spread = self.defaults.get("spread")
+        if default_spread is not None and "group" in made:
+            spread = made.get("spread", made["group"].clear(len(tasks)))
+            made["spread"] = spread.set(spread.is_null() & made["group"].is_not_null(), str(default_spread))
+        count = len(tasks)
+        held = np.zeros(count, np.int64) if memory is None else memory.fill_null(0).to_numpy()
+        if (held < 0).any():
+            row = int(np.argmax(held < 0))
+            raise self.at.fault(row, self._called("memory"), f"{held[row]} MB", "0 MB or more")
+        asks = tier_asks(
+            made["local"].fill_null(0).to_numpy() if "local" in made else np.zeros(count, np.int64),
+            made["ceiling"].fill_null(NO_CEILING).to_numpy() if "ceiling" in made else None,
+            group=made.get("group"),
+            spread=made.get("spread"),
+            forbidden=made.get("forbidden"),
+        )
+        if (fault := first_fault(asks, tasks.fill_null(1).to_numpy(), held)) is not None:
+            raise self.at.fault(fault.row, self._called(fault.field), fault.got, fault.want)
+        return made
+
+    def _limit(self, ours: str, values: pl.Series) -> pl.Series:
+        """Int64 MB; what is too much to be an amount is refused."""
+        factor, called = self._factor(ours), self._called(ours)
+        most = float(MOST_MB / factor)
+        refuse(values < 0, values, called, self.at, "0 or more", promise=True)
+        refuse(values >= most, values, called, self.at, f"below {most:g}", promise=True)
+        if ours == "local":
+            return amounts(values, called, self.at, factor)
+        return -amounts(-values, called, self.at, factor)
 
     def _on(self) -> dict[str, pl.Series] | None:
         """The nodes of jobs that run at the start, and for how long these have run; ``None``: no job does."""
@@ -243,70 +268,3 @@ class TableColumns:
         if ours in self.defaults and ours != "id":
             values = values.cast(pl.String).fill_null(str(self.defaults[ours]))
         return values
-
-
-@dataclass(frozen=True)
-class TierColumns:
-    """The columns that a table has of them."""
-
-    at: Locator  # where the rows are
-    called: Mapping[str, str]  # our name → what the column is called, in errors
-    limits: Mapping[str, pl.Series]  # ``local`` and ``ceiling``: the numbers, defaults filled in
-    factors: Mapping[str, Fraction]  # the same: MB in one unit
-    words: Mapping[str, pl.Series]  # ``group``, ``spread`` and ``forbidden``: the text, null = none
-    default_spread: str | None  # of groups without a word about it
-
-    def asks(self, tasks: pl.Series, memory: pl.Series | None) -> dict[str, pl.Series]:
-        """The columns checked, ``local`` in MB rounded up and ``ceiling`` down; empty where no job asks anything.
-
-        Parameters
-        ----------
-        tasks
-            Of each row; null = not given.
-        memory
-            In MB, not yet freed of negative amounts; ``None`` = not given.
-
-        Raises
-        ------
-        TraceError
-            A negative amount, a floor above the memory, a number of tasks other than 1, or a group whose servers differ
-            in their spread; the error names the line and the field.
-        """
-        made = {ours: self._whole(ours, values) for ours, values in self.limits.items()} | dict(self.words)
-        made = {ours: values for ours, values in made.items() if values.null_count() < len(values)}
-        if not made:
-            return {}
-        if self.default_spread is not None and "group" in made:
-            spread = made.get("spread", made["group"].clear(len(tasks)))
-            made["spread"] = spread.set(spread.is_null() & made["group"].is_not_null(), self.default_spread)
-        count = len(tasks)
-        held = np.zeros(count, np.int64) if memory is None else memory.fill_null(0).to_numpy()
-        if (held < 0).any():
-            row = int(np.argmax(held < 0))
-            raise self.at.fault(row, self.called["memory"], f"{held[row]} MB", "0 MB or more")
-        asks = tier_asks(
-            made["local"].fill_null(0).to_numpy() if "local" in made else np.zeros(count, np.int64),
-            made["ceiling"].fill_null(NO_CEILING).to_numpy() if "ceiling" in made else None,
-            group=made.get("group"),
-            spread=made.get("spread"),
-            forbidden=made.get("forbidden"),
-        )
-        if (fault := first_fault(asks, tasks.fill_null(1).to_numpy(), held)) is not None:
-            raise self.at.fault(fault.row, self.called[fault.field], fault.got, fault.want)
-        return made
-
-    def _whole(self, ours: str, values: pl.Series) -> pl.Series:
-        """Int64 MB; what is too much to be an amount is refused."""
-        factor, called = self.factors[ours], self.called[ours]
-        refuse(values < 0, values, called, self.at, "0 or more", promise=True)
-        refuse(
-            values >= float(MOST_MB / factor),
-            values,
-            called,
-            self.at,
-            f"below {float(MOST_MB / factor):g}",
-            promise=True,
-        )
-        return (
-            amounts(values, called, self.at, factor) if ours == "local" else -amounts(-values, called, self.at, factor)
-        )

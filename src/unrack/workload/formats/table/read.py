@@ -13,8 +13,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, workload
+from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, unheeded, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases
@@ -130,15 +129,12 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
         A value is not of the kind its column is mapped to.
     """
     frame, taken = table.frame, set(table.columns.values())
-    rest = [_carried(frame[name]) for name in frame.columns if name not in taken]
-    asked = unheeded(frame[name] for name in frame.columns if name not in taken)
+    others = [frame[name] for name in frame.columns if name not in taken]
+    rest = [(typed(one) if one.dtype == pl.String else one).alias(EXTRA + one.name) for one in others]
+    asked = unheeded(others)
     ours = pl.DataFrame([*table.jobs(), *rest, *asked])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
     return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
-
-
-def _carried(values: pl.Series) -> pl.Series:
-    return (typed(values) if values.dtype == pl.String else values).alias(EXTRA + values.name)
 
 
 def mapped(

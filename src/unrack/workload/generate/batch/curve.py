@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrack.workload.generate.distributions import Floats
+from unrack.kernels.arrays import Floats
 
 _FEWEST_WITH_TAIL = 9
 _REACH = 8.0
@@ -81,8 +81,7 @@ def normal_ranks(scores: Floats, weight: Floats, mean: Floats, spread: Floats) -
     for part, centre, width in zip((weight / weight.sum()).tolist(), mean.tolist(), spread.tolist(), strict=True):
         if part > 0:
             total += part * np.interp((_GRID - centre) / width, _GRID, _NORMAL_CDF)
-    ranks: Floats = np.interp(scores, _GRID, total)
-    return ranks
+    return np.interp(scores, _GRID, total)
 
 
 def normal_scores(values: Floats) -> Floats:
@@ -91,8 +90,7 @@ def normal_scores(values: Floats) -> Floats:
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(times)
     middle = (last - times / 2) / count  # of the ranks that equal values share, as a part of all
-    scores: Floats = np.interp(middle[place], _NORMAL_CDF, _GRID)
-    return scores
+    return np.interp(middle[place], _NORMAL_CDF, _GRID)
 
 
 def correlation_of(first: Floats, second: Floats) -> float:

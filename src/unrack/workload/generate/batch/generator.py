@@ -15,17 +15,23 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import toml_file
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
-from unrack.workload.generate.distributions import Floats, as_us, numbers_from
-from unrack.workload.generate.memory.matching import match, scaled_memory_mb
-from unrack.workload.generate.memory.mix import chosen_for_share, memory_by_size_mb, read_profiles
+from unrack.workload.generate.distributions import as_us, numbers_from
+from unrack.workload.generate.memory import (
+    chosen_for_share,
+    match,
+    memory_by_size_mb,
+    read_profiles,
+    scaled_memory_mb,
+)
 from unrack.workload.generate.week_cycle import DAY_S
-from unrack.workload.job import Ints, Workload, job_table
+from unrack.workload.job import Workload, job_table
 
 DEFAULT = "llnl-atlas"
 
@@ -80,7 +86,7 @@ def generate_batch(
     model = _model(spec)
     profiles = read_profiles(spec.profiles) if isinstance(spec.profiles, str) else spec.profiles
     if spec.large_share is not None:
-        jobs = mixed_jobs(spec, model, profiles, rng)
+        jobs = _mixed_jobs(spec, model, profiles, rng)
     else:
         jobs = drawn_jobs(spec, model, profiles, rng, _count(spec, model, rng))
     count = len(jobs.draw.nodes)
@@ -170,8 +176,7 @@ class BatchJobs(NamedTuple):
 
     def take(self, rows: Ints) -> BatchJobs:
         """Some of the jobs, in the order of the rows."""
-        nodes, run_s, request_s, status = self.draw
-        draw = Draw(nodes[rows], run_s[rows], request_s[rows], status[rows])
+        draw = Draw._make(column[rows] for column in self.draw)
         return BatchJobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
 
 
@@ -226,21 +231,10 @@ def drawn_jobs(
     return BatchJobs(draw, memory, rows)
 
 
-def mixed_jobs(
+def _mixed_jobs(
     spec: BatchSpec, model: BatchModel | LublinModel, profiles: list[Profile] | None, rng: np.random.Generator
 ) -> BatchJobs:
-    """Jobs chosen from as many as it takes to have enough of either kind; in an order of chance.
-
-    Parameters
-    ----------
-    spec, model, profiles, rng
-        As for :func:`drawn_jobs`; the specification has a ``large_share``.
-
-    Raises
-    ------
-    InputError
-        256 times the jobs wanted do not hold enough large, or normal, ones.
-    """
+    """Jobs chosen from as many as it takes, up to 256 times, to have enough of either kind; in an order of chance."""
     assert spec.large_share is not None
     assert spec.normal_node is not None
     assert spec.jobs is not None

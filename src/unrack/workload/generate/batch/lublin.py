@@ -22,8 +22,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, FiniteFloat
 
+from unrack.kernels.arrays import Floats
+from unrack.resources.checked import Strict
 from unrack.workload.generate.batch.model import COMPLETED, Draw
-from unrack.workload.generate.distributions import Distribution, Floats, Positive, Strict
+from unrack.workload.generate.distributions import Distribution, Positive
 from unrack.workload.generate.week_cycle import DAY_S
 
 _SLOTS = 48

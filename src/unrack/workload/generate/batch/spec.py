@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from unrack.resources.checked import Strict
 from unrack.units import memory_mb
 from unrack.workload.formats.quantities import MOST, MOST_MB
-from unrack.workload.generate.distributions import Distribution, Positive, Strict
+from unrack.workload.generate.distributions import Distribution, Positive
 
 MODELS = {
     "cirne": "arrivals by hour and weekday, sizes, requested times, accuracy and cancellations, fitted to a log "

@@ -15,10 +15,10 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.jit import compiled
+from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.generate.batch.curve import along
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.generate.memory.mix import memory_by_size_mb
-from unrack.workload.usage.curves import WHOLE, Ints, UsageCurves, ranges, starts
+from unrack.workload.generate.memory import memory_by_size_mb
+from unrack.workload.usage.curves import WHOLE, UsageCurves, ranges, starts
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Shapes
 
 _ROUNDS = 45
@@ -169,7 +169,7 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
     """Curves, ids from 1 and run times in s of jobs with uniform-log run times.
 
     Sizes are uniform-log from 1 to 64 nodes where the parameters tell how nodes differ, else 1. Peaks are those of
-    :func:`unrack.workload.generate.memory.mix.memory_by_size_mb`.
+    :func:`unrack.workload.generate.memory.memory_by_size_mb`.
 
     Parameters
     ----------
@@ -227,8 +227,7 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
 
 
 def _sum(values: Floats, steps: Steps) -> Floats:
-    found: Floats = np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
-    return found
+    return np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
 
 
 def _spans(steps: Steps, curve: Ints, is_near: np.ndarray, share: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Parameters of shapes from measured series, and how well what they draw agrees with them."""
+"""What is in a file of used memory; parameters of shapes from it, and how well what they draw agrees."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, cast
 import numpy as np
 
 from unrack.errors import InputError
-from unrack.workload.generate.batch.agreement import Bools, Marginal
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.workload.generate.batch.curve import correlation_of, curve_of
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import Ints
-from unrack.workload.usage.series import UsageSeries, series_of
+from unrack.workload.generate.batch.fit import Marginal
+from unrack.workload.usage.curves import UsageSeries, series_of
+from unrack.workload.usage.read import RULES
 from unrack.workload.usage.shapes.draw import Steps, drawn, heights
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Shapes
 from unrack.workload.usage.shapes.properties import Properties, properties
-from unrack.workload.usage.thin import SHARE_UNIT
+from unrack.workload.usage.thin import SHARE_UNIT, thinned
 
 KNOTS = 12
 """Points of a quantile curve."""
@@ -80,7 +80,7 @@ def fit(series: UsageSeries, seed: int = 0) -> Fit:
     }
     source = f"{os.path.basename(series.source)}, {len(given)} jobs"
     first = Shapes(source=source, interval_s=interval_s, kinds=cast("Any", kinds), nodes=nodes_of(given, kind))
-    shapes = with_steps(first, given, seed)
+    shapes = _with_steps(first, given, seed)
     return Fit(
         shapes, len(given), len(given.point) - 1,
         {name: int(count) for name, count in zip(KINDS, counts, strict=True)},
@@ -254,18 +254,8 @@ def like(shapes: Shapes, given: UsageSeries, seed: int) -> UsageSeries:
     return in_use(series_of(drawn(shapes, tasks, run, np.full(len(tasks), SHARE_UNIT), seed), run).over_peak())
 
 
-def with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
-    """The parameters with more steps, where some of those drawn are so alike that thinning takes them for one.
-
-    Parameters
-    ----------
-    shapes
-        Whose quantile curves of steps are those of thinned series.
-    given
-        What they were fitted to.
-    seed
-        Of the curves that are drawn and thinned, four times over.
-    """
+def _with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
+    """The parameters with more steps, where some of those drawn are so alike that thinning takes them for one."""
     wanted = {name: np.array(one.steps) for name, one in shapes.kinds.items()}
     for _ in range(_ROUNDS):
         made = like(shapes, given, seed)
@@ -281,3 +271,64 @@ def with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
             kinds[name] = kinds[name].model_copy(update={"steps": tuple(float(f"{one:.4g}") for one in steps)})
         shapes = shapes.model_copy(update={"kinds": kinds})
     return shapes
+
+
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def describe_usage(series: UsageSeries) -> dict[str, Any]:
+    """A record of plain numbers, ready for JSON.
+
+    Parameters
+    ----------
+    series
+        As read.
+
+    Returns
+    -------
+    dict
+        ``source``, ``unit`` (``"MB"`` or ``"share of a limit"``), ``rows``, ``jobs``, ``series``, ``idle`` (jobs that
+        never use anything); ``interval_s``; smallest, quartiles and largest of ``samples`` a series, ``run_s``,
+        ``peak``, ``mean_over_peak``, ``progress_near_peak``; ``kinds`` → jobs; ``thinned`` → points and the error made
+        by default; ``dropped`` and ``changed`` by rule.
+    """
+    busy = np.flatnonzero(series.job_peaks() > 0)
+    found: dict[str, Any] = {
+        "source": series.source,
+        "unit": "share of a limit" if series.shares else "MB",
+        "rows": series.read,
+        "jobs": len(series),
+        "series": len(series.point) - 1,
+        "idle": len(series) - len(busy),
+        "interval_s": None if np.isnan(series.interval_s) else round(series.interval_s, 6),
+        "samples": _quantiles(np.diff(series.point).astype(np.float64)),
+        "run_s": _quantiles(series.run_s[~np.isnan(series.run_s)]),
+        "peak": _quantiles(series.job_peaks()),
+    }
+    if len(busy):
+        shapes = in_use(series.take(busy).over_peak())
+        seen = properties(shapes)
+        kinds = np.bincount(seen.kind[highest(shapes)], minlength=len(KINDS))
+        made = thinned(shapes)
+        found |= {
+            "mean_over_peak": _quantiles(seen.ratio),
+            "progress_near_peak": _quantiles(seen.near),
+            "kinds": {name: int(count) for name, count in zip(KINDS, kinds, strict=True)},
+            "thinned": {
+                "points": made.points,
+                "largest_error": round(float((made.largest_error / shapes.peaks()).max()), 6),
+                "mean_error": round(float((made.mean_error / shapes.peaks()).mean()), 6),
+            },
+        }
+    return found | {"dropped": dict(series.dropped), "changed": dict(series.changed)}
+
+
+def sentence(rule: str) -> str:
+    """What a rule does."""
+    return RULES[rule]
+
+
+def _quantiles(values: Floats) -> list[float] | None:
+    if not len(values):
+        return None
+    return [round(float(part), 6) for part in np.quantile(values, QUANTILES, method="inverted_cdf")]

@@ -12,8 +12,10 @@ import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats
+from unrack.resources.checked import Strict
 from unrack.workload.formats.source import toml_file
-from unrack.workload.generate.distributions import Floats, Positive, Strict, ascending
+from unrack.workload.generate.distributions import Positive, ascending
 
 KINDS = ("flat", "ramp", "phases", "spikes")
 """The kinds of shapes: nearly always at the peak; rising to it; at levels that last; mostly low, with short peaks."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrack.workload.generate.distributions import Floats
-from unrack.workload.usage.curves import Ints
-from unrack.workload.usage.series import UsageSeries
+from unrack.kernels.arrays import Floats, Ints
+from unrack.workload.usage.curves import UsageSeries
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR
 from unrack.workload.usage.thin import Thinned, thinned
 
@@ -42,7 +41,7 @@ def properties(series: UsageSeries) -> Properties:
     Parameters
     ----------
     series
-        In shares of a peak (:meth:`unrack.workload.usage.series.UsageSeries.over_peak`), lest rounding lose steps.
+        In shares of a peak (:meth:`unrack.workload.usage.curves.UsageSeries.over_peak`), lest rounding lose steps.
     """
     begin = series.point[:-1]
     owner = np.repeat(np.arange(len(begin)), np.diff(series.point))
@@ -50,8 +49,7 @@ def properties(series: UsageSeries) -> Properties:
     level = series.amount / series.peaks()[owner]
 
     def mean(values: Floats) -> Floats:
-        found: Floats = np.add.reduceat(values * span, begin)
-        return found
+        return np.add.reduceat(values * span, begin)
 
     ratio, near = mean(level), np.minimum(mean((level >= NEAR).astype(np.float64)), 1.0)
     middle = series.at + span / 2
@@ -77,5 +75,4 @@ def _median(level: Floats, span: Floats, owner: Ints, begin: Ints) -> Floats:
     passed -= np.repeat(np.append(0.0, passed[begin[1:] - 1]), np.diff(np.append(begin, len(level))))
     half = np.flatnonzero(passed >= 0.5 - 1e-9)
     first = half[np.searchsorted(owner[order][half], np.arange(len(begin)))]
-    found: Floats = level[order][first]
-    return found
+    return level[order][first]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import BaseModel, Field, PlainValidator, model_validator
 
-from unrack.errors import ClusterError, first_fault, got_and_want
-from unrack.resources.gpus.machines.cpu_list import numbers_of
+from unrack.errors import ClusterError
+from unrack.resources.checked import Strict, validated
 from unrack.resources.gpus.machines.machine import (
     ACROSS,
     BUS,
@@ -23,6 +23,7 @@ from unrack.resources.gpus.machines.machine import (
     Link,
     Machine,
     Vertex,
+    numbers_of,
     preset,
     weight_of,
 )
@@ -219,11 +220,7 @@ Bandwidth = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Number = Annotated[int, Field(strict=True, ge=0, lt=MOST_GPUS)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Weighed(_Table):
+class _Weighed(Strict):
     """A table with a weight or a bandwidth in GB/s, not both."""
 
     weight: Weight | None = None
@@ -298,7 +295,7 @@ class LinkTable(_Weighed):
     kind: str | None = Field(default=None, pattern="^(nvlink|pcie|bus)$")
 
 
-class BandwidthTable(_Table):
+class BandwidthTable(Strict):
     """A ``[gb_s]`` table: what links of each kind carry, GB/s, where they do not say it themselves.
 
     Of an NVLink of known width: each of so many.
@@ -309,7 +306,7 @@ class BandwidthTable(_Table):
     bus: Bandwidth | None = None
 
 
-class MachineFile(_Table):
+class MachineFile(Strict):
     """The keys of a file with a machine."""
 
     name: str | None = Field(default=None, min_length=1)  # default: the name of the file
@@ -335,12 +332,7 @@ def checked(content: Mapping[str, Any], where: str) -> MachineFile:
     ClusterError
         A key is unknown, missing, or has a value that cannot be; it names the first.
     """
-    try:
-        file = MachineFile.model_validate(content)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        key = ".".join(map(str, fault["loc"])) or "the whole"
-        raise ClusterError(f"{where}, {key}", *got_and_want(fault, _known(fault["loc"]))) from None
+    file = validated(MachineFile.model_validate, content, f"{where}, ", _known)
     if file.base is None and not file.sockets:
         raise ClusterError(where, "no sockets", "[[sockets]], or base = the name of a preset")
     if file.base is not None and (file.sockets or file.switches or file.nvswitches):

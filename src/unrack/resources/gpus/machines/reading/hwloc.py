@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, Found, Pair, Socket
+from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, Found, Pair
 
 _OF_GPUS = re.compile(r"(nvml|cuda|rsmi|opencl\d+d|ze)\d+(\.\d+)?")
 _MAKERS = ("10de", "1002")
@@ -50,7 +50,7 @@ def read_xml(text: str, where: str, name: str) -> Found:
     models = {gpu.model for gpu in gpus}
     return Found(
         name, len(gpus), len(gpus), words, nvlinks, nvswitch, home,
-        {number: Socket(_cpus(package, where)) for number, package in enumerate(packages)},
+        {number: _cpus(package, where) for number, package in enumerate(packages)},
         model=models.pop() if len(models) == 1 else "",
     )  # fmt: skip
 
@@ -76,7 +76,13 @@ def _walk(
 
 def _gpus(root: ElementTree.Element) -> list[_Gpu]:
     devices = [(one, above) for one, above in _walk(root) if one.get("type") == "PCIDev"]
-    named = [(one, above) for one, above in devices if any(_is_gpu_part(part) for part in one.findall("object"))]
+    named = [
+        (one, above)
+        for one, above in devices
+        if any(
+            part.get("type") == "OSDev" and _OF_GPUS.fullmatch(part.get("name", "")) for part in one.findall("object")
+        )
+    ]
     if not named:
         named = [(one, above) for one, above in devices if _is_gpu_class(one.get("pci_type", ""))]
     found = []
@@ -87,10 +93,6 @@ def _gpus(root: ElementTree.Element) -> list[_Gpu]:
                   if info.get("name") in ("GPUModel", "PCIDevice")]  # fmt: skip
         found.append(_Gpu(one.get("pci_busid", ""), above, ids, models[-1] if models else ""))
     return found
-
-
-def _is_gpu_part(part: ElementTree.Element) -> bool:
-    return part.get("type") == "OSDev" and _OF_GPUS.fullmatch(part.get("name", "")) is not None
 
 
 def _is_gpu_class(kind: str) -> bool:
@@ -107,15 +109,11 @@ def _word(a: _Gpu, b: _Gpu) -> str:
     shared = [one for one, other in zip(a.above, b.above, strict=False) if one is other]
     last = shared[-1] if shared else None
     if last is not None and last.get("type") == "Bridge":
-        if _is_host(last):
+        if last.get("bridge_type", "").startswith("0-"):
             return PHB
         below = len(shared)
         return PXB if _crossed(a.above[below:]) or _crossed(b.above[below:]) else PIX
     return SYS if _outermost(tuple(shared)) is None else NODE
-
-
-def _is_host(bridge: ElementTree.Element) -> bool:
-    return bridge.get("bridge_type", "").startswith("0-")
 
 
 def _crossed(bridges: tuple[ElementTree.Element, ...]) -> bool:

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.cpu_list import numbers_of
-from unrack.resources.gpus.machines.reading.words import LEVELS, NODE, PHB, PIX, PXB, SYS, Found, Pair, Socket
+from unrack.resources.gpus.machines.machine import numbers_of
+from unrack.resources.gpus.machines.reading.words import LEVELS, NODE, PHB, PIX, PXB, SYS, Found, Pair
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _HEADING = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
@@ -127,10 +127,10 @@ def _pairs(columns: list[str], rows: list[_Row], gpus: int, where: str) -> tuple
     return words, nvlinks
 
 
-def _affinity(rows: list[_Row], where: str) -> tuple[dict[int, int], dict[int, Socket]]:
+def _affinity(rows: list[_Row], where: str) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
     """The NUMA node of each GPU and the CPUs of each node; without numbers of nodes, equal CPUs make a node."""
     home: dict[int, int] = {}
-    sockets: dict[int, Socket] = {}
+    sockets: dict[int, tuple[int, ...]] = {}
     seen: dict[tuple[int, ...], int] = {}
     numbered = any(_first_number(row.tail.get("NUMA Affinity", "")) is not None for row in rows)
     for gpu, row in enumerate(rows):
@@ -144,7 +144,7 @@ def _affinity(rows: list[_Row], where: str) -> tuple[dict[int, int], dict[int, S
             node = seen.setdefault(cores, len(seen))
         if node is not None:
             home[gpu] = node
-            sockets[node] = Socket(tuple(sorted({*sockets.get(node, Socket()).cores, *cores})))
+            sockets[node] = tuple(sorted({*sockets.get(node, ()), *cores}))
     return home, sockets
 
 

@@ -1,18 +1,83 @@
-"""Machines from files of every known format, which is recognised by what stands in them; or presets by name."""
+"""Machines from files of every known format, which is recognised by what stands in them; or presets by name.
+
+Also what ``numactl --hardware`` prints: NUMA nodes with their CPUs, and how far apart they are.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.machine import PRESETS, Machine, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.hwloc import is_xml, read_xml
-from unrack.resources.gpus.machines.reading.numactl import is_hardware, read_hardware, with_nodes
 from unrack.resources.gpus.machines.reading.nvidia_smi import is_matrix, read_matrix
-from unrack.resources.gpus.machines.reading.words import Found, Socket, machine_of
+from unrack.resources.gpus.machines.reading.words import Found, Pair, machine_of
+
+_CPUS = re.compile(r"\s*node (\d+) cpus:([\d\s]*)")
+_ROW = re.compile(r"\s*(\d+):\s+([\d\s]+)")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """NUMA nodes by number: their CPUs, and for each pair of them how far apart they are (10: local)."""
+
+    cpus: dict[int, tuple[int, ...]]
+    apart: dict[Pair, int]
+
+
+def is_hardware(text: str) -> bool:
+    """True if the text holds what ``numactl --hardware`` prints."""
+    return re.search(r"^\s*node \d+ cpus:", text, re.MULTILINE) is not None
+
+
+def _read_hardware(text: str, where: str) -> Nodes:
+    """The nodes that have CPUs; nodes without, such as the memory of GPUs, are left out."""
+    cpus: dict[int, tuple[int, ...]] = {}
+    apart: dict[Pair, int] = {}
+    columns: list[int] | None = None
+    announced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _CPUS.fullmatch(line):
+            cpus[int(match[1])] = tuple(sorted(map(int, match[2].split())))
+        elif line.strip() == "node distances:":
+            announced = True
+        elif announced and columns is None and re.fullmatch(r"\s*node[\s\d]+", line):
+            columns = [int(word) for word in line.split()[1:]]
+        elif columns is not None and (match := _ROW.fullmatch(line)):
+            values = [int(word) for word in match[2].split()]
+            if len(values) != len(columns):
+                got = f"{len(values)} distances of node {match[1]}"
+                raise ClusterError(f"{where}, line {number}", got, f"{len(columns)}, one for each node")
+            for other, value in zip(columns, values, strict=True):
+                pair = (min(int(match[1]), other), max(int(match[1]), other))
+                if pair[0] != pair[1]:
+                    apart[pair] = max(value, apart.get(pair, 0))
+    if not any(cpus.values()):
+        raise ClusterError(where, "no node with CPUs", "what numactl --hardware prints")
+    with_cpus = {node: found for node, found in cpus.items() if found}
+    return Nodes(with_cpus, {pair: d for pair, d in apart.items() if pair[0] in with_cpus and pair[1] in with_cpus})
+
+
+def _with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
+    """What is known of GPUs, with sockets as NUMA nodes: their CPUs, those without GPUs too, and their distances."""
+    home = {}
+    for gpu, socket in found.home.items():
+        cores = found.sockets[socket]
+        same = [node for node, cpus in nodes.cpus.items() if cores and set(cores) <= set(cpus)]
+        if socket in nodes.cpus and (not cores or set(cores) & set(nodes.cpus[socket])):
+            home[gpu] = socket
+        elif same:
+            home[gpu] = same[0]
+        else:
+            got = f"GPU {gpu} near node {socket}" + (f" with CPU {cores[0]}" if cores else "")
+            raise ClusterError(where, got, f"nodes {', '.join(map(str, nodes.cpus))} with their CPUs")
+    return replace(found, home=home, sockets=nodes.cpus, apart=nodes.apart)
+
 
 KNOWN = "what nvidia-smi topo -m, numactl --hardware or lstopo --of xml prints, or a TOML file with a machine"
 MOST_BYTES = 1 << 24
@@ -73,12 +138,11 @@ def machine_in(
     if is_matrix(text):
         found = read_matrix(text, where, name)
         if cpus is not None:
-            return machine_of(with_nodes(found, read_hardware(cpus, cpus_where), cpus_where))
-        return machine_of(with_nodes(found, read_hardware(text, where), where) if is_hardware(text) else found)
+            return machine_of(_with_nodes(found, _read_hardware(cpus, cpus_where), cpus_where))
+        return machine_of(_with_nodes(found, _read_hardware(text, where), where) if is_hardware(text) else found)
     if is_hardware(text):
-        nodes = read_hardware(text, where)
-        sockets = {node: Socket(own) for node, own in nodes.cpus.items()}
-        return _without(cpus, machine_of(Found(name, 0, 0, sockets=sockets, apart=nodes.apart)))
+        nodes = _read_hardware(text, where)
+        return _without(cpus, machine_of(Found(name, 0, 0, sockets=nodes.cpus, apart=nodes.apart)))
     return _without(cpus, machine_from(_toml(text, where), where, name))
 
 

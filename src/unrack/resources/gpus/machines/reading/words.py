@@ -7,9 +7,9 @@ occur are the levels of the tree, each a link of weight 1 above the one below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import combinations
 
 from unrack.resources.gpus.machines.machine import (
     ACROSS,
@@ -35,12 +35,6 @@ SWITCHED_FROM = 8
 Pair = tuple[int, int]
 
 
-class Socket(NamedTuple):
-    """What is known of a socket: the CPUs, by number."""
-
-    cores: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True)
 class Found:
     """What a tool says of a machine."""
@@ -57,17 +51,12 @@ class Found:
     nvswitch: bool = False  # whether all GPUs are joined by an NVSwitch
     # GPU → the number of its socket as the system counts; GPUs of which it is not known are left out
     home: Mapping[int, int] = field(default_factory=dict)
-    # the sockets by the system's number; those without GPUs as well
-    sockets: Mapping[int, Socket] = field(default_factory=dict)
+    # the CPUs of the sockets by the system's number; those without GPUs as well
+    sockets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     # pair of sockets → how far apart the system says they are: 10 is local, as `numactl --hardware` counts
     apart: Mapping[Pair, int] = field(default_factory=dict)
     model: str = ""
     slices: int = 0
-
-
-def is_switched(gpus: int, nvlinks: Mapping[Pair, float]) -> bool:
-    """True if these direct links can only be those of an NVSwitch."""
-    return gpus >= SWITCHED_FROM and len(nvlinks) == gpus * (gpus - 1) // 2
 
 
 def machine_of(found: Found) -> Machine:
@@ -87,13 +76,14 @@ def machine_of(found: Found) -> Machine:
             parent = parents[key]
         gpus.append((gpu, parent))
     at = {gpu: parts.hang(GPU, f"GPU{gpu}", parent) for gpu, parent in gpus}
-    if found.nvswitch or is_switched(found.gpus, found.nvlinks):
+    all_joined = found.gpus >= SWITCHED_FROM and len(found.nvlinks) == found.gpus * (found.gpus - 1) // 2
+    if found.nvswitch or all_joined:
         middle = parts.loose(NVSWITCH, "NVSwitch")
         own = [max((width for pair, width in found.nvlinks.items() if gpu in pair), default=0) for gpu in at]
         parts.links += [Link(middle, at[gpu], NEAR, NVLINK, width) for gpu, width in enumerate(own)]
     else:
         parts.links += [Link(at[a], at[b], NEAR, NVLINK, width) for (a, b), width in sorted(found.nvlinks.items())]
-    known = [found.sockets.get(number, Socket()).cores for number in sockets]
+    known = [found.sockets.get(number, ()) for number in sockets]
     cores = tuple(known) if any(known) else ()
     return Machine(found.name, tuple(parts.vertices), tuple(parts.links), found.model, cores, found.slices)
 
@@ -130,17 +120,17 @@ def _levels(found: Found, homes: Mapping[int, int]) -> list[list[int]]:
 
 def _groups(found: Found, joining: Sequence[str]) -> list[int]:
     """For each device the least device that it reaches over pairs with these words."""
-    return _components(found.devices, lambda pair: found.words.get(pair) in joining)
-
-
-def _components(count: int, joined: Callable[[Pair], bool]) -> list[int]:
-    first = list(range(count))
-    for a in range(count):
-        for b in range(a + 1, count):
-            if first[a] != first[b] and joined((a, b)):
-                low, high = sorted((first[a], first[b]))
-                first = [low if one == high else one for one in first]
+    first = list(range(found.devices))
+    for a, b in combinations(range(found.devices), 2):
+        if first[a] != first[b] and found.words.get((a, b)) in joining:
+            first = _joined(first, a, b)
     return first
+
+
+def _joined(group: list[int], a: int, b: int) -> list[int]:
+    """The groups with those of two devices as one."""
+    low, high = sorted((group[a], group[b]))
+    return [low if one == high else one for one in group]
 
 
 def _homes(found: Found) -> dict[int, int]:
@@ -168,6 +158,5 @@ def _joined_by_nvlink(found: Found, group: list[int]) -> list[int]:
             continue
         ones, others = ([i for i, one in enumerate(group) if one == group[gpu]] for gpu in (a, b))
         if all(found.words.get((min(i, j), max(i, j))) != SYS for i in ones for j in others):
-            low, high = sorted((group[a], group[b]))
-            group = [low if one == high else one for one in group]
+            group = _joined(group, a, b)
     return group

@@ -1,22 +1,24 @@
-"""``slurm.conf`` as a cluster: its nodes, partitions and licences."""
+"""Nodes of Slurm: from ``slurm.conf``, or as ``scontrol show node`` tells of them, in blocks, on lines or as JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.cluster.formats.described import Described, DescribedNode, parsed
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.records import Record, records
 from unrack.slurm_text.states import UNUSABLE, node_words
-from unrack.slurm_text.tres import gres, licences
+from unrack.slurm_text.tres import Tres, gres, licences, tres
 
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _DEEPEST = 10
-GIVEAWAY = re.compile(
+CONFIGURATION = re.compile(
     r"^\s*(NodeName|PartitionName|ClusterName|SlurmctldHost|ControlMachine|NodeSet)\s*=|^\s*include\s+\S+\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -48,7 +50,7 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     notes: list[str] = []
     lines = list(_lines(path, text, where, notes, 0))
     settings = {key: value for line in lines for key, value in line.fields.items()}
-    nodes: dict[str, dict[str, Any]] = {}
+    nodes: dict[str, DescribedNode] = {}
     defaults: dict[str, str] = {}
     for line in lines:
         if "nodename" in line.fields:
@@ -58,18 +60,16 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
                 continue
             made = _node({**defaults, **line.fields}, line.where)
             for name in parsed(names, f"{line.where}, NodeName", expand):
-                nodes[name] = dict(made)
+                nodes[name] = replace(made, name=name)
         elif "downnodes" in line.fields:
             for name in parsed(line.fields["downnodes"], f"{line.where}, DownNodes", expand):
                 if name in nodes:
-                    nodes[name]["down"] = line.fields.get("state", "down").lower()
+                    nodes[name] = replace(nodes[name], down=line.fields.get("state", "down").lower())
     if not nodes:
         also = f" ({'; '.join(notes)})" if notes else ""
         raise ClusterError(where, f"no line NodeName=…{also}", "one or more")
     partitions = _partitions(lines, nodes)
-    found = tuple(
-        DescribedNode(name=name, partitions=frozenset(partitions.get(name, ())), **node) for name, node in nodes.items()
-    )
+    found = tuple(replace(node, partitions=frozenset(partitions.get(name, ()))) for name, node in nodes.items())
     notes += _facts(lines, settings)
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     return Described(where, settings.get("clustername", path.stem), found, held, tuple(notes))
@@ -106,7 +106,7 @@ def _included(path: Path, name: str, at: str, notes: list[str], depth: int) -> I
     notes.append(f"{name} is included and was not there")
 
 
-def _node(fields: Mapping[str, str], where: str) -> dict[str, Any]:
+def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
     """What a line says of each of its nodes."""
 
     def number(key: str, default: int) -> int:
@@ -125,22 +125,13 @@ def _node(fields: Mapping[str, str], where: str) -> dict[str, Any]:
         cpus -= len(parsed(f"c[{listed}]", f"{where}, CpuSpecList", expand))
     memory = number("RealMemory", 0) or None
     said = parsed(fields.get("gres", ""), f"{where}, Gres", gres)
-    words = node_words(fields.get("state", "")) & (UNUSABLE - {"UNKNOWN"})
-    return {
-        "cores": cpus,
-        "memory_mb": None if memory is None else max(memory - number("MemSpecLimit", 0), 0),
-        "gpus": said.gres.get("gpu", 0),
-        "model": "+".join(said.types.get("gpu", ())),
-        "down": ", ".join(sorted(words)).lower(),
-        "others": {name: count for name, count in said.gres.items() if name != "gpu" and count},
-    }
+    words = node_words(fields.get("state", "")) - {"UNKNOWN"}
+    return _described("", cpus, None if memory is None else max(memory - number("MemSpecLimit", 0), 0), said, (), words)
 
 
 def _partitions(lines: list[_Line], nodes: Mapping[str, Any]) -> dict[str, set[str]]:
     """Node → its partitions."""
-    sets = {
-        line.fields["nodeset"]: line.fields.get("nodes", "") for line in lines if "nodeset" in line.fields
-    }  # fmt: skip
+    sets = {line.fields["nodeset"]: line.fields.get("nodes", "") for line in lines if "nodeset" in line.fields}
     found: dict[str, set[str]] = {}
     default = "ALL"
     for line in lines:
@@ -150,13 +141,8 @@ def _partitions(lines: list[_Line], nodes: Mapping[str, Any]) -> dict[str, set[s
         elif name:
             given = line.fields.get("nodes", default)
             given = sets.get(given, given)
-            members = (
-                list(nodes)
-                if given.upper() == "ALL"
-                else parsed(given, f"{line.where}, Nodes", expand)
-                if given
-                else []
-            )
+            every = given.upper() == "ALL"
+            members = list(nodes) if every else parsed(given, f"{line.where}, Nodes", expand) if given else []
             for node in members:
                 found.setdefault(node, set()).add(name)
     return found
@@ -182,3 +168,95 @@ def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:
     if shared:
         names = ", ".join(line.fields["partitionname"] for line in shared)
         yield f"Partitions that give jobs whole nodes (OverSubscribe=EXCLUSIVE) share them here: {names}."
+
+
+SHOWN = re.compile(r"\s*NodeName=\S+ .*?\bCPU(Alloc|Tot|Efctv)=", re.DOTALL)
+"""What the first record looks like."""
+_MOST = 2**31 - 1
+
+
+def shown_nodes(text: str, where: str, name: str) -> Described:
+    """Read what ``scontrol show node`` printed.
+
+    Raises
+    ------
+    ClusterError
+        A record lacks a key, or has a value that cannot be.
+    """
+    return Described(where, name, tuple(_shown(record, where) for record in records(text, "NodeName")))
+
+
+def _shown(record: Record, where: str) -> DescribedNode:
+    at, fields = f"{where}, line {record.line}", record.fields
+
+    def number(*keys: str) -> int:
+        key = next((key for key in keys if key in fields), keys[-1])
+        return _whole(fields.get(key), f"{at}, {key}")
+
+    said = parsed(fields.get("Gres", ""), f"{at}, Gres", gres)
+    if not said.gres:
+        said = parsed(fields.get("CfgTRES", ""), f"{at}, CfgTRES", tres)
+    memory = number("RealMemory")
+    if "MemSpecLimit" in fields:
+        memory = max(memory - number("MemSpecLimit"), 0)
+    return _described(
+        fields["NodeName"], number("CPUEfctv", "CPUTot"), memory or None, said,
+        fields.get("Partitions", "").split(","), node_words(fields.get("State", "")),
+    )  # fmt: skip
+
+
+def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
+    """Read what ``scontrol show node --json`` printed (in older versions of Slurm also ``sinfo --json``).
+
+    Raises
+    ------
+    ClusterError
+        It has no list ``nodes``, or a node lacks a key or has a value that cannot be.
+    """
+    nodes = content.get("nodes")
+    if not isinstance(nodes, list) or not nodes:
+        raise ClusterError(f"{where}, nodes", "no list of nodes", "the output of scontrol show node --json")
+    return Described(where, name, tuple(_of_json(node, f"{where}, nodes.{place}") for place, node in enumerate(nodes)))
+
+
+def _of_json(node: Any, at: str) -> DescribedNode:
+    if not isinstance(node, dict) or not isinstance(node.get("name"), str) or not node["name"]:
+        raise ClusterError(at, repr(node)[:80], "a node with a name")
+    memory = _whole(node.get("real_memory"), f"{at}.real_memory") - _whole(
+        node.get("specialized_memory", 0), f"{at}.specialized_memory"
+    )
+    said = parsed(str(node.get("gres") or ""), f"{at}.gres", gres)
+    state = node.get("state")
+    words = [state] if isinstance(state, str) else state if isinstance(state, list) else []
+    flags = node.get("state_flags")
+    words += flags if isinstance(flags, list) else []
+    partitions = node.get("partitions")
+    listed = ",".join(map(str, partitions)).split(",") if isinstance(partitions, list) else []
+    cpus = _whole(node.get("effective_cpus") or node.get("cpus"), f"{at}.cpus")
+    return _described(node["name"], cpus, max(memory, 0) or None, said, listed, node_words("+".join(map(str, words))))
+
+
+def _described(
+    name: str, cpus: int, memory: int | None, said: Tres, partitions: Iterable[str], words: frozenset[str]
+) -> DescribedNode:
+    return DescribedNode(
+        name,
+        cpus,
+        memory,
+        said.gres.get("gpu", 0),
+        "+".join(said.types.get("gpu", ())),
+        frozenset(part for part in partitions if part and part != "(null)"),
+        "",
+        ", ".join(sorted(words & UNUSABLE)).lower(),
+        {kind: count for kind, count in said.gres.items() if kind != "gpu" and count},
+    )
+
+
+def _whole(value: object, at: str) -> int:
+    if isinstance(value, dict):  # {"set": true, "infinite": false, "number": 8}
+        value = value.get("number")
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+        raise ClusterError(at, "nothing" if value is None else repr(value)[:80], f"a whole number from 0 to {_MOST}")
+    return value

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.fleet import Fleet
@@ -23,8 +23,6 @@ Demand = tuple[int, int, int, int]
 """Cores, MB, GPUs, and 1/1000 of each."""
 TYPICAL = 0.95
 """The most frequent demands that make up so much of all are the typical ones."""
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Demands(NamedTuple):
@@ -92,7 +90,7 @@ class Changes(NamedTuple):
     place: Ints
     milli: Ints
     cores: Ints  # by how much the node's free cores grow
-    last: NDArray[np.bool_]  # bool[changes]: whether it is the last one of its moment and node
+    last: Bools  # bool[changes]: whether it is the last one of its moment and node
 
 
 class Steps(NamedTuple):
@@ -160,7 +158,7 @@ def usual_demands(jobs: pl.DataFrame) -> Demands:
 
 def _changes(
     fleet: Fleet,
-    counts: NDArray[np.bool_],
+    counts: Bools,
     claims: pl.DataFrame,
     placements: pl.DataFrame,
     start_s: float,
@@ -194,7 +192,7 @@ def _changes(
 
 @compiled
 def lost_after(
-    gpus: Gpus, counts: NDArray[np.bool_], total: Ints, cores: Ints, usual: Demands, changes: Changes
+    gpus: Gpus, counts: Bools, total: Ints, cores: Ints, usual: Demands, changes: Changes
 ) -> tuple[float, Floats]:
     """F of all machines that count, in 1/1000 of a GPU: before all changes, and after each (float64[changes])."""
     free, left = total.copy(), cores.copy()

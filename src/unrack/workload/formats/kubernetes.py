@@ -14,8 +14,7 @@ import polars as pl
 from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
-from unrack.workload.formats.ignored import unheeded
-from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, workload
+from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, asked_as, choice, shown, time_option_us
 from unrack.workload.formats.source import Source, load
 from unrack.workload.job import Workload
@@ -89,7 +88,8 @@ def read_pods(
     tally = Tally()
     over = pl.col(f"{EXTRA}state").is_in(["Succeeded", "Failed"]) | (~pl.col("running") & pl.col("ends").is_not_null())
     frame = tally.drop(frame, "already over", over)
-    unused = [name for name in (_unused(node) for _, node in objects(content, "Node")) if name]
+    names = [inside(node, "metadata", "name") for _, node in objects(content, "Node") if node_down(node)]
+    unused = [name for name in names if name and isinstance(name, str)]
     frame = tally.drop(frame, "on a node not in use", pl.col("running") & pl.col(f"{EXTRA}node").is_in(unused))
     frame = tally.drop(frame, "held back", pl.col("gated") & ~pl.col("running"))
     now = max((time for row in rows for time in row[2:4] if time is not None), default=0.0)
@@ -142,7 +142,7 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
             raise source.fault(None, at, shown(str(value)), str(error).rpartition(" is not ")[2]) from None
 
     asked = {key: Fraction(0) for key in _REQUEST}
-    others: dict[str, None] = dict.fromkeys(_claims(pod))
+    others = dict.fromkeys(f"claim {one.get('name', '')}" for one in entries(pod, "spec", "resourceClaims"))
     for of in ("containers", "initContainers"):
         for place, container in enumerate(entries(pod, "spec", of)):
             wanted = {**table(container, "resources", "limits"), **table(container, "resources", "requests")}
@@ -183,23 +183,8 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
         phase if isinstance(phase, str) else None,
         node if isinstance(node, str) else None,
         ", ".join(others) or None,
-        *(_words(inside(pod, "spec", key)) for key in ASKS),
+        *(json.dumps(said) if (said := inside(pod, "spec", key)) else None for key in ASKS),
     )
-
-
-def _unused(node: Mapping[str, Any]) -> str:
-    """The name of a node that a cluster is made without; ``""``: it is in use."""
-    name = inside(node, "metadata", "name")
-    return name if isinstance(name, str) and node_down(node) else ""
-
-
-def _claims(pod: Mapping[str, Any]) -> list[str]:
-    """Devices that the pod claims by name (dynamic resource allocation)."""
-    return [f"claim {one.get('name', '')}" for one in entries(pod, "spec", "resourceClaims")]
-
-
-def _words(value: Any) -> str | None:
-    return json.dumps(value) if value else None
 
 
 def _seconds(value: Any) -> int:

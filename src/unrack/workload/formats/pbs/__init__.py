@@ -1,1 +1,0 @@
-"""Accounting logs of PBS, OpenPBS and Torque."""

@@ -1,1 +1,0 @@
-"""Memory and applications for jobs of logs that do not say them."""
