@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from shutil import rmtree
 
-from unrack.live.journal.disk import RealDisk
+from unrack.live.journal.disk import Disk
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
 
@@ -26,7 +26,7 @@ def appended(folder: Path, batches: int, size: int, durable: bool) -> None:
     """Print how fast batches of that size are written."""
     rmtree(folder, ignore_errors=True)
     work = [[record(i * size + j) for j in range(size)] for i in range(batches)]
-    with Journal.open(folder, disk=RealDisk(durable)) as journal:
+    with Journal.open(folder, disk=Disk(durable)) as journal:
         began = time.perf_counter()
         for batch in work:
             journal.append(batch)

@@ -6,11 +6,11 @@ from collections.abc import Callable, MutableSequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import plain
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
@@ -20,8 +20,6 @@ from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.standing import standing_leases
-
-Ints = NDArray[np.int64]
 
 
 def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
@@ -103,7 +101,7 @@ class Admission:
         """Whether a job can never start."""
         return bool(self._impossible[job]) or self._unmet[job] >= 0
 
-    def all_never(self) -> NDArray[np.bool_]:
+    def all_never(self) -> Bools:
         """bool[jobs]: which jobs can never start."""
         return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
 
@@ -139,7 +137,7 @@ FEW_KINDS = 8
 """Kinds of nodes up to which every job is looked at by itself: finding those that ask alike would take longer."""
 
 
-def places(cluster: Cluster, cores: NDArray[np.int64], mb: NDArray[np.int64]) -> NDArray[np.int64]:
+def places(cluster: Cluster, cores: Ints, mb: Ints) -> Ints:
     """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
     kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
     room = np.zeros(len(cores), np.int64)
@@ -216,7 +214,7 @@ def remote_devices(cluster: Cluster, jobs: JobTable) -> Ints | None:
     return found
 
 
-def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> NDArray[np.bool_]:
+def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> Bools:
     """bool[jobs]: which jobs the whole cluster, empty, could not hold, on shared or on whole nodes.
 
     Where nodes lend memory, only the sum of it counts.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import FIRST, LENDER, NODES, Share
 from unrack.ledger.state import ClusterState
-
-Ints = NDArray[np.int64]
 
 
 def struck(state: ClusterState, nodes: Sequence[int]) -> dict[int, list[int]]:

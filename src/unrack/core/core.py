@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
@@ -36,6 +35,7 @@ from unrack.events import (
     Vacated,
     Withdrawn,
 )  # fmt: skip
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.lease import Lease
 from unrack.ledger.leases import on_nodes_alone
@@ -46,9 +46,6 @@ from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
 from unrack.workload.store import JobStore, one_row
-
-Ints = NDArray[np.int64]
-
 
 NOTHING: list[Decision] = []
 MANY = 32
@@ -337,7 +334,7 @@ class Core:
         """Let the policy make its memory again, from the jobs that run and wait now."""
         self.memory = self.policy.begin(self.view)
 
-    def refused(self) -> NDArray[np.bool_]:
+    def refused(self) -> Bools:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
         return self._admission.all_never()
 

@@ -8,13 +8,11 @@ group of ``SIZE`` consecutive blocks. It always says exactly what the free cores
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
-
-Ints = NDArray[np.int64]
 
 SIZE = 64
 """Nodes of a block, and blocks of a group."""

@@ -7,11 +7,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease, Share
-
-Ints = NDArray[np.int64]
 
 
 class Chosen(NamedTuple):

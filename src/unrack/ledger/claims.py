@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, attached, nodes_of, ranges
 from unrack.resources.places import AMOUNT, PLACE, Places
 from unrack.sealed import sealed
-
-Ints = NDArray[np.int64]
 
 
 class Claimed:

@@ -9,6 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -25,7 +27,7 @@ def grown(column: NDArray[Scalar], room: int, fill: float = 0) -> NDArray[Scalar
     return larger
 
 
-def grown_rows(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def grown_rows(rows: Ints, count: int) -> Ints:
     """The same rows, with room for so many; at least double, if there is too little."""
     if count <= len(rows):
         return rows
@@ -39,7 +41,7 @@ def room_for(needed: int, room: int) -> int:
     return room if needed <= room else max(2 * room, needed, 64)
 
 
-def plain(column: NDArray[np.int64]) -> MutableSequence[int]:
+def plain(column: Ints) -> MutableSequence[int]:
     """A column as plain integers, for loops in Python: a list, or an array where a list would take too much memory.
 
     Reading a list is the fastest (by 5 % of a whole run) but takes 40 bytes an entry, an array 8.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
-
-Ints = NDArray[np.int64]
 
 MEETS = 0
 PROBLEMS = {

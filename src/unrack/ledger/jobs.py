@@ -7,16 +7,14 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, plain
 from unrack.ledger.holding import strike
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 class Status(IntEnum):

@@ -7,12 +7,10 @@ from operator import index
 from typing import NamedTuple, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.resources.contract import NONE_ATTACHED
 from unrack.resources.places import NO_CLAIMS
-
-Ints = NDArray[np.int64]
 
 FIRST, NODES, TASKS, CORES, LOCAL_MB = range(5)
 """Columns of :attr:`Lease.rows`: first node, how many nodes in a row, and on each: tasks, cores, MB of its memory."""

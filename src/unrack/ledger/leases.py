@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown
@@ -21,7 +21,6 @@ from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.nodes import NodeLedger
 from unrack.resources.places import NO_CLAIMS
 
-Ints = NDArray[np.int64]
 INT64 = np.dtype(np.int64)
 
 

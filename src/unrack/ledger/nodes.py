@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.state import DeviceState
-
-Ints = NDArray[np.int64]
 
 
 class NodeLedger:

@@ -7,12 +7,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NO_LOANS, Lease
 from unrack.resources.places import NO_CLAIMS
-
-Ints = NDArray[np.int64]
 
 
 class Promise(NamedTuple):

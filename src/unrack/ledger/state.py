@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
@@ -26,8 +26,6 @@ from unrack.ledger.leases import Extra as Extra
 from unrack.ledger.leases import LeaseLedger
 from unrack.ledger.names import ASKED_TASKS, ASKED_US
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 class ClusterState(LeaseLedger):

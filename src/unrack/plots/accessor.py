@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.extras import extra
 from unrack.facts import counted
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 from unrack.plots.gantt import MOST_RECTANGLES, gantt
 from unrack.plots.series import (
     BINS,
@@ -38,7 +37,7 @@ class ResultPlots:
         jobs: pl.DataFrame,
         usage: pl.DataFrame,
         placements: pl.DataFrame,
-        cores: NDArray[np.int64],
+        cores: Ints,
         total_mb: int | None,
     ) -> None:
         self._title, self._jobs, self._usage, self._placements = title, jobs, usage, placements

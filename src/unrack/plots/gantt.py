@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.facts import counted
+from unrack.kernels.arrays import Ints
 from unrack.plots.lanes import ended, lanes, thinned
 from unrack.plots.series import PALETTE, span_unit
 
@@ -24,7 +24,7 @@ _OTHERS = "#D0D4D9"
 def gantt(
     placements: pl.DataFrame,
     jobs: pl.DataFrame,
-    cores: NDArray[np.int64],
+    cores: Ints,
     title: str,
     *,
     colour: str = "job",
@@ -84,7 +84,7 @@ def gantt(
     )
 
 
-def _rectangles(placements: pl.DataFrame, cores: NDArray[np.int64], most: int) -> tuple[pl.DataFrame, str]:
+def _rectangles(placements: pl.DataFrame, cores: Ints, most: int) -> tuple[pl.DataFrame, str]:
     """The rows that are drawn, in order of start, and what is said of those that are not."""
     area = ((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area")
     every = ended(placements)[0].with_columns(area, pl.int_range(pl.len()).alias("row"))
@@ -106,9 +106,7 @@ def _rectangles(placements: pl.DataFrame, cores: NDArray[np.int64], most: int) -
     return kept, f"{of_jobs}, {part}: {share:.3g} % of the node-time"
 
 
-def _values(
-    rows: pl.DataFrame, jobs: pl.DataFrame, cores: NDArray[np.int64], size: int, colour: str
-) -> list[dict[str, Any]]:
+def _values(rows: pl.DataFrame, jobs: pl.DataFrame, cores: Ints, size: int, colour: str) -> list[dict[str, Any]]:
     """A row a rectangle, in the unit of the axis and in nodes; parts of several nodes are a rectangle a node."""
     start, end = (rows[name].cast(pl.Float64).to_numpy() for name in ("start_s", "end_s"))
     first, nodes, asked = (rows[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes", "cores_per_node"))

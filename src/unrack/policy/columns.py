@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.view import View
-
-Ints = NDArray[np.int64]
 
 
 class LedgerColumns(NamedTuple):

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, lease_on
 from unrack.ledger.lease import Lease
 from unrack.reasons import Reason
@@ -75,9 +75,9 @@ class Used(NamedTuple):
         given is an end of the job for lack of memory. False: they were looked at, at a time that the policy asked for.
     """
 
-    jobs: NDArray[np.int64]
-    first: NDArray[np.int64]
-    mb: NDArray[np.int64]
+    jobs: Ints
+    first: Ints
+    mb: Ints
     lacking: bool = False
 
     def of(self, which: Sequence[int]) -> Used:

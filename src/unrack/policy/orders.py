@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Floats, Ints
 from unrack.plugins.code import is_own
 from unrack.policy.own.answers import checked_key, checked_order
 from unrack.policy.own.members import takes
@@ -21,7 +21,6 @@ from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 from unrack.workload.seen_job import SeenJob
 
-Ints = NDArray[np.int64]
 Order = Callable[[View, Ints, int], Ints]
 Key = float | tuple[float, ...]
 """What a formula returns for a job: the least goes first."""
@@ -35,7 +34,7 @@ class NamedOrder(NamedTuple):
     ages: bool = False
 
 
-def by_key(queue: Ints, key: NDArray[np.int64] | NDArray[np.float64]) -> Ints:
+def by_key(queue: Ints, key: Ints | Floats) -> Ints:
     """The queue by ascending key; equal keys stay in the queue's order."""
     jobs: Ints = queue[np.argsort(key, kind="stable")]
     return jobs

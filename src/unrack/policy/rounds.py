@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unrack.kernels.arrays import Ints
 from unrack.view import View
 
 Memory = TypeVar("Memory", contravariant=True)
@@ -121,7 +119,7 @@ class RoundStory(NamedTuple):
 class Rounds(Protocol[Memory]):
     """What a policy has beside :class:`unrack.policy.contract.Policy` if it can tell its rounds."""
 
-    def rounds(self, memory: Memory) -> NDArray[np.int64]:
+    def rounds(self, memory: Memory) -> Ints:
         """int64[rounds, 7]: all rounds so far; the columns are those of :class:`RoundCount`."""
         ...
 

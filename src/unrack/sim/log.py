@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.facts import counted, line
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
 from unrack.sim.recorder import MemoryStop, Recorder, Rows
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

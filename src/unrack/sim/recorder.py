@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.reasons import Reason
 from unrack.sim.faults.failure import Failure
 
-Ints = NDArray[np.int64]
-Rows = NDArray[np.int32] | NDArray[np.int64]
+Rows = NDArray[np.int32] | Ints
 
 
 class Outcome(IntEnum):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError
 from unrack.facts import line, table
+from unrack.kernels.arrays import Floats, Ints
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
@@ -70,7 +70,7 @@ class Result:
     core_tiles: str | None = None
     notes: tuple[str, ...] = ()
     provisions: bool = False
-    counts: NDArray[np.int64] | None = None
+    counts: Ints | None = None
     policy: str = ""
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class Result:
         return tier_holding(self.log)
 
     @cached_property
-    def fastest(self) -> NDArray[np.float64]:
+    def fastest(self) -> Floats:
         """float64[jobs]: the best speed that each job could have on this hardware."""
         devices, jobs = self.log.cluster.devices, self.log.jobs
         if self.pace is None or not len(devices):

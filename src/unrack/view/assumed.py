@@ -11,6 +11,7 @@ from typing import NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.assumed import assumed
 from unrack.ledger.copies.device_moment import Booking as Booking
 from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
@@ -23,7 +24,6 @@ from unrack.resources.places import PLACE
 from unrack.sealed import sealed
 from unrack.view.view import View
 
-Ints = NDArray[np.int64]
 PLENTY = 2**60
 """More than all memory."""
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.lease import Lease
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
-
-Ints = NDArray[np.int64]
 
 
 class Draft:

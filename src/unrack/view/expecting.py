@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unrack.kernels.arrays import Ints
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view.view import View
-
-Ints = NDArray[np.int64]
 
 
 class Expecting(View):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
@@ -26,8 +27,6 @@ from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
-
-Ints = NDArray[np.int64]
 
 
 class NodeColumns(NamedTuple):
@@ -47,7 +46,7 @@ class NodeColumns(NamedTuple):
     free_mb: Ints
     cores: Ints
     memory_mb: Ints
-    online: NDArray[np.bool_]
+    online: Bools
 
 
 class View:
@@ -173,7 +172,7 @@ class View:
         return NodeColumns(columns.free[0], columns.free[1], columns.total[0], columns.total[1], columns.online)
 
     @property
-    def online(self) -> NDArray[np.bool_]:
+    def online(self) -> Bools:
         """bool[nodes]: which nodes are in service."""
         return self.columns.online
 

@@ -7,15 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
-
-Ints = NDArray[np.int64]
 
 
 class Held(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import copied_devices
 from unrack.ledger.devices.columns import Columns
 from unrack.ledger.devices.playing import (
@@ -31,7 +31,6 @@ from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Share
 from unrack.ledger.names import ENDS_US
 
-Ints = NDArray[np.int64]
 Shares = tuple[Share, ...]
 Booking = tuple[int, int, int, Shares]
 """A job, when it starts (µs), for how long it works at speed 1 (µs), and what it holds."""

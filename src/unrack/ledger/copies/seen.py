@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.jobs import Runs
@@ -15,8 +16,6 @@ from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:
     from unrack.ledger.state import ClusterState
-
-Ints = NDArray[np.int64]
 
 
 class Seen:
@@ -32,7 +31,7 @@ class Seen:
     asks: Ints
     free: Ints
     total: Ints
-    online: NDArray[np.bool_]
+    online: Bools
     status: NDArray[np.int8]
     queue: Ints
     running: Ints

@@ -9,13 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import WHOLE, Devices, Pace
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Truths = NDArray[np.bool_]
+from unrack.kernels.arrays import Bools, Floats, Ints
 
 POOL, KIND, GROUP, NEXT, HOME = range(5)
 """Rows of :attr:`Columns.device`."""
@@ -53,14 +49,14 @@ class Columns(NamedTuple):
     held: Ints
     sharer: Ints  # int64[room, devices]: the jobs on each group: the first JOBS entries, in order of joining
     wants: Ints  # int64[kinds, quantities, jobs]: asked per task
-    needs: Truths  # bool[kinds, jobs]: whether a task asks anything of a kind
+    needs: Bools  # bool[kinds, jobs]: whether a task asks anything of a kind
     model: Ints  # int64[kinds, jobs]: which model governs the job on a kind; -1: none
     # float64[models, devices, sharers]: Speed on so many devices shared by so many; 0: not admitted. More devices
     # count as the last row.
     speeds: Floats
     # bool[models, quantities]: quantities for which the model, not the amount, says how many may share
-    governed: Truths
-    frozen: Truths  # bool[models]: whether speeds stay as they were when the job began
+    governed: Bools
+    frozen: Bools  # bool[models]: whether speeds stay as they were when the job began
     # float64[2, jobs]: LEFT: work left at SINCE_US, µs at speed 1, as far as the estimates tell; PACE: the speed
     progress: Floats
     clock: Ints  # int64[2, jobs]: SINCE_US; END_US: the expected end
@@ -73,7 +69,7 @@ class Columns(NamedTuple):
     # others as they are
     unit: Floats
     whole: Ints  # int64[kinds]: which quantity counts the devices of a kind themselves; -1: none
-    composable: Truths  # bool[pools]: whether devices of the pool may be composed
+    composable: Bools  # bool[pools]: whether devices of the pool may be composed
     asked: Ints  # int64[kinds, quantities]: demand of all jobs that were submitted and have not ended
     counter: Ints  # int64[1]: groups made so far
 

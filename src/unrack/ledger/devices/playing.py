@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import END_US, FREE, FREE_COUNT, GROUP, JOBS, LEAVING, MODEL, OFFLINE, POOL, Columns
 from unrack.ledger.devices.sharing import ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.holding import place_of
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.units import NEVER_US
 
-Ints = NDArray[np.int64]
 JOB, START_US, EXPECTED_US, FIRST, LAST = range(5)
 """Columns of ``Bookings.lease``: whose it is, when it starts, for how long it works at speed 1, and its shares."""
 HOLDER, NODE, PARTS, FIRST_DEVICE, LAST_DEVICE = range(5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import CHANGING, GROUP, HELD, JOBS, NEXT, Columns
 from unrack.ledger.devices.sharing import ROOM, take_share
 from unrack.ledger.lease import Share
@@ -15,8 +15,6 @@ from unrack.sealed import sealed, sealed_columns, shown
 
 if TYPE_CHECKING:
     from unrack.ledger.devices.state import DeviceState
-
-Ints = NDArray[np.int64]
 
 
 class DeviceReader:

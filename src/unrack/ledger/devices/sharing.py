@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     ATTACH_US,
     COMPOSE,
@@ -37,8 +35,6 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.holding import first_at_least, place_of
-
-Ints = NDArray[np.int64]
 
 TAKEN = 0
 ROOM = 1

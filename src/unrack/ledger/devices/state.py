@@ -8,10 +8,10 @@ from operator import ge
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices, Pace
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     FREE,
     FREE_COUNT,
@@ -35,8 +35,6 @@ from unrack.ledger.devices.reader import DeviceReader, amounts_of, take, with_mo
 from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, Share
-
-Ints = NDArray[np.int64]
 
 
 class Leaving(NamedTuple):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.cluster.pools.pool import Devices, Pool
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     FREE,
     GROUP,
@@ -31,8 +29,6 @@ from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
 from unrack.ledger.lease import Lease, Share
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 class Composition(NamedTuple):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import BORROWER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
-
-Ints = NDArray[np.int64]
 
 
 def needs_of(lease: Lease, task_mb: Ints) -> Ints:

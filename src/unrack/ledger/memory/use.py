@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)
 """Rows of :attr:`MemoryUse.use`."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.audit.tables import Spans, Tables, Violation, whole
 from unrack.steps import each_of
 
@@ -50,7 +49,7 @@ def _devices(t: Tables, tasks: Ints) -> list[Sum]:
     return sums if any((asked > 0).any() for *_, asked in sums) else []
 
 
-def _first(t: Tables, own: Spans, wrong: NDArray[np.bool_], what: str) -> Violation:
+def _first(t: Tables, own: Spans, wrong: Bools, what: str) -> Violation:
     rows = np.flatnonzero(wrong)
     i = int(rows[np.argmin(own.start[rows])])
     return Violation(f"{t.name(own.job[i])}, attempt {own.attempt[i]}, {what}", int(own.start[i]))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 from unrack.metric.kinds.pool_steps import per_device, pool_steps, stranded_of
 from unrack.metric.window import Window
 from unrack.steps import levels, spans
@@ -53,7 +52,7 @@ def _overlap(start: Floats, end: Floats, window: Window) -> Floats:
     return lasts
 
 
-def _per(counts: NDArray[np.int64], groups: NDArray[np.int64]) -> Floats:
+def _per(counts: Ints, groups: Ints) -> Floats:
     """float64[n]: counts per composition in use; 0 while none is."""
     return np.divide(counts.astype(np.float64), groups, out=np.zeros(len(counts)), where=groups > 0)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
@@ -17,8 +17,6 @@ from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent
 from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, MOMENT, NEVER, ROOM, RUN, TIME
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 @inlined
@@ -35,7 +33,7 @@ def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, fi
 
 
 @inlined
-def change_claims(left: NDArray[np.int64], k: int, slots: Slots, span: Span, sign: int) -> None:
+def change_claims(left: Ints, k: int, slots: Slots, span: Span, sign: int) -> None:
     """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1)."""
     for c in range(span.claim, span.claim_end):
         left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]

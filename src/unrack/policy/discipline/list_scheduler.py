@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Decision, Estimates, Reject, Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule, nothing_new
 from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
@@ -28,7 +28,6 @@ from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
-Ints = NDArray[np.int64]
 UNLIMITED = 2**40
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
@@ -51,8 +49,6 @@ from unrack.workload.job import ESTIMATE
 
 if TYPE_CHECKING:
     from unrack.policy.discipline.queue_pass import Passes
-
-Ints = NDArray[np.int64]
 
 
 class PassChoices:

@@ -19,9 +19,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import count_blocks, refresh, take_rows
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.policy.columns import Gang, gang_of
@@ -72,8 +72,6 @@ from unrack.policy.discipline.walk import (
     UNSEEN,
 )
 from unrack.policy.placement.node_kernel import first_fit, place_job
-
-Ints = NDArray[np.int64]
 
 
 class Backfill(IntEnum):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.pass_choices import PassChoices
@@ -19,7 +19,6 @@ from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.discipline.walk import BEGIN, HEAD, STAGE
 from unrack.view import View
 
-Ints = NDArray[np.int64]
 Chooser = Callable[[int, bool], Choices]
 """(now, trust) → choices of a round."""
 NO_SECOND: Ints = np.empty(0, np.int64)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Decision, Estimates, Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.queue_pass import NO_SECOND
@@ -26,7 +26,6 @@ from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
 
-Ints = NDArray[np.int64]
 MAINS = ("events", "interval")
 """When the main loop of a Slurm-like scheduler runs."""
 

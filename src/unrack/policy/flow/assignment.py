@@ -15,13 +15,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
 from unrack.solver.flow.network import Flow, Network
 from unrack.solver.flow.solve import solve
 
-Ints = NDArray[np.int64]
 NOBODY = np.empty((0, 3), np.int64)
 MIXING = 0x9E3779B97F4A7C15
 

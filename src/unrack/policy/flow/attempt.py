@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.assignment import Assignment, Sides, assign
 from unrack.policy.flow.costs.contract import CostModel, Costs, Phase, postpones
 from unrack.policy.flow.left import MOST, Left
@@ -20,8 +20,6 @@ from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.flow.sorts import Sorts
 from unrack.policy.rounds import UNIT
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOST_COST = 1000
 """Costs above this, or below its negative, are no different; so is waiting for more rounds than come to it."""
 
@@ -98,9 +96,6 @@ def whole(cost: Floats) -> Ints:
     """Costs as whole numbers of 1/UNIT."""
     found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
     return found
-
-
-Bools = NDArray[np.bool_]
 
 
 class Tasks(NamedTuple):

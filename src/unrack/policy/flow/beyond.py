@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Ability
 from unrack.policy.flow.left import Left
@@ -27,8 +27,6 @@ from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Way = tuple[Mixed, Notes]
 """A placement, and its notes."""
 

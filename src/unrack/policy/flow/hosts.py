@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Devices
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, Columns
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Hosts(NamedTuple):

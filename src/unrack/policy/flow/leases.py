@@ -5,14 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 
-Ints = NDArray[np.int64]
 Taken = list[tuple[int, int]]
 """Kind and place of devices taken."""
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.flow.hosts import FreeDevices, Hosts
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 
-Ints = NDArray[np.int64]
 MOST = 1 << 40
 
 
@@ -36,7 +35,7 @@ class Left:
     known: dict[Sort, Ints] = field(default_factory=dict)
 
     @staticmethod
-    def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: NDArray[np.bool_], now: int) -> Left:
+    def of(view: View, hosts: dict[int, Hosts], whole: bool, open_nodes: Bools, now: int) -> Left:
         """At the start of a round, or as a draft is then."""
         usable = view.online & (view.total[0] > 0) & open_nodes
         if whole:
@@ -58,7 +57,7 @@ class Left:
         found: Ints = (hosts.patterns @ self.counts(kind))[hosts.reach]
         return found
 
-    def fits(self, sort: Sort, open_nodes: NDArray[np.bool_], local: bool = True) -> Ints:
+    def fits(self, sort: Sort, open_nodes: Bools, local: bool = True) -> Ints:
         """int64[nodes]: how many tasks of a sort each node could take, by cores, memory and what it can reach.
 
         ``local``: whether their memory is that of their node.
@@ -146,7 +145,7 @@ class Left:
         )
 
 
-def batch_of(left: Left, sorts: Sorts, jobs: Ints, local: bool) -> NDArray[np.bool_]:
+def batch_of(left: Left, sorts: Sorts, jobs: Ints, local: bool) -> Bools:
     """bool[jobs]: which of the jobs, in their order, take part (Amaral 2019, section 5.3.3); others may pass by.
 
     ``local``: whether memory is that of the node where a task runs.
@@ -167,7 +166,7 @@ def batch_of(left: Left, sorts: Sorts, jobs: Ints, local: bool) -> NDArray[np.bo
 
 
 @compiled
-def together(demands: Ints, of: Ints, free: Ints) -> NDArray[np.bool_]:
+def together(demands: Ints, of: Ints, free: Ints) -> Bools:
     """bool[jobs]: whose demands (row ``of`` each of int64[sorts, amounts]) those before them leave enough for.
 
     Examples

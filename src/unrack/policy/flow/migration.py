@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools
 from unrack.ledger.lease import CORES, NODES, TASKS, Lease
 from unrack.policy.contract import Decision, Requeue, Start
 from unrack.policy.flow.attempt import Attempt, Held, Terms, attempted
@@ -23,9 +23,6 @@ from unrack.policy.flow.notes import Notes
 from unrack.policy.flow.sorts import Sort
 from unrack.reasons import Code, Reason
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Runs(NamedTuple):

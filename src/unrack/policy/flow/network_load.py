@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.left import MOST, Left
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.links.links import MB_S, REMOTE_MB_S, Links
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass

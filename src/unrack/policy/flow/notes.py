@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt
 from unrack.policy.flow.beyond import Beyond
@@ -18,8 +18,6 @@ from unrack.policy.flow.promise import Promise
 from unrack.policy.flow.sorts import Sorts
 from unrack.policy.rounds import RoundCount
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 class Fate(IntEnum):

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.flow.attempt import MOST_COST, Attempt, Terms, attempted
@@ -46,7 +46,6 @@ from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 
-Ints = NDArray[np.int64]
 SINGLY = 20
 """How many jobs that came apart in every network of a round are tried one by one at its end."""
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import WHOLE
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import NO_LOANS
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
-Ints = NDArray[np.int64]
 NOT_KNOWN = -1
 
 

@@ -12,15 +12,12 @@ from ``packing`` and ``clustering``, which leave no such ties:
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.utility import Neighbours
 
-Ints = NDArray[np.int64]
 BEST = 100
 MOST_MILLI = 8 * WHOLE
 """The GPUs of the largest node, to which clustering relates what is free."""

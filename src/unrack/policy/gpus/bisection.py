@@ -8,16 +8,13 @@ side wins: it is the greater utility.)
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats
 from unrack.resources.gpus.asks import Ask
 from unrack.resources.gpus.choice import members
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.utility import Neighbours, mean_share, sockets_of
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.fragmentation import Demands, fragments
-
-Ints = NDArray[np.int64]
 
 
 @inlined

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.gpus.rules import BEST_FIT, PACK, RANDOM, SPREAD, TOPOLOGY
 from unrack.resources.gpus.asks import Ask
 from unrack.resources.gpus.choice import members
@@ -17,9 +17,6 @@ from unrack.resources.gpus.utility import (
     relative_cost,
     sockets_of,
 )
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.gpus.as_authors import clustering_mark, packing_mark
 from unrack.policy.gpus.bisection import bisecting
 from unrack.policy.gpus.growth import part_with_least, shared_growth, strands, whole_growth
@@ -45,8 +45,6 @@ from unrack.resources.gpus.columns import Gpus
 from unrack.resources.gpus.fragmentation import Demands
 from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 NO_SCORE = 1e300
 
 

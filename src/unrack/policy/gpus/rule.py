@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
 from unrack.policy.gpus.as_authors import SHARED
@@ -25,7 +25,6 @@ from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
-Ints = NDArray[np.int64]
 SEEN = "seen"
 PATIENCE_US = 3600 * SECOND_US
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import LedgerColumns, gang_of
@@ -49,8 +49,6 @@ from unrack.policy.lending.lease_kernel import (
 )
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
-
-Ints = NDArray[np.int64]
 
 
 class Classes(NamedTuple):

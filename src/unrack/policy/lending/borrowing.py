@@ -7,18 +7,15 @@ what each still lacks; both amounts shrink as loans are written.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.lending.compute_nodes import is_idle
 from unrack.policy.lending.rules import Terms
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @inlined
@@ -91,7 +88,7 @@ def nearest_each(
 
 
 @inlined
-def lenders_by_id(member_first: Ints, member: Ints, section: int, own: NDArray[np.bool_], out: Ints) -> int:
+def lenders_by_id(member_first: Ints, member: Ints, section: int, own: Bools, out: Ints) -> int:
     """The nodes of a section by id, without the job's own; how many."""
     count = 0
     for m in range(member_first[section], member_first[section + 1]):
@@ -113,7 +110,7 @@ def in_this_order(out: Ints, start: int, order: Ints) -> None:
 
 @inlined
 def lenders_by_class(
-    member_first: Ints, member: Ints, section: int, own: NDArray[np.bool_], free: Ints, total: Ints, cost: Floats,
+    member_first: Ints, member: Ints, section: int, own: Bools, free: Ints, total: Ints, cost: Floats,
     out: Ints,
 ) -> int:  # fmt: skip
     """The lenders of a section, best first; how many.

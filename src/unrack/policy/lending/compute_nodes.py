@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.placement.node_kernel import tasks_on
 
-Ints = NDArray[np.int64]
 ALL = 2**40
 
 

@@ -11,9 +11,9 @@ Everything is in few arrays because each array that is handed to a function cost
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
@@ -23,7 +23,6 @@ from unrack.policy.lending.lease_kernel import Leases, Span, Who
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
-Ints = NDArray[np.int64]
 NOT, LOCALLY, BORROWING = range(3)
 """How a job fits into a step."""
 CLASS_CORES, CLASS_MB, RANK, BY_MEMORY = range(4)

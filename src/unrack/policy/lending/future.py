@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_rows
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
@@ -13,8 +13,6 @@ from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUN
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, noted, place_job
 from unrack.policy.lending.rules import Terms
-
-Ints = NDArray[np.int64]
 
 
 @inlined

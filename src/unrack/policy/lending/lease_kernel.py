@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_lease
 from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
@@ -29,8 +29,6 @@ from unrack.policy.lending.lender_cost import costs_of
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
-
-Ints = NDArray[np.int64]
 
 
 class Who(NamedTuple):

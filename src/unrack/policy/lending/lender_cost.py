@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import inlined
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, MEM, WHO
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
@@ -37,9 +37,6 @@ from unrack.slowdown.memory.pressure import (
 )
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Aware(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
@@ -17,12 +17,10 @@ from unrack.policy.discipline.skyline.reserved import Blocked
 from unrack.policy.lending.backfill_kernel import Classes
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.lender_cost import Scratch
-from unrack.policy.lending.plenty import Plenty
 from unrack.policy.lending.rules import Terms
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY
-
-Ints = NDArray[np.int64]
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 
 @dataclass(slots=True)
@@ -36,6 +34,44 @@ class StandIn:
     policy: Any
     notes: Any
     counts: bool
+
+
+@dataclass(slots=True)
+class Plenty:
+    """What waiting jobs claim in all."""
+
+    known: int = 0  # of how many jobs it is noted what they claim
+    most: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # int64[places]: at most so much
+
+    def lasts(self, view: View) -> bool:
+        """Whether all that wait could claim at once what they ask, wherever they run, and none asks for devices."""
+        seen, devices = view.columns.claimed, view.columns.devices
+        if devices is not None and bool(devices.columns.asked.any()):
+            return False
+        if seen is None or not seen.asking:
+            return True
+        first, self.known = self.known, view.jobs
+        if not len(self.most):
+            self.most = np.zeros(len(seen.free), np.int64)
+        if not self._add(view, range(first, self.known)):
+            return False
+        if not (self.most > seen.free).any():
+            return True
+        self.most[:] = 0
+        return self._add(view, view.queue.tolist()) and not bool((self.most > seen.free).any())
+
+    def _add(self, view: View, jobs: Iterable[int]) -> bool:
+        """Add what jobs claim; False: of one of them that is a choice."""
+        seen = view.columns.claimed
+        assert seen is not None
+        for job in jobs:
+            if seen.asks(job):
+                claims = seen.anywhere(job, int(view.asks[TASKS, job]))
+                if claims is None:
+                    self.known = 0
+                    return False
+                self.most[claims[:, PLACE]] += claims[:, AMOUNT]
+        return True
 
 
 @dataclass(slots=True)
@@ -123,7 +159,7 @@ def named_leases(plan: Plan, view: View, jobs: Ints, now: int) -> dict[int, Ints
     return found
 
 
-def _named(plan: Plan, counted: Ints, free: NDArray[np.bool_], view: View, job: int) -> Ints | None:
+def _named(plan: Plan, counted: Ints, free: Bools, view: View, job: int) -> Ints | None:
     """Rows of single nodes for rows that count nodes of each kind; ``None``: too few are free."""
     cores, mb = (int(view.columns.asks[row, job]) for row in (CORES, MEMORY))
     rows: list[tuple[int, int, int, int, int]] = []
@@ -140,3 +176,19 @@ def _named(plan: Plan, counted: Ints, free: NDArray[np.bool_], view: View, job: 
                 rows.append((node, 1, here, node_cores, here * mb))
                 left -= here
     return np.array(sorted(rows), np.int64)
+
+
+def with_claims(view: View, decisions: list[Decision]) -> list[Decision]:
+    """The decisions, with what those who start claim wherever they run."""
+    seen = view.columns.claimed
+    if seen is None or not seen.asking:
+        return decisions
+    made: list[Decision] = []
+    for decision in decisions:
+        if isinstance(decision, Start) and not len(decision.lease.claims) and seen.asks(decision.lease.job):
+            job = decision.lease.job
+            claims = seen.anywhere(job, int(view.asks[TASKS, job]))
+            assert claims is not None, "it was counted"
+            decision = decision._replace(lease=decision.lease._replace(claims=claims.copy()))
+        made.append(decision)
+    return made

@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
 from unrack.ledger.memory.use import MemoryUse
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.lease_kernel import Leases, Span, change, note, place_job, room_needed, who_is
 from unrack.policy.lending.rules import Terms
-
-Ints = NDArray[np.int64]
 
 
 @compiled

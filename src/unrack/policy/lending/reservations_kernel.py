@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import FIRST, LENDER, NODES
 from unrack.ledger.memory.use import MemoryUse
@@ -22,8 +22,6 @@ from unrack.policy.discipline.skyline.steps import copy_step, step_at
 from unrack.policy.lending.future import copy_table, give_back
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, place_job, who_is
 from unrack.policy.lending.rules import Terms
-
-Ints = NDArray[np.int64]
 
 
 class Reserved(NamedTuple):
@@ -46,9 +44,7 @@ def set_span(spans: Ints, i: int, span: Span) -> None:
 
 
 @inlined
-def book(
-    times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, out: Leases, span: Span, sign: int
-) -> int:
+def book(times: Ints, level: Ints, steps: int, start: int, length: int, out: Leases, span: Span, sign: int) -> int:
     """Take (sign -1) or give back (1) a lease from ``start`` for ``length`` µs; returns the new number of steps."""
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
@@ -102,7 +98,7 @@ def may_start(free: Ints, threshold_mb: Ints, rows: Ints, span: Span) -> bool:
 
 @inlined
 def earliest(
-    terms: Terms, q: int, made: Reserved, times: Ints, level: NDArray[np.int64], steps: int, total: Ints, who: Who,
+    terms: Terms, q: int, made: Reserved, times: Ints, level: Ints, steps: int, total: Ints, who: Who,
     aware: Any, low: Ints, out: Leases, last: Span,
 ) -> tuple[int, Span]:  # fmt: skip
     """The first step at whose start a job has a lease for as long as it runs, and the lease; -1: there is none."""

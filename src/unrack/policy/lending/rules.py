@@ -12,11 +12,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-
-Ints = NDArray[np.int64]
+from unrack.kernels.arrays import Ints
 
 
 class LendingRule(IntEnum):

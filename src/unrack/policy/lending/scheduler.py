@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease, loans_of
 from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.promises import PromisedRows, Promises
@@ -27,8 +27,7 @@ from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import place_now, room_for_leases, somebody
 from unrack.policy.lending.lender_cost import Aware
-from unrack.policy.lending.notes import LendingNotes, StandIn, named_leases
-from unrack.policy.lending.plenty import with_claims
+from unrack.policy.lending.notes import LendingNotes, StandIn, named_leases, with_claims
 from unrack.policy.lending.queue_kernel import pass_over
 from unrack.policy.lending.reservations_kernel import Reserved, reserve_round, take_if_free
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
@@ -40,7 +39,6 @@ from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
-Ints = NDArray[np.int64]
 SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
 
 
@@ -116,7 +114,7 @@ class Lending:
         """The terms on a cluster."""
         return make_terms(cluster, RULES[self.rule], self.share(), self.group, self.near)
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have a place on the empty cluster."""
         terms, total = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
         asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)

@@ -8,9 +8,9 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.facts import counted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, lease_on
 from unrack.ledger.lease import Lease, Loan, Share
 from unrack.ledger.promises import Promises
@@ -20,7 +20,6 @@ from unrack.reasons import Reason
 from unrack.view import View
 from unrack.workload.job import Job
 
-Ints = NDArray[np.int64]
 PAIR = "a pair: a list of decisions, memory"
 DECISIONS = "Start(lease), Resize(lease), Requeue(job, reason), Reject(job, reason) or Hold(job, reason)"
 PLACE = "a Lease, a candidate or several in the order in which tasks fill them, or None for not now"

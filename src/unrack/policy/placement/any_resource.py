@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, reads_of
@@ -21,8 +21,6 @@ from unrack.policy.placement.on_nodes import OnNodes
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 
 class AnyResource:
@@ -55,7 +53,7 @@ class AnyResource:
             does=self.does | self.memory.does,
         )
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have nodes and memory on the empty cluster; asked where memory is not local."""
         return self.memory.possible(cluster, jobs)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of
 from unrack.reasons import Code, Reason
@@ -15,8 +15,6 @@ from unrack.sealed import sealed
 from unrack.view import View
 from unrack.workload.job import CORES
 from unrack.workload.job import TASKS as ALL_TASKS
-
-Ints = NDArray[np.int64]
 
 
 class Claiming:
@@ -33,7 +31,7 @@ class Claiming:
         self._placed[node] = self._placed.get(node, 0) + 1
         self._shares += shares
 
-    def open_nodes(self, cores: Ints) -> NDArray[np.bool_]:
+    def open_nodes(self, cores: Ints) -> Bools:
         """bool[nodes]: where the next task finds what the job then claims; ``cores``, int64[nodes], are free.
 
         Of a job whose tasks must all be on one node: where all that are left find that.
@@ -75,7 +73,7 @@ class Claiming:
             found[np.flatnonzero(costs == costs[costs >= 0].min())[0]] = True
         return tuple(sorted(choice[found].tolist()))
 
-    def reaching(self, nodes: Ints, devices: Ints, wanted: int) -> NDArray[np.bool_]:
+    def reaching(self, nodes: Ints, devices: Ints, wanted: int) -> Bools:
         """bool[nodes]: for a task on which of them so many of these devices may be had, each looked at by itself."""
         homes, count = np.unique(self._seen.home[devices], return_counts=True)
         found, on_each = self._where(self._placed)

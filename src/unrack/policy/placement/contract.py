@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease, Loan
 from unrack.policy.contract import Ability
 from unrack.reasons import Reason
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-
-Ints = NDArray[np.int64]
 
 
 class Placement(Protocol):
@@ -109,7 +105,7 @@ class MemoryRule(Protocol):
         """What it needs to remember of a cluster."""
         ...
 
-    def open_nodes(self, view: View, notes: Any, lent: Ints | None = None) -> NDArray[np.bool_]:
+    def open_nodes(self, view: View, notes: Any, lent: Ints | None = None) -> Bools:
         """bool[nodes]: which may run tasks at all, if so many MB of each were lent; default: as many as are."""
         ...
 
@@ -133,6 +129,6 @@ class MemoryRule(Protocol):
         """What memory there is too little of."""
         ...
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have cores and memory on the empty cluster."""
         ...

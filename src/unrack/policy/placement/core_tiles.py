@@ -21,13 +21,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, RefusedError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
-
-Ints = NDArray[np.int64]
 
 BEST, QUICK, FIRST_FIT = "best", "quick", "first-fit"
 CORE_RULES = (BEST, QUICK, FIRST_FIT)
@@ -90,13 +88,13 @@ class CoreTiles:
         self.cluster = cluster
         self.rule = rule
         self._torus = cluster.torus
-        self._taken: dict[int, NDArray[np.bool_]] = {}
+        self._taken: dict[int, Bools] = {}
 
     def knows(self, node: int) -> bool:
         """Whether the layout of a node's cores is known."""
         return bool(self._torus[node, 0])
 
-    def taken(self, node: int) -> NDArray[np.bool_]:
+    def taken(self, node: int) -> Bools:
         """bool[dies, cores on a die]: which cores of a node are in use."""
         if node not in self._taken:
             rows, columns = self._torus[node].tolist()

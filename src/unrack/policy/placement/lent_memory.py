@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
@@ -26,8 +26,6 @@ from unrack.sealed import sealed
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -65,7 +63,7 @@ class LentMemory:
         """The terms."""
         return Lenders(self.terms(view.cluster))
 
-    def open_nodes(self, view: View, notes: Lenders, lent: Ints | None = None) -> NDArray[np.bool_]:
+    def open_nodes(self, view: View, notes: Lenders, lent: Ints | None = None) -> Bools:
         """bool[nodes]: which do not lend more than they may while they compute."""
         lent = view.lent if lent is None else lent
         return np.asarray(lent <= view.columns.total[1] - notes.terms.threshold_mb)
@@ -105,7 +103,7 @@ class LentMemory:
         tasks, mb = view.asks[[TASKS, MEMORY], job].tolist()
         return Reason(Code.NO_ROOM, "MB, local and borrowed", tasks * mb, int(room.free[1].sum()))
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which have nodes and memory on the empty cluster."""
         terms, free = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
         room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))

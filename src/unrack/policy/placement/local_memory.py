@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, TASKS
 from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import Room, Spot
@@ -21,7 +21,6 @@ from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.job import TASKS as ALL_TASKS
 
-Ints = NDArray[np.int64]
 FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
 """Which nodes are filled first, of jobs that ask for nothing but nodes; under any other rule the first."""
 
@@ -39,7 +38,7 @@ class LocalMemory:
     def begin(self, view: View) -> None:
         """Nothing."""
 
-    def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> NDArray[np.bool_]:
+    def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> Bools:
         """All of them."""
         return np.ones(len(view.cluster), np.bool_)
 
@@ -66,7 +65,7 @@ class LocalMemory:
         free, total = shown(room)
         return Reason(Code.NO_ROOM, f"places for tasks of {mb} MB", tasks, int(room_for(free, total, cores, mb, False)))
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which fit on the empty nodes."""
         asks, inverse = np.unique(jobs.asks[[ALL_TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
         total = sealed(np.stack([cluster.cores, cluster.memory_mb]))
@@ -94,7 +93,7 @@ def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] 
     ]
 
 
-def room_on(view: View, whole: bool, open_nodes: NDArray[np.bool_]) -> Room:
+def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     """What a job finds; ``whole``: only on nodes of which nobody holds a core."""
     state = view.columns
     usable = open_nodes & (state.total[0] > 0) & state.online

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
@@ -36,7 +36,6 @@ from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
-Ints = NDArray[np.int64]
 PLACES = (
     "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
     "resource-aware", "lookahead",

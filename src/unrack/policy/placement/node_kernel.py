@@ -9,14 +9,12 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import SIZE, count_blocks
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
-
-Ints = NDArray[np.int64]
 
 
 class Fit(IntEnum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import Lease
 from unrack.policy.own.answers import checked_lease
@@ -20,7 +20,6 @@ from unrack.view import View
 from unrack.workload.job import MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 
-Ints = NDArray[np.int64]
 NodePlacement = Callable[[Ints, Ints, SeenJob], Lease | Candidate | Iterable[Candidate] | None]
 """``place(free, total, job)``: a lease that fits in ``free`` (int64[2, nodes]: cores, MB), or ``None``: not now.
 

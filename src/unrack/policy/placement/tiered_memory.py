@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import Room, Spot
@@ -24,7 +24,6 @@ from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 
-Ints = NDArray[np.int64]
 RULES = ("slo", "slo-first-fit", "slo-best-fit")
 
 
@@ -43,7 +42,7 @@ class TieredMemory:
     def begin(self, view: View) -> None:
         """Nothing."""
 
-    def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> NDArray[np.bool_]:
+    def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> Bools:
         """bool[nodes]: the compute pools of the clusters."""
         tiers = view.cluster.tiers
         assert tiers is not None
@@ -85,7 +84,7 @@ class TieredMemory:
         mb = int(view.asks[MEMORY, job])
         return Reason(Code.NO_ROOM, f"a cluster of pools for {mb} MB within the server's SLOs")
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which servers have a place on the empty cluster."""
         return possible_servers(cluster, jobs, self.rule != "slo-first-fit")
 

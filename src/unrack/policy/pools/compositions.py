@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     COMPOSE,
     FIRST,
@@ -28,7 +26,6 @@ from unrack.ledger.devices.columns import (
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 
-Ints = NDArray[np.int64]
 ROUNDING_US = 1
 """Ends are sums of floats: in the authors' reading, an end so little after a deadline meets it."""
 

@@ -32,8 +32,8 @@ from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import Columns
 from unrack.ledger.state import REJECTED
 from unrack.policy.pools.lookahead_kernel import cheapest_place
@@ -45,8 +45,6 @@ from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MANY = 0.1
 """Sizes that at least this part of the jobs ask, or exceed, count as large."""
 LAST = 1 << 120

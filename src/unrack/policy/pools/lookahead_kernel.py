@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, melted
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import (
     FREE_COUNT,
     GROUP,
@@ -41,9 +39,6 @@ from unrack.policy.pools.place_kernel import (
     use_group,
 )
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @melted

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     FREE_COUNT,
     GROUP,
@@ -51,8 +49,6 @@ from unrack.policy.pools.place_kernel import (
     primary_kind,
 )
 from unrack.units import NEVER_US, SECOND_US
-
-Ints = NDArray[np.int64]
 
 
 @melted

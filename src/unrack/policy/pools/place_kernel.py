@@ -9,10 +9,8 @@ import math
 from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import compiled, inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
     FREE,
     FREE_COUNT,
@@ -40,8 +38,6 @@ from unrack.policy.pools.compositions import (
     whole_alpha,
 )
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 
 class PoolRule(IntEnum):

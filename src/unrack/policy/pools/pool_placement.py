@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.pools.pool import Pace, no_devices
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Columns, make_columns
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
@@ -31,7 +31,6 @@ from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
-Ints = NDArray[np.int64]
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
 NAMES = {int(rule): name for name, rule in RULES.items()}
@@ -202,7 +201,7 @@ class PoolPlacement:
             others[0, node] = -1
             free = sealed(others)
 
-    def _reaching(self, c: Columns, job: int, claims: Claiming, nodes: int) -> NDArray[np.bool_]:
+    def _reaching(self, c: Columns, job: int, claims: Claiming, nodes: int) -> Bools:
         """bool[nodes]: where the claims of one device after the other are free, of every kind that a task asks for."""
         found = np.ones(nodes, np.bool_)
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
@@ -310,8 +309,8 @@ def next_second(us: int) -> int:
     return (us // SECOND_US + 1) * SECOND_US
 
 
-def like_free(c: Columns, devices: list[int]) -> NDArray[np.bool_]:
+def like_free(c: Columns, devices: list[int]) -> Bools:
     """bool[devices]: which others are free and of the pool of these."""
-    found: NDArray[np.bool_] = (c.device[GROUP] == FREE) & (c.device[POOL] == c.device[POOL, devices[0]])
+    found: Bools = (c.device[GROUP] == FREE) & (c.device[POOL] == c.device[POOL, devices[0]])
     found[devices] = False
     return found

@@ -19,7 +19,6 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
@@ -34,8 +33,6 @@ from unrack.policy.pools.waiting_jobs import Queue
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, TASKS
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

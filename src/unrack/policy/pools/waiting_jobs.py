@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from heapq import heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.ledger.devices.columns import Columns
 from unrack.policy.orders import in_order
@@ -17,7 +16,6 @@ from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
-Ints = NDArray[np.int64]
 JOB_BITS = 40
 """Of a rank: the lowest bits are the job, so that ranks are unique and ties go by submission."""
 

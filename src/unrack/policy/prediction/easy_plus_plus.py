@@ -20,8 +20,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Ability, Decision, Need, Traits
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListNotes, places_in, short_of
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
@@ -40,7 +40,6 @@ from unrack.units import NEVER_US
 from unrack.view import AssumedRun, Expecting, View
 from unrack.workload.job import ESTIMATE
 
-Ints = NDArray[np.int64]
 CORRECTIONS = {rule.name.lower().replace("_", "-"): rule for rule in Correction}
 TIMES = ("submission", "pass")
 """When a waiting job's run time is predicted."""

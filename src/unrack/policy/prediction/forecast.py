@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.jobs import Runs
 from unrack.ledger.names import ASKED_US, ENDS_US, WHO
@@ -25,7 +26,6 @@ from unrack.policy.prediction.correction import expected_end
 from unrack.units import NEVER_US
 from unrack.view import View
 
-Ints = NDArray[np.int64]
 SECOND = 1_000_000
 """µs; the finest difference between two predictions."""
 

@@ -18,9 +18,9 @@ from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.memory.lacking import held_of, needs_of
@@ -36,8 +36,6 @@ from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import TASKS, JobTable
-
-Ints = NDArray[np.int64]
 
 STOPS = ("grower", "youngest", "least-lost", "block")
 RESTARTS = ("fail", "checkpoint")
@@ -137,9 +135,9 @@ class Dynamic:
         """A copy whose inner policy draws from a seed."""
         return replace(self, inner=seeded(self.inner, seed))
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """As the inner policy says."""
-        found: NDArray[np.bool_] = cast(Any, self.inner).possible(cluster, jobs)
+        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
         return found
 
     def begin(self, view: View) -> Notes:

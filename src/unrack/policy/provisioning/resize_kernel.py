@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
@@ -20,8 +20,6 @@ from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import borrow, who_is
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
-
-Ints = NDArray[np.int64]
 
 AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
 """What becomes of a job: CHANGED + LACKS: it gave something back on one node, and lacks something on another."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError
+from unrack.kernels.arrays import Bools
 from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.least_cost import least_price, least_prices
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
@@ -18,8 +18,6 @@ from unrack.solver.batch.solution import Solution, first_fault, price_of
 from unrack.solver.clock import Part, timed
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
-
-Ints = NDArray[np.int64]
 
 OUT = "no allocation was found that has a place for it beside the others"
 NEVER = "not even with nobody else there"
@@ -102,7 +100,7 @@ def _repacked(placed: PlacedServers, how: Repack, part: Part, seed: int) -> tupl
     return found, replace(placed, allocation=found.allocation, moves=steps, copied_mb=plan.copied_mb)
 
 
-def _comers(allocation: Allocation, which: NDArray[np.bool_]) -> list[Step]:
+def _comers(allocation: Allocation, which: Bools) -> list[Step]:
     return [
         Step(server, NOWHERE, int(allocation.cluster[server]), tuple(allocation.mb[server].tolist()))
         for server in np.flatnonzero(which).tolist()

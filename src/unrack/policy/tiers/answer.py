@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import scaled
 from unrack.facts import counted, line
+from unrack.kernels.arrays import Ints
 from unrack.policy.placement.core_tiles import CoreSet
 from unrack.solver.batch.running.moves import Step
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.workload.request import Request
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

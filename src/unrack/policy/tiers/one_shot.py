@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Ints
 from unrack.policy.tiers.all_at_once import Repack, place_together
 from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.least_cost import least_price
@@ -20,8 +20,6 @@ from unrack.solver.servers.holdings import RULES
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import Allocation
 from unrack.workload.request import Request
-
-Ints = NDArray[np.int64]
 
 OPTIMAL = "optimal"
 POLICIES = (*RULES, OPTIMAL)

@@ -13,13 +13,11 @@ disaggregation, section 4.3.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Ints
 from unrack.solver.servers.holdings import Servers
 from unrack.solver.servers.problem import Asked
-
-Ints = NDArray[np.int64]
 
 REQUEST, SLO_RATIO = "request", "slo-ratio"
 ORDERS = (REQUEST, SLO_RATIO)

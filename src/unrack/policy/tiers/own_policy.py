@@ -7,10 +7,10 @@ from operator import index
 from typing import ClassVar, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.pools.own import Placed
@@ -19,8 +19,6 @@ from unrack.solver.servers.split import NONE, cheapest
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +106,7 @@ def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:
     return Lease(job, np.array([[pools[0], 1, 1, cores, mb[0]]], np.int64), loans)
 
 
-def barred(view: View, job: int, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def barred(view: View, job: int, near: Bools) -> Bools:
     """bool[nodes]: which a server must have no memory of: those of tiers that it forbids, and those near replicas."""
     tiers, slo = view.cluster.tiers, view.slo_of(job)
     assert tiers is not None
@@ -117,7 +115,7 @@ def barred(view: View, job: int, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(near | np.array([name in slo.forbidden for name in tiers.names])[tiers.tier])
 
 
-def near_replicas(view: View, job: int) -> NDArray[np.bool_]:
+def near_replicas(view: View, job: int) -> Bools:
     """bool[nodes]: which share a failure domain with a running replica of a server, of the level of its group."""
     found = np.zeros(len(view.cluster), np.bool_)
     slo = view.slo
@@ -140,12 +138,12 @@ class OnTiers(Placed):
     lends: ClassVar[bool] = True
     tiers: ClassVar[bool] = True
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which servers have a place within their SLOs in the empty data centre; it has tiers."""
         return possible_servers(cluster, jobs, True)
 
 
-def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> NDArray[np.bool_]:
+def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> Bools:
     """bool[jobs]: which servers have a place in an empty data centre with tiers; ``meets``: within their SLOs."""
     return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), meets)
 

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.cluster.tiers.tier import scaled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.servers.holdings import RULES
 from unrack.solver.servers.one_by_one import OneByOne
 
-Ints = NDArray[np.int64]
-
 MOST_LOOKS = 200_000_000
 """Servers without a place times clusters that are looked at for reasons, at most."""
-Bools = NDArray[np.bool_]
 
 
 class Lack(NamedTuple):

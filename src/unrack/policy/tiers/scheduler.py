@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
 from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
@@ -43,8 +44,6 @@ from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
-
-Ints = NDArray[np.int64]
 
 WAIT, REJECT = "wait", "reject"
 FULL = (WAIT, REJECT)
@@ -72,7 +71,7 @@ class TierNotes:
 
     allocator: OneByOne
     refusals: Refusals
-    online: NDArray[np.bool_]
+    online: Bools
     running: Ints  # int64[room]: servers that were placed and had not left: the first `count` of it, in order of start
     count: int = 0
     # of the state, when the allocator was last brought up to date
@@ -106,7 +105,7 @@ class TierPolicy:
         more = EVERYTHING if self.full == WAIT and self.clusters is None and self.order == REQUEST else frozenset()
         return Traits(places=more | {Need.LOANS, Need.TIERS}, does=frozenset({Ability.POSSIBLE}))
 
-    def possible(self, cluster: Cluster, jobs: JobTable) -> NDArray[np.bool_]:
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which servers have a place in the empty data centre; it has tiers."""
         return possible_servers(cluster, jobs, self.rule != "first-fit")
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 
 
 def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:
@@ -27,7 +27,7 @@ def packed(header: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> str:
     return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode()
 
 
-def stepped(values: NDArray[np.int64]) -> NDArray[np.uint32]:
+def stepped(values: Ints) -> NDArray[np.uint32]:
     """Differences between neighbours (the first from 0), the sign in the lowest bit: 0, −1, 1 and −2 are 0, 1, 2 and 3.
 
     Examples
@@ -35,13 +35,13 @@ def stepped(values: NDArray[np.int64]) -> NDArray[np.uint32]:
     >>> stepped(np.array([5, 4, 6])).tolist()
     [10, 1, 4]
     """
-    whole: NDArray[np.int64] = values.astype(np.int64)
+    whole: Ints = values.astype(np.int64)
     steps = whole - np.concatenate([np.zeros(1, np.int64), whole])[: len(whole)]
     signed: NDArray[np.uint32] = ((steps << 1) ^ (steps >> 63)).astype("<u4")
     return signed
 
 
-def number_ids(ids: Sequence[str]) -> NDArray[np.int64] | None:
+def number_ids(ids: Sequence[str]) -> Ints | None:
     """The ids as whole numbers below 2**30, if all of them are such numbers and written plainly."""
     if not all(
         name.isascii() and name.isdigit() and len(name) < 10 and (name[0] != "0" or name == "0") for name in ids

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.discipline.queue_kernel import PassRule
-
-Ints = NDArray[np.int64]
 
 AT, KEY, JOB, ABOUT = range(4)
 """Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""
@@ -96,7 +95,7 @@ class World(NamedTuple):
     claims: Claims
     submit_us: Ints
     work_us: Ints
-    refused: NDArray[np.bool_]
+    refused: Bools
     started_us: Ints
     ends: Ints
     ended: Ints

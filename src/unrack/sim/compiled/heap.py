@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.sim.compiled.columns import ABOUT, AT, JOB, KEY
-
-Ints = NDArray[np.int64]
 
 
 @inlined

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import give_rows
 from unrack.ledger.holding import find_running, insert_running, remove_running, strike
 from unrack.ledger.lease import CORES, NODES
@@ -70,8 +71,6 @@ from unrack.sim.compiled.columns import (
 from unrack.sim.compiled.heap import drop_first, push
 from unrack.sim.event_order import BOOKED, FINISH, LATE_FINISH, SUBMIT
 from unrack.units import NEVER_US
-
-Ints = NDArray[np.int64]
 
 nothing_new_here = inlined(nothing_new)
 

@@ -7,9 +7,9 @@ from heapq import heapify
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.core import Core
+from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import whole_summary
 from unrack.ledger.claims import Claimed
 from unrack.ledger.leases import Extra
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from unrack.sim.kernel import Kernel
     from unrack.view import View
 
-Ints = NDArray[np.int64]
 
 ROUNDS = 1024
 """Rounds between two looks at whether the user wants to stop."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.resources.gpus.machines.cpu_list import text_of as ranges
+from unrack.resources.gpus.machines.machine import text_of as ranges
 from unrack.sim.frames.held import attempt_numbers, span_columns, span_order
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.state import Status
 from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
@@ -30,12 +29,12 @@ STATE_NAMES = {
 }
 
 
-def _seconds(time_us: Ints, known: NDArray[np.bool_]) -> pl.Series:
+def _seconds(time_us: Ints, known: Bools) -> pl.Series:
     return pl.Series(np.where(known, time_us / SECOND_US, np.nan), nan_to_null=True)
 
 
 def jobs_frame(
-    log: RunLog, fastest: NDArray[np.float64] | None = None, lends: bool = False, more: Sequence[pl.Series] = ()
+    log: RunLog, fastest: Floats | None = None, lends: bool = False, more: Sequence[pl.Series] = ()
 ) -> pl.DataFrame:
     """One row a job, in order of (submission, id).
 
@@ -226,7 +225,7 @@ def use_columns(log: RunLog) -> list[pl.Series]:
     ]
 
 
-def rounds_frame(counts: NDArray[np.int64] | None) -> pl.DataFrame:
+def rounds_frame(counts: Ints | None) -> pl.DataFrame:
     """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
 
     Columns: time_s, jobs, tried, placed, left, networks, cost_placed, cost_waiting.

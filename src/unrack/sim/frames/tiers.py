@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Floats, Ints
 from unrack.sim.frames.stranded_memory import pool_faults, stranding
 from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
 from unrack.sim.log import RunLog
@@ -31,7 +30,7 @@ def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
     low, far = (log.most(broken.astype(np.int64)) for broken in (held.low, held.far))
     slo = np.where(ran, low[attempt] + 2 * far[attempt], len(SLO_NAMES)) if len(low) else np.full(count, 4)
 
-    def of_last(values: NDArray[np.int64] | NDArray[np.float64], name: str) -> pl.Series:
+    def of_last(values: Ints | Floats, name: str) -> pl.Series:
         taken = values[last] if len(values) else np.zeros(count, values.dtype)
         return pl.Series(name, taken).set(pl.Series(~ran), None)
 

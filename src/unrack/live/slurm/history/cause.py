@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.live.slurm.driver.state.epoch import STARTED
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.stay import Became, Stay
@@ -21,9 +21,7 @@ from unrack.live.slurm.history.world import Fact, play
 UNEXPLAINED = "not explained"
 
 
-def causes_of(
-    past: Past, base: frozenset[Fact], jobs: Sequence[Stay], first: NDArray[np.int64], second: NDArray[np.int64]
-) -> list[str]:
+def causes_of(past: Past, base: frozenset[Fact], jobs: Sequence[Stay], first: Ints, second: Ints) -> list[str]:
     """The cause of every pair, in words of :class:`Fact`, or ``"not explained"``.
 
     Parameters

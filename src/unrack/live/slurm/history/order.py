@@ -6,8 +6,8 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import nodes_of
 from unrack.live.slurm.history.cause import UNEXPLAINED, causes_of
 from unrack.live.slurm.history.past import Past
@@ -98,7 +98,7 @@ def decided_us(stay: Stay) -> int:
     return stay.last.decided_us
 
 
-def _swapped(live: NDArray[np.int64], told: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _swapped(live: Ints, told: Ints) -> tuple[Ints, Ints]:
     """The pairs in another order, by their places: who was first, who second; ``live`` does not fall."""
     first, second = [], []
     for place in range(len(live)):

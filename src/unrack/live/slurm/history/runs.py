@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.state import FINISHED
 from unrack.live.records import job_of_record
 from unrack.live.slurm.history.columns import LATENCIES
@@ -62,10 +62,10 @@ def table_of(
         Further columns.
     """
 
-    def column(values: Iterable[int]) -> NDArray[np.int64]:
+    def column(values: Iterable[int]) -> Ints:
         return np.fromiter(values, np.int64)
 
-    devices: dict[tuple[str, str], NDArray[np.int64]] = {}
+    devices: dict[tuple[str, str], Ints] = {}
     for i, job in enumerate(jobs):
         for kind, of in job.demand.devices.items():
             for quantity, amount in of.items():

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.errors import RefusedError
 from unrack.events import Adopted, Drained, Expected, Finished, Repaired, Started, StartFailed, Withdrawn
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, Lease
 from unrack.ledger.state import QUEUED
 from unrack.live.records import job_of_record
@@ -78,7 +78,7 @@ class Played(NamedTuple):
     stays: list[Stay]  # the jobs in it, in order
     cut: int  # how many jobs of others found less free than they really held: others were there first
 
-    def starts_us(self, jobs: Sequence[Stay]) -> NDArray[np.int64]:
+    def starts_us(self, jobs: Sequence[Stay]) -> Ints:
         """int64[jobs]: when each of these started for the last time, by the driver's clock; -1: it did not."""
         starts = np.full(len(self.stays) + 1, -1, np.int64)
         starts[self.log.attempt_job] = self.log.attempt_start_us  # in the order of their ends

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Floats
 from unrack.live.slurm.jobs import said
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.units import SECOND_US
 from unrack.workload.job import Workload
 
-Floats = NDArray[np.float64]
 LEAST = 5
 """Runs of a user from which something is learnt of that user alone."""
 MOST = 200_000

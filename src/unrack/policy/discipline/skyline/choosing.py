@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
@@ -17,8 +17,6 @@ from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceMoment, View
 from unrack.workload.job import ESTIMATE
-
-Ints = NDArray[np.int64]
 
 
 class Chosen(NamedTuple):

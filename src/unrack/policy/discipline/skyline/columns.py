@@ -9,14 +9,13 @@ import numba
 import numba.core.types
 import numba.experimental.structref
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NO_LOANS, NODES, Lease, ranges
 from unrack.sealed import sealed
 from unrack.view import PLENTY, View
 
-Ints = NDArray[np.int64]
 _types: Any = numba.core.types
 _structref: Any = numba.experimental.structref
 _config: Any = numba.config

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
@@ -13,8 +11,6 @@ from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS
 from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, free_slots, slot_for
-
-Ints = NDArray[np.int64]
 
 
 @inlined
@@ -43,7 +39,7 @@ def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> Non
 @inlined
 def levels_of(
     now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
-    times: Ints, level: NDArray[np.int64], cursor: Ints,
+    times: Ints, level: Ints, cursor: Ints,
 ) -> int:  # fmt: skip
     """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
     free, total, running = seen.free, seen.total, seen.running

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser, Passes
@@ -40,8 +40,6 @@ from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.view import PLENTY, AssumedRun, View
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_US, CPU, MEM
@@ -67,11 +67,9 @@ from unrack.policy.discipline.skyline.steps import (
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.units import NEVER_US
 
-Ints = NDArray[np.int64]
-
 
 @inlined
-def reserve(low: NDArray[np.int64], groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
+def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
     """Rows (of groups) for a job that fits in ``low``; returns their end."""
     total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
     if groups.grain == 0:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
@@ -26,7 +26,6 @@ from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, TASKS
 
-Ints = NDArray[np.int64]
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
 NO_LIMITS: Ints = np.zeros(0, np.int64)
 BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0, "kind": -1}

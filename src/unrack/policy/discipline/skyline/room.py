@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import SIZE
 from unrack.ledger.growing import grown, grown_rows
 from unrack.policy.discipline.skyline.columns import (
@@ -18,8 +18,6 @@ from unrack.policy.discipline.skyline.columns import (
     Columns,
 )
 from unrack.policy.discipline.walk import WALK
-
-Ints = NDArray[np.int64]
 
 
 def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:

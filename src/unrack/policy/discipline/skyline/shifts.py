@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.discipline.skyline.columns import Columns
-
-Ints = NDArray[np.int64]
 
 
 def change(free: Ints, left: Ints, slot: Ints, rows: Ints, claims: Ints, sign: int) -> None:

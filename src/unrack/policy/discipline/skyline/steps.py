@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unrack.jit import inlined, melted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
@@ -15,8 +13,6 @@ from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import CLAIMABLE, SHORT, SLOTS
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.view import PLENTY
-
-Ints = NDArray[np.int64]
 
 
 class Groups(NamedTuple):
@@ -50,7 +46,7 @@ class Span(NamedTuple):
 
 
 @melted
-def room_in(level: NDArray[np.int64], k: int, groups: Groups, asked: Gang) -> int:
+def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
@@ -65,7 +61,7 @@ def room_in(level: NDArray[np.int64], k: int, groups: Groups, asked: Gang) -> in
 
 
 @melted
-def claims_fit(level: NDArray[np.int64], k: int, slots: Slots, span: Span) -> bool:
+def claims_fit(level: Ints, k: int, slots: Slots, span: Span) -> bool:
     """Whether the claims are free in one step."""
     enough = True
     for c in range(span.claim, span.claim_end):
@@ -77,7 +73,7 @@ def claims_fit(level: NDArray[np.int64], k: int, slots: Slots, span: Span) -> bo
 
 @inlined
 def lent_room(
-    free: NDArray[np.int64], left: NDArray[np.int64], k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
+    free: Ints, left: Ints, k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
     may_lend: Ints, whole: bool,
 ) -> int:  # fmt: skip
     """How many tasks fit on nodes that do not lend too much to run any; none if so many MB are not free in all.
@@ -97,7 +93,7 @@ def lent_room(
 
 
 @melted
-def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
+def rows_fit(level: Ints, k: int, span: Span) -> bool:
     """Whether the rows are free in one step."""
     rows, enough = span.rows, True
     for r in range(span.first, span.last):
@@ -111,8 +107,8 @@ def rows_fit(level: NDArray[np.int64], k: int, span: Span) -> bool:
 
 @inlined
 def earliest(
-    times: Ints, level: NDArray[np.int64], steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
-    claims: Span, mb: int, may_lend: Ints, low: NDArray[np.int64], i: int,
+    times: Ints, level: Ints, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
+    claims: Span, mb: int, may_lend: Ints, low: Ints, i: int,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at whose start the job fits for ``length`` µs; -1: none.
 
@@ -164,7 +160,7 @@ def earliest(
 
 
 @melted
-def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
+def copy_step(level: Ints, source: int, target: int) -> None:
     """Make one step equal to another."""
     for g in range(level.shape[2]):
         level[target, CPU, g] = level[source, CPU, g]
@@ -172,7 +168,7 @@ def copy_step(level: NDArray[np.int64], source: int, target: int) -> None:
 
 
 @inlined
-def step_at(times: Ints, level: NDArray[np.int64], steps: int, time: int) -> tuple[int, int]:
+def step_at(times: Ints, level: Ints, steps: int, time: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
     low = first_at_least(times, 0, steps, time)
     if low < steps and times[low] == time:
@@ -194,7 +190,7 @@ def free_slots(slots: Slots, cursor: Ints) -> None:
 
 
 @melted
-def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, place: int) -> int:
+def slot_for(level: Ints, steps: int, slots: Slots, cursor: Ints, place: int) -> int:
     """The column of a place in levels; it gets a slot if it has none."""
     s = slots.slot[place]
     if s < 0:
@@ -208,9 +204,7 @@ def slot_for(level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, p
 
 
 @inlined
-def slots_for(
-    level: NDArray[np.int64], steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int
-) -> bool:
+def slots_for(level: Ints, steps: int, slots: Slots, cursor: Ints, claims: Ints, first: int, last: int) -> bool:
     """Whether every place of these claims has a slot, or could be given one."""
     if cursor[SLOTS] + last - first > slots.place_of.shape[0]:
         cursor[SHORT] = CLAIMABLE
@@ -221,7 +215,7 @@ def slots_for(
 
 
 @inlined
-def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
+def add_span(level: Ints, a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
     """Add to steps ``a`` to ``b`` (sign 1), or take from them (-1); every place has a slot."""
     rows = span.rows
     for r in range(span.first, span.last):
@@ -237,9 +231,7 @@ def add_span(level: NDArray[np.int64], a: int, b: int, slots: Slots, span: Span,
 
 
 @inlined
-def book(
-    times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span, sign: int
-) -> int:
+def book(times: Ints, level: Ints, steps: int, start: int, length: int, slots: Slots, span: Span, sign: int) -> int:
     """Take (sign -1) or give back (1) from ``start`` for ``length`` µs; returns the new number of steps."""
     a, steps = step_at(times, level, steps, start)
     b, steps = step_at(times, level, steps, start + length)
@@ -248,9 +240,7 @@ def book(
 
 
 @inlined
-def fits_at(
-    times: Ints, level: NDArray[np.int64], steps: int, start: int, length: int, slots: Slots, span: Span
-) -> bool:
+def fits_at(times: Ints, level: Ints, steps: int, start: int, length: int, slots: Slots, span: Span) -> bool:
     """Whether exactly this is free from ``start`` for ``length`` µs."""
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:

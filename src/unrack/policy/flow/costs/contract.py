@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.sorts import Sort
 from unrack.view import View
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class Phase(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.policy.flow.costs.contract import CostModel, Costs, Floats, Phase
+from unrack.kernels.arrays import Floats
+from unrack.policy.flow.costs.contract import CostModel, Costs, Phase
 
 SLACK, IMPORTANCE = 1.5, 1.0
 """Of :func:`utility`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.flow.attempt import Attempt, Members, Solved
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.stories.why import why
@@ -32,8 +32,6 @@ from unrack.reasons import Code
 from unrack.units import NEVER_US
 from unrack.view import View
 
-Ints = NDArray[np.int64]
-
 
 def counted(notes: Notes, now: int) -> RoundCount:
     """The last round. O(sub-tasks of its networks + jobs)."""
@@ -46,7 +44,7 @@ def counted(notes: Notes, now: int) -> RoundCount:
     return RoundCount(now, len(notes.waited), int(tried.sum()), len(started), networks, int(cost[placed].sum()), left)
 
 
-def costs_of_jobs(notes: Notes) -> tuple[Ints, NDArray[np.bool_]]:
+def costs_of_jobs(notes: Notes) -> tuple[Ints, Bools]:
     """int64[room], what each job cost in the last attempt in which it took part, in 1/UNIT; bool[room]: who did."""
     cost, tried = np.zeros(len(notes.sorts.of), np.int64), np.zeros(len(notes.sorts.of), np.bool_)
     for attempt in notes.attempts:
