@@ -198,6 +198,28 @@ def test_who_shares_delays_nobody_with_a_reservation(place: str) -> None:
         watch_promises(begun(sharers(seed), f"conservative(place={place})"))
 
 
+def detached(seed: int, count: int = 25) -> World:
+    """Drives that are held for 7 s after their job, and in every third world attached for 3 s before; on four nodes."""
+    random = np.random.default_rng(seed)
+    pool = {
+        "kind": "nvme", "count": 4, "share": 1 + seed % 2, "compose": 2, "quantities": {"capacity_mb": 1000},
+        "detach_latency": "7 s", "attach_latency": "3 s" if seed % 3 == 0 else 0,
+    }  # fmt: skip
+    work = random.integers(5, 40, count) * S
+    asks = np.where(random.random(count) < 0.6, random.integers(100, 1900, count), 0)
+    jobs = job_table(
+        submit_us=np.sort(random.integers(0, 120, count)) * S, work_us=work, request_us=work,
+        tasks=random.integers(1, 3, count), cores=random.integers(1, 3, count),
+        memory_mb=random.integers(0, 2, count), devices={("nvme", "capacity_mb"): asks},
+    )  # fmt: skip
+    return World(Cluster.from_dict({"nodes": [{"count": 4, "cores": 4, "memory": 8}], "pools": [pool]}), jobs)
+
+
+def test_no_reservation_moves_back_where_devices_stay_held_for_a_while() -> None:
+    for seed in range(40):
+        watch_promises(begun(detached(seed), "conservative"))
+
+
 def nobody_is_moved(made: Plan, choices: Any, chosen: Any, start_us: int) -> bool:
     """Who ends later as he shares is not looked at."""
     return True

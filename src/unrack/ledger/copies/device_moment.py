@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.columns import Columns
+from unrack.ledger.devices.columns import DETACH_US, Columns
 from unrack.ledger.devices.playing import (
     BEGAN,
     ENDED,
@@ -113,6 +113,11 @@ class DeviceMoment:
         return twin
 
     @property
+    def detach_us(self) -> int:
+        """For how long devices stay held after their job at most, µs."""
+        return int(self.devices.columns.pool[DETACH_US].max(initial=0))
+
+    @property
     def now(self) -> int:
         """The time, µs."""
         return int(self._play.mark[NOW])
@@ -134,11 +139,11 @@ class DeviceMoment:
         """When a lease that was to start was booked to end as it started, µs; -1: its devices were not free."""
         return int(self._play.done[BEGAN, lease])
 
-    def hold(self, leases: Sequence[int]) -> None:
-        """Take what will be held later, as if from now on; devices that are not free are closed."""
+    def hold(self, leases: Sequence[int], close: bool = False) -> None:
+        """Take what will be held later, as if from now on; devices that are not free are closed, or all (``close``)."""
         spans = self.booked.columns.lease[list(leases)][:, [FIRST, LAST]].tolist()
         shares = [s for first, last in spans for s in range(first, last)]
-        self._each(shares, lambda c, b, some: hold_all(c, b, self.now, some))
+        self._each(shares, lambda c, b, some: hold_all(c, b, self.now, some, close))
 
     def move_on(self, until: int) -> None:
         """Let everything end that is booked to end by ``until`` (µs); what is overdue ends 1 µs from now."""

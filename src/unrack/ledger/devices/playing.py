@@ -212,17 +212,18 @@ def start_all(c: Columns, b: Bookings, play: Play, leases: Ints, stay: bool) -> 
 
 
 @compiled
-def hold_all(c: Columns, b: Bookings, now: int, shares: Ints) -> int:
+def hold_all(c: Columns, b: Bookings, now: int, shares: Ints, close: bool) -> int:
     """Take shares (int64[k]) that will be held later, as if from now on; devices that are not free are closed.
 
-    Returns as :func:`start_all`.
+    ``close``: all are closed. Returns as :func:`start_all`.
     """
     for i in range(shares.shape[0]):
-        verdict = take_one(c, b, shares[i], now)
-        if verdict == ROOM:
-            return i
-        if verdict == TAKEN:
-            continue
+        if not close:
+            verdict = take_one(c, b, shares[i], now)
+            if verdict == ROOM:
+                return i
+            if verdict == TAKEN:
+                continue
         for d in range(b.share[shares[i], FIRST_DEVICE], b.share[shares[i], LAST_DEVICE]):
             device = b.device[d]
             group = c.device[GROUP, device]

@@ -28,7 +28,7 @@ class Timeline:
     """
 
     def __init__(self, base: DeviceMoment) -> None:
-        self.base = base
+        self.base, self._detach_us = base, base.detach_us
         self.held: list[Held] = []
         self._turn = 0
         self._times: list[int] = []
@@ -69,11 +69,17 @@ class Timeline:
         return moment
 
     def least(self, start_us: int, end_us: int) -> DeviceMoment:
-        """What may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile; not to be changed."""
+        """What may be held from ``start_us`` to ``end_us``, µs; not to be changed.
+
+        All who start meanwhile hold theirs already. Who starts later, and before devices can be detached, shares none:
+        they would be taken from each other in between.
+        """
         moment, others = self.at(start_us), self._between(start_us, end_us)
-        if others:
+        soon = self._between(end_us - 1, end_us + self._detach_us)
+        if others or soon:
             moment = moment.copy()
             moment.hold([held.lease for held in others])
+            moment.hold([held.lease for held in soon], close=True)
         return moment
 
     def end_us(self, held: Held, expected_us: int) -> int:
@@ -82,16 +88,14 @@ class Timeline:
         Parameters
         ----------
         held, expected_us
-            On devices that were free beside all who start as long as that (:meth:`least`): these are not in its way.
+            On devices that were free beside all who start as long as that (:meth:`least`): it is not in their way.
         """
         moment = self.at(held.start_us)
         moment.start([held.lease], stay=False)
         end = moment.end_us(held.lease)
-        later = self._between(held.start_us + expected_us - 1, end)
-        if later:
-            moment = moment.copy()
-            between = self._between(held.start_us, end)
-            return end if start(moment, [held, *between]) else -1
+        free_us = end + self._detach_us
+        if self._between(held.start_us + expected_us + self._detach_us - 1, free_us):
+            return end if start(moment.copy(), [held, *self._between(held.start_us, free_us)]) else -1
         return end
 
     def ends_us(self, beside: Held | None = None) -> dict[int, int] | None:
