@@ -9,7 +9,7 @@ from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
-from unrack.policy.discipline.skyline.choosing import Choices, Chosen
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen, detaches
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     CLAIMED,
@@ -38,6 +38,7 @@ from unrack.policy.discipline.walk import (
     PLACED,
     ROOM,
     ROWS,
+    SEEK,
     SHADOW,
     SOUGHT,
     STAGE,
@@ -74,7 +75,8 @@ class PassChoices:
         passes.timeless = made.timeless
         if passes.modelled:
             passes.expect(made.running())
-        if made.detaches:
+        self._detaches = detaches(made.view)
+        if self._detaches:
             passes.replace(moments=made.moments())
 
     def answer(self) -> None:
@@ -82,9 +84,13 @@ class PassChoices:
         walk = self._columns.walk
         stage, job = int(walk[STAGE]), int(walk[ASKING])
         self._follow()
-        if stage == PLACED:
+        known = self._open is not None and self._open[0] != walk[LOOKED_AT]  # whether that one starts
+        if known:
             self._settle()
+        if stage == PLACED:
             self._place(job)
+        elif stage == SOUGHT and known:
+            walk[STAGE] = SEEK  # anew, beside that one
         elif stage == SOUGHT:
             walk[ANSWER] = self._has_place(job, int(walk[TIME]), self._columns.then, self._columns.left[1, 0])
         else:
@@ -131,7 +137,7 @@ class PassChoices:
         walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US] = end, claim_end, chosen.length_us
         walk[OPENS] = len(chosen.lease.shares) > 0
         if self.rule.backfill == Backfill.EASY and walk[HEAD] >= 0:  # it is settled later whether it starts
-            walk[MOVES] = len(chosen.moved) > 0 or (walk[OPENS] and made.detaches)
+            walk[MOVES] = len(chosen.moved) > 0 or (walk[OPENS] and self._detaches)
         else:
             walk[MOVES] = 0
             self._believe(chosen)
@@ -214,7 +220,7 @@ class PassChoices:
         if job not in self._beside:
             self.made.refuse()
         self.made.settle(self.made.now)
-        if job in self._beside and chosen.lease.shares and self.made.detaches:
+        if job in self._beside and chosen.lease.shares and self._detaches:
             self.passes.replace(moments=self.made.moments())
 
     def _runs(self, time: int) -> dict[int, AssumedRun]:

@@ -19,6 +19,11 @@ from unrack.view import Assumed, AssumedRun, DeviceMoment, View
 from unrack.workload.job import ESTIMATE
 
 
+def detaches(view: View) -> bool:
+    """Whether devices may stay held for a while when their job has ended."""
+    return any(pool.detach_us for pool in view.cluster.devices.pools)
+
+
 class Chosen(NamedTuple):
     """A lease, and what follows from it."""
 
@@ -169,11 +174,6 @@ class Choices:
     def rule(self) -> str:
         """By which rule the last place was found, if that is of interest."""
         return self.placement.rule(self.notes) if self._told else ""
-
-    @cached_property
-    def detaches(self) -> bool:
-        """Whether devices may stay held for a while when their job has ended."""
-        return any(pool.detach_us for pool in self.view.cluster.devices.pools)
 
     def moments(self) -> Ints:
         """int64[k]: when devices come free, µs, if nothing else starts than what has."""
