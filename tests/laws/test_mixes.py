@@ -22,6 +22,7 @@ from unrack.policy.contract import Start
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.skyline.devices import Timeline
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.walk import HEAD, SHADOW
 from unrack.policy.lending.scheduler import Lending
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.table import parse_policy
@@ -218,6 +219,43 @@ def detached(seed: int, count: int = 25) -> World:
 def test_no_reservation_moves_back_where_devices_stay_held_for_a_while() -> None:
     for seed in range(40):
         watch_promises(begun(detached(seed), "conservative"))
+
+
+def watch_heads(kernel: Kernel) -> int:
+    """A run under EASY in the order of arrival in which no head starts later than it was first told; how many heads."""
+    told: dict[int, int] = {}
+    handle = kernel.core.handle
+
+    def watched(event: Any, now: int) -> Any:
+        decisions = handle(event, now)
+        if type(event) is Round:
+            for decision in decisions:
+                job = decision.lease.job
+                assert now <= told.get(job, now), (job, now, told[job])
+            walk, view = kernel.core.memory.columns.walk, kernel.core.view
+            if view.waiting and walk[HEAD] >= 0 and walk[SHADOW] >= now:
+                told.setdefault(int(view.queue[0]), int(walk[SHADOW]))
+        return decisions
+
+    kernel.core.handle = watched  # type: ignore[method-assign]
+    kernel.run()
+    return len(told)
+
+
+@pytest.mark.parametrize("mix", ["everything", "counted", "spread", "spread-lent", "gpus-whole", "links-whole"])
+def test_easy_never_delays_the_head(mix: str) -> None:
+    make, rules = MIXES[mix]
+    heads = 0
+    for seed in range(6):
+        cluster, jobs, models = make(seed)
+        world = World(cluster, honest(jobs, exact=bool(models)), models)
+        heads += watch_heads(begun(world, with_rules("easy", **rules)))
+    assert heads
+
+
+def test_easy_never_delays_the_head_where_devices_stay_held_for_a_while() -> None:
+    for seed in range(100, 170):
+        assert watch_heads(begun(detached(seed), "easy"))
 
 
 def nobody_is_moved(made: Plan, choices: Any, chosen: Any, start_us: int) -> bool:
