@@ -121,9 +121,11 @@ class SlurmLike(Planning):
         place = np.flatnonzero(self._jobs(view, now) == job)
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
-        whole = self.begin(view)
-        self._plan(view, whole, now, brief=False)
-        reserved = whole.reserved(job)
+        reserved = memory.reserved(job)
+        if reserved < 0:  # behind the last who might have started
+            whole = self.begin(view)
+            self._plan(view, whole, now, brief=False)
+            reserved = whole.reserved(job)
         if reserved > now:
             return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)
