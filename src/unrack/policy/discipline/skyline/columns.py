@@ -166,7 +166,7 @@ _DIMENSIONS = {"level": 3, "low": 3, "left": 3} | dict.fromkeys(
 )  # fmt: skip
 _TYPE = SkylineType(
     [
-        (name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C", readonly=name in LEDGER))
+        (name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C", readonly=name in (*LEDGER, "total")))
         for name in Columns._fields
     ]
 )
