@@ -9,9 +9,10 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.columns import DETACH_US, Columns
+from unrack.ledger.devices.columns import DETACH_US, JOBS, MODEL, Columns
 from unrack.ledger.devices.playing import (
     BEGAN,
+    CLOSED,
     ENDED,
     FIRST,
     JOB,
@@ -144,6 +145,11 @@ class DeviceMoment:
         spans = self.booked.columns.lease[list(leases)][:, [FIRST, LAST]].tolist()
         shares = [s for first, last in spans for s in range(first, last)]
         self._each(shares, lambda c, b, some: hold_all(c, b, self.now, some, close))
+
+    def close(self) -> None:
+        """Nobody may join those who hold devices."""
+        group = self.devices.columns.group
+        group[MODEL, group[JOBS] > 0] = CLOSED
 
     def move_on(self, until: int) -> None:
         """Let everything end that is booked to end by ``until`` (µs); what is overdue ends 1 µs from now."""

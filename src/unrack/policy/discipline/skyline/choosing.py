@@ -147,7 +147,7 @@ class Choices:
         self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
     ) -> bool:
         """Whether a job has a place at a time, µs; parameters as of :meth:`find`."""
-        devices = None if self.timeline is None else self.timeline.at(time)
+        devices = None if self.timeline is None else self.timeline.least(time, time + 1)
         view = self._assumed.at(time, free, places, left, devices, beside)
         return self.placement.find(view, self.notes, job, time) is not None
 

@@ -69,17 +69,19 @@ class Timeline:
         return moment
 
     def least(self, start_us: int, end_us: int) -> DeviceMoment:
-        """What may be held from ``start_us`` to ``end_us``, µs; not to be changed.
+        """What may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile; not to be changed.
 
-        All who start meanwhile hold theirs already. Who starts later, and before devices can be detached, shares none:
-        they would be taken from each other in between.
+        Where devices stay held after their job for a while, these hold theirs until then, and nobody relies on joining
+        others later: if they ended early, the devices would just be detached when they are needed.
         """
-        moment, others = self.at(start_us), self._between(start_us, end_us)
-        soon = self._between(end_us - 1, end_us + self._detach_us)
-        if others or soon:
+        moment, detach_us = self.at(start_us), self._detach_us
+        others = self._between(start_us, end_us + detach_us)
+        later = detach_us > 0 and start_us > self.base.now
+        if others or later:
             moment = moment.copy()
-            moment.hold([held.lease for held in others])
-            moment.hold([held.lease for held in soon], close=True)
+            moment.hold([held.lease for held in others], close=detach_us > 0)
+        if later:
+            moment.close()
         return moment
 
     def end_us(self, held: Held, expected_us: int) -> int:
