@@ -48,6 +48,11 @@ def nowhere(temporary: Path, **variables: str) -> dict[str, str]:
     return {**kept, "HOME": "/dev/null/home", "NUMBA_OPT": "1", "TMPDIR": str(temporary), **variables}
 
 
+def usual() -> dict[str, str]:
+    """The environment as it is, but for where kernels are kept."""
+    return {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+
+
 def run(path: Path, environment: dict[str, str]) -> tuple[int, str]:
     """How often it compiled, and where it keeps machine code."""
     done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=120)
@@ -70,7 +75,7 @@ def lonely(tmp_path: Path) -> Path:
 def beside(tmp_path: Path) -> Path:
     """A file with a kernel that is kept beside it."""
     (tmp_path / "kernels.py").write_text(KERNEL)
-    assert run(tmp_path / "kernels.py", dict(os.environ))[0] == 1
+    assert run(tmp_path / "kernels.py", usual())[0] == 1
     return tmp_path / "kernels.py"
 
 
@@ -127,17 +132,17 @@ def test_a_damaged_file_of_the_cache_is_compiled_again(beside: Path, ending: str
     middle = len(content) // 2
     turned = content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
     kept.write_bytes({"cut": content[:middle], "turned": turned, "emptied": b""}[damage])
-    assert run(beside, dict(os.environ))[0] == 1
-    assert run(beside, dict(os.environ))[0] == 0
+    assert run(beside, usual())[0] == 1
+    assert run(beside, usual())[0] == 0
 
 
 def test_what_another_version_of_numba_kept_is_compiled_again(beside: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "sitecustomize.py").write_text("import numba\nnumba.__version__ = '0.1'\n")
-    environment = {**os.environ, "PYTHONPATH": f"{other}:{ROOT / 'src'}"}
+    environment = {**usual(), "PYTHONPATH": f"{other}:{ROOT / 'src'}"}
     assert [run(beside, environment)[0] for _ in range(2)] == [1, 0]
-    assert [run(beside, dict(os.environ))[0] for _ in range(2)] == [1, 0]
+    assert [run(beside, usual())[0] for _ in range(2)] == [1, 0]
 
 
 def test_a_disk_that_is_full_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
