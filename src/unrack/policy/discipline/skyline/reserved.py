@@ -125,8 +125,8 @@ class Reserved:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
         tasks, lease, seen = int(view.asks[TASKS, job]), promise.lease, view.columns.claimed
         if lease is not None and not len(lease.claims) and seen is not None and seen.asks(job):
-            fixed = seen.anywhere(job, tasks)  # whoever promised it saw that nobody could lack them
-            lease = None if fixed is None else lease._replace(claims=fixed)
+            fixed = seen.anywhere(job, tasks)  # who counts promises without them, as nobody could lack them
+            lease = lease if fixed is None else lease._replace(claims=fixed)
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
