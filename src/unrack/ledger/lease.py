@@ -18,8 +18,6 @@ FIRST, NODES, TASKS, CORES, LOCAL_MB = range(5)
 
 BORROWER, LENDER, LOAN_MB = range(3)
 """Columns of :attr:`Lease.borrowed`: the node whose tasks use the memory, the node that it is in, MB."""
-NO_ROWS: Ints = np.empty((0, 5), np.int64)
-"""No nodes."""
 NO_LOANS: Ints = np.empty((0, 3), np.int64)
 """Nothing borrowed."""
 

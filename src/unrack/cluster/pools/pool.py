@@ -182,6 +182,11 @@ class Devices(Sealed):
         return len(self.pool)
 
     @cached_property
+    def detach_us(self) -> int:
+        """For how long devices stay held after their job at most, µs."""
+        return max((pool.detach_us for pool in self.pools), default=0)
+
+    @cached_property
     def pools_near(self) -> Ints:
         """int64[nodes + 1 + pairs]: the pools that each node reaches, ascending; see :func:`packed_lists`."""
         return sealed(packed_lists(self.reach.T))

@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.columns import DETACH_US, JOBS, MODEL, Columns
+from unrack.ledger.devices.columns import JOBS, MODEL, Columns
 from unrack.ledger.devices.playing import (
     BEGAN,
     CLOSED,
@@ -23,6 +23,7 @@ from unrack.ledger.devices.playing import (
     Play,
     hold_all,
     move_on,
+    next_us,
     settle,
     start_all,
 )
@@ -30,7 +31,6 @@ from unrack.ledger.devices.reader import with_more_sharers
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Share
-from unrack.ledger.names import ENDS_US
 
 Shares = tuple[Share, ...]
 Booking = tuple[int, int, int, Shares]
@@ -114,11 +114,6 @@ class DeviceMoment:
         return twin
 
     @property
-    def detach_us(self) -> int:
-        """For how long devices stay held after their job at most, µs."""
-        return int(self.devices.columns.pool[DETACH_US].max(initial=0))
-
-    @property
     def now(self) -> int:
         """The time, µs."""
         return int(self._play.mark[NOW])
@@ -159,11 +154,9 @@ class DeviceMoment:
         """Let everything end that is booked to end by now, or just now if not ``overdue``."""
         settle(self.devices.columns, self.booked.columns, self._play, overdue)
 
-    def next_end_us(self) -> int | None:
-        """When a job ends next, or a device is detached, µs; it may have passed."""
-        play = self._play
-        ends = play.running[ENDS_US, : play.mark[RUNNING]][:1].tolist()
-        return min((*ends, *play.leaving[play.leaving > 0].tolist()), default=None)
+    def next_end_us(self) -> int:
+        """When a job ends next, or a device is detached, µs; it may have passed. ``NEVER_US``: never."""
+        return next_us(self._play)
 
     def ended(self) -> dict[int, int]:
         """When the jobs ended that have ended since the first moment, µs."""

@@ -100,8 +100,8 @@ def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: 
         put(running, k, running[ENDS_US, k] if end == before[k] else end, job, lease)
 
 
-@inlined
-def settle_all(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
+@compiled
+def settle(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
     """Let everything end that is booked to end by now, or just now if not ``overdue``."""
     running, mark = play.running, play.mark
     first = 0
@@ -132,22 +132,16 @@ def settle_all(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
                 c.device[GROUP, d] = OFFLINE
 
 
-@inlined
+@compiled
 def next_us(play: Play) -> int:
-    """When a job ends next, or a device is detached, µs; it may have passed."""
+    """When a job ends next, or a device is detached, µs; it may have passed. NEVER_US: never."""
     first = NEVER_US
     if play.mark[RUNNING] > 0:
         first = play.running[ENDS_US, 0]
     for d in range(play.leaving.shape[0]):
         if 0 < play.leaving[d] < first:
             first = play.leaving[d]
-    return first
-
-
-@compiled
-def settle(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
-    """As :func:`settle_all`."""
-    settle_all(c, b, play, overdue)
+    return int(first)
 
 
 @compiled

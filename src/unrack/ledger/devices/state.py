@@ -57,8 +57,6 @@ class DeviceState:
         Every device that is being detached, and until when, µs.
     inside
         Jobs in the system that ask for devices.
-    trusts
-        Whether the shares of a lease are known to hold what its job asks, as it has been started before: on drafts.
     reader
         What others may see of it.
     """
@@ -69,7 +67,6 @@ class DeviceState:
         self.asking = bytearray(self.columns.needs.any(axis=0).tobytes())
         self.leaving: list[Leaving] = []
         self.detaching: dict[int, int] = {}
-        self.trusts = False
         self.inside: set[int] = set()
         self._kind = devices.kind.tolist()
         self._nodes = devices.reach.shape[1]
@@ -110,8 +107,7 @@ class DeviceState:
         RefusedError
             One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
         """
-        if not self.trusts:
-            self.check_held(lease, f"start job {lease.job}")
+        self.check_held(lease, f"start job {lease.job}")
         for i, share in enumerate(lease.shares):
             verdict = self.try_share(lease.job, share, now)
             if verdict != TAKEN:

@@ -9,7 +9,7 @@ from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
-from unrack.policy.discipline.skyline.choosing import Choices, Chosen, detaches
+from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     CLAIMED,
@@ -75,7 +75,7 @@ class PassChoices:
         passes.timeless = made.timeless
         if passes.modelled:
             passes.expect(made.running())
-        self._detaches = detaches(made.view)
+        self._detaches = made.view.cluster.devices.detach_us > 0  # whether they stay held for a while after their job
         if self._detaches:
             passes.replace(moments=made.moments())
 

@@ -33,7 +33,6 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIM_END,
     CLAIMABLE,
     CLAIMED,
-    ELSEWHERE,
     JOB,
     NO_ROOM,
     ROW,
@@ -42,7 +41,7 @@ from unrack.policy.discipline.skyline.columns import (
     STARTS,
     UNTIL,
 )
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, claims_fit, free_slots, slots_for
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -242,14 +241,13 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             who = order[head]
             wanted = Span(out, 0, 0, c.fixed, fixed_at[0, who], fixed_at[1, who])
             chooses = wants[who] >= CHOICE
-            asked = Gang(first.tasks, first.cores, 0, first.us) if wants[who] == ELSEWHERE else first
+            asked, mb = asked_by(who, c)
             while stage in (SEEK, SOUGHT):
                 if stage == SEEK:
                     begin_search(asked, rule.whole, alike, c)
                 elif walk[ANSWER] == 1:
                     walk[SHADOW], stage = walk[TIME], JUDGE
                     break
-                mb = first.tasks * first.mb if chooses and c.may_lend.shape[0] > 0 else 0
                 if not search(asked, mb, wanted, rule.whole, alike, now, count, c, slots):
                     return lacking(c, SEEK, CLAIMABLE)
                 if chooses and walk[TIME] >= 0:

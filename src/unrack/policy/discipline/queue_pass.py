@@ -12,7 +12,7 @@ from unrack.ledger.lease import Lease
 from unrack.policy.contract import Start
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule, pass_over
-from unrack.policy.discipline.skyline.choosing import Choices, detaches
+from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, skyline
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
@@ -41,7 +41,7 @@ class Passes(Reserved):
         """Choose who starts now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
         self.look(view)
         self.columns.walk[STAGE] = BEGIN
-        asked = PassChoices(self, choices(now, False), rule) if self.chosen and detaches(view) else None
+        asked = PassChoices(self, choices(now, False), rule) if self.chosen and view.cluster.devices.detach_us else None
         running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
         if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
             self.columns.refused[:] = 0

@@ -19,11 +19,6 @@ from unrack.view import Assumed, AssumedRun, DeviceMoment, View
 from unrack.workload.job import ESTIMATE
 
 
-def detaches(view: View) -> bool:
-    """Whether devices may stay held for a while when their job has ended."""
-    return any(pool.detach_us for pool in view.cluster.devices.pools)
-
-
 class Chosen(NamedTuple):
     """A lease, and what follows from it."""
 

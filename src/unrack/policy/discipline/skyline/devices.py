@@ -28,7 +28,7 @@ class Timeline:
     """
 
     def __init__(self, base: DeviceMoment) -> None:
-        self.base, self._detach_us = base, base.detach_us
+        self.base, self._detach_us = base, base.devices.devices.detach_us
         self.held: list[Held] = []
         self._turn = 0
         self._times: list[int] = []
@@ -120,7 +120,7 @@ class Timeline:
         """When devices come free, µs, as jobs end and are then detached from theirs."""
         moment, found = self.base.copy(), list[int]()
         start(moment, self.held)
-        while (end := moment.next_end_us()) is not None:
+        while (end := moment.next_end_us()) < NEVER_US:
             moment.move_on(max(end, moment.now + 1))
             found.append(moment.now)
         return found

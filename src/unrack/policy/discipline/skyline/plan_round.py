@@ -26,7 +26,6 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
-    ELSEWHERE,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
@@ -56,6 +55,7 @@ from unrack.policy.discipline.skyline.steps import (
     Groups,
     Slots,
     Span,
+    asked_by,
     book,
     claims_fit,
     earliest,
@@ -176,17 +176,12 @@ def keep(
 @inlined
 def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether enough is free now for a job, as far as can be seen without a choice."""
-    asked, level = gang_of(sky.asks, job), sky.level
+    level, (asked, mb) = sky.level, asked_by(job, sky)
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
-    if sky.wants[job] != ELSEWHERE:
-        return bool(room_in(level, 0, groups, asked) >= asked.tasks and claims_fit(level, 0, slots, fixed))
-    counted = Gang(asked.tasks, asked.cores, 0, asked.us)
-    if room_in(level, 0, groups, counted) < asked.tasks:
+    if room_in(level, 0, groups, asked) < asked.tasks or not claims_fit(level, 0, slots, fixed):
         return False
-    mb, limits = asked.tasks * asked.mb, sky.may_lend
-    if limits.shape[0] == 0:
-        return True
-    return bool(lent_room(level, level, 0, slots, groups.total, counted, mb, limits, groups.whole) >= asked.tasks)
+    lent = lent_room(level, level, 0, slots, groups.total, asked, mb, sky.may_lend, groups.whole) if mb > 0 else 0
+    return bool(mb == 0 or lent >= asked.tasks)
 
 
 @inlined
@@ -296,11 +291,7 @@ def plan_round(
         job, begins = order[q], turn[START, q]
         if begins >= 0 and (not compress or begins == now):
             continue
-        asked = gang_of(seen.asks, job)
-        mb = 0
-        if wants[job] == ELSEWHERE:
-            mb = asked.tasks * asked.mb if sky.may_lend.shape[0] > 0 else 0
-            asked = Gang(asked.tasks, asked.cores, 0, asked.us)
+        asked, mb = asked_by(job, sky)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)

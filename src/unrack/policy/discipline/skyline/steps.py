@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import CPU, MEM
-from unrack.policy.columns import Gang
-from unrack.policy.discipline.skyline.columns import CLAIMABLE, SHORT, SLOTS
+from unrack.policy.columns import Gang, gang_of
+from unrack.policy.discipline.skyline.columns import CLAIMABLE, ELSEWHERE, SHORT, SLOTS
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.view import PLENTY
 
@@ -43,6 +43,16 @@ class Span(NamedTuple):
     claims: Ints
     claim: int
     claim_end: int
+
+
+@inlined
+def asked_by(job: int, sky: Any) -> tuple[Gang, int]:
+    """What a job asks of nodes; and the memory of all its tasks, where nodes lend it to each other, else 0."""
+    asked, mb = gang_of(sky.asks, job), 0
+    if sky.wants[job] == ELSEWHERE:
+        mb = asked.tasks * asked.mb if sky.may_lend.shape[0] > 0 else 0
+        asked = Gang(asked.tasks, asked.cores, 0, asked.us)
+    return asked, mb
 
 
 @melted
@@ -129,10 +139,10 @@ def earliest(
         for g in range(low.shape[2]):
             low[0, CPU, g] = level[i, CPU, g]
             low[0, MEM, g] = level[i, MEM, g]
-        if room_in(low, 0, groups, asked) < tasks or not claims_fit(low, 0, slots, claims):
-            i += 1
-            continue
-        if mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
+        fits = room_in(low, 0, groups, asked) >= tasks and claims_fit(low, 0, slots, claims)
+        if not fits or (
+            mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
+        ):
             i += 1
             continue
         end = times[i] + length
