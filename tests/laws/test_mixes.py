@@ -16,6 +16,7 @@ from test_laws import Make, in_turn
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.events import Round, Submitted
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER
 from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start
@@ -23,12 +24,12 @@ from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.skyline.devices import Timeline
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.walk import HEAD, SHADOW
-from unrack.policy.lending.scheduler import Lending
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
+from unrack.view import View
 from unrack.workload.job import JobTable, job_table
 
 CASES = list(mixed_cases())
@@ -150,18 +151,29 @@ def without_devices(jobs: JobTable) -> JobTable:
     return replace(jobs, devices={})
 
 
-@pytest.mark.parametrize("rule", ["strawman", "naive", "disaggregated", "contention-aware"])
-def test_on_whole_nodes_alone_a_rule_for_memory_leases_what_the_memory_policy_does(rule: str) -> None:
-    for seed in range(4):
+class OneByOne(ListScheduler):
+    """A list that places every job by the rules for all that jobs ask for."""
+
+    def how(self, view: View) -> tuple[bool, Any, bool, bool, Ints]:
+        """As if nodes and memory could not be chosen alone."""
+        whole, _, *others = super().how(view)
+        return whole, "", *others
+
+
+@pytest.mark.parametrize("rule", ["strawman", "naive", "local", "local-spread", "disaggregated", "contention-aware"])
+def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_jobs_ask_for(rule: str) -> None:
+    for seed in range(6):
         cluster, jobs, _ = everything(seed, count=40)
-        world = World(cluster, without_devices(jobs))
+        world = World(cluster, without_devices(jobs), (), "synthetic" if seed % 2 else None)
+        terms: dict[str, Any] = {"threshold": (None, 0.5, 0.0)[seed % 3], "group": ("all", "rack")[seed % 2]}
+        memory = LentMemory(rule, **terms, near=seed % 4 == 1)
         for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
-            text = f"list(backfill={backfill}, depth={depth}, order={order}, memory={rule}, nodes=whole)"
-            compiled = parse_policy(text)
-            assert isinstance(compiled, Lending)
-            general = ListScheduler(order, "first-fit", backfill, "whole", depth=depth, memory=LentMemory(rule))
-            ours, theirs = (begun(world, policy).run() for policy in (compiled, general))
-            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (text, seed)
+            ours, theirs = (
+                begun(world, kind(order, "first-fit", backfill, "whole", depth=depth, memory=memory)).run()
+                for kind in (ListScheduler, OneByOne)
+            )
+            assert len(ours.loans) or rule == "local"
+            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (backfill, depth, order, seed)
 
 
 @pytest.mark.parametrize("rule", ["slo", "slo-first-fit", "slo-best-fit"])

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import NO_LOANS, Lease
-from unrack.resources.places import NO_CLAIMS
+from unrack.ledger.lease import Lease
+from unrack.ledger.loan_rows import from_rows
 
 
 class Promise(NamedTuple):
@@ -27,23 +27,19 @@ class PromisedRows(NamedTuple):
 
     grain: int  # as of :class:`Promise`, of all of them
     start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
-    # int64[4 or more, jobs]: of each the first row and end in ``rows``; and the first and end in ``loans`` or
-    # ``claims``, whichever there are
-    where: Ints
-    # rows, loans, claims: as of :class:`unrack.ledger.lease.Lease`
+    where: Ints  # int64[4 or more, jobs]: of each the first row and end in ``rows``; first and end in ``claims``
+    # rows, claims, places: as of :mod:`unrack.ledger.loan_rows`
     rows: Ints
-    loans: Ints = NO_LOANS
-    claims: Ints = NO_CLAIMS
-    held: Mapping[int, Lease] = MappingProxyType({})  # leases that hold more than rows, loans and claims, by job
+    claims: Ints
+    places: int
+    held: Mapping[int, Lease] = MappingProxyType({})  # leases that hold devices too, by job
 
     def one_by_one(self) -> dict[int, Promise]:
         """The promises by job."""
         found = {}
         for job in np.flatnonzero(self.start_us >= 0).tolist():
-            row, end, more, last = self.where[:4, job].tolist()
-            loans = self.loans[more:last].copy() if len(self.loans) else NO_LOANS
-            claims = self.claims[more:last].copy() if len(self.claims) else NO_CLAIMS
-            lease = self.held.get(job) or Lease(job, self.rows[row:end].copy(), loans, claims=claims)
+            row, end, claim, last = self.where[:4, job].tolist()
+            lease = self.held.get(job) or from_rows(job, self.rows[row:end], self.claims[claim:last], self.places)
             found[job] = Promise(int(self.start_us[job]), -1, int(self.grain), lease)
         return found
 
@@ -54,7 +50,6 @@ class Promises(NamedTuple):
     made: Mapping[int, Promise] | PromisedRows  # by job, or in columns
     # what the policy compares to see whether anything was given back since; ``None``: nothing was
     freed: int | None = None
-    beyond: bool = False  # whether the policy plans for more than nodes
 
     def by_job(self) -> dict[int, Promise]:
         """Job → what it was promised."""
@@ -62,7 +57,7 @@ class Promises(NamedTuple):
 
     def and_one(self, job: int, promise: Promise) -> Promises:
         """These and one that was made before this ledger began."""
-        return Promises({**self.by_job(), job: promise}, None, self.beyond or promise.turn >= 0)
+        return Promises({**self.by_job(), job: promise}, None)
 
 
 NO_PROMISES = Promises({})

@@ -9,7 +9,6 @@ from unrack.policy.discipline.slurm_like import MAINS
 from unrack.policy.gpus.rule import SEEN
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
 from unrack.policy.lending.rules import RULES as LENT_RULES
-from unrack.policy.lending.scheduler import SCHEDULERS
 from unrack.policy.orders import ORDERS
 from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
 from unrack.policy.placement.local_memory import FITS
@@ -26,6 +25,7 @@ PLACE = Parameter(
     "first-fit",
     f"which nodes are filled first: {', '.join(FITS)}; where jobs ask for devices also {', '.join(FOR_POOLS)}",
 )
+SCHEDULERS = ("slurm", "fcfs", "easy", "conservative")
 OWN = "own"
 MEMORY_RULES = (OWN, *LENT_RULES, *TIER_RULES)
 MEMORY = Parameter(

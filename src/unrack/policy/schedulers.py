@@ -1,12 +1,11 @@
 """Which scheduler decides for a combination of keys: the one place where engines are chosen.
 
 A combination means a list, conservative, Slurm-like or flow scheduler with rules for places, memory and GPUs
-(:func:`general`). Two schedulers of their own decide as a combination does, only faster, and stand in for it:
+(:func:`general`). Two schedulers of their own stand in for a combination:
 
-* :class:`unrack.policy.lending.scheduler.Lending` for a list on nodes that lend memory, where keys have the values of
-  ``LENDING_DECIDES``;
+* :class:`unrack.policy.lending.slurm.LentSlurm` for a Slurm-like one on whole nodes that lend memory: its plans count;
 * :class:`unrack.policy.pools.pool_policy.Pooled`, and Lookahead, for a list with ``backfill=any`` and its rule as
-  ``place``, where jobs have the memory of their own nodes (:func:`pooled`).
+  ``place``, where jobs have the memory of their own nodes (:func:`pooled`): it decides alike, only faster.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.keys import OWN, TERMS
 from unrack.policy.lending.rules import RULES as LENT_RULES
-from unrack.policy.lending.scheduler import Lending
+from unrack.policy.lending.slurm import LentSlurm
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import LocalMemory
@@ -34,19 +33,6 @@ from unrack.policy.placement.tiered_memory import TieredMemory
 
 Made = Callable[..., Any]
 """Makes a policy of a label and the values of keys, by field."""
-LENDING_DECIDES: Mapping[str, tuple[Any, ...]] = {
-    "nodes": ("whole",),
-    "place": ("first-fit",),
-    "backfill": ("none", "easy"),
-    "backfill_order": (None,),
-    "gpus": (None,),
-    "wait": (True,),
-}
-"""Values of keys of a list with which the compiled scheduler of lent memory decides alike; a depth only with easy."""
-DEFAULTS: Mapping[str, Any] = {
-    "nodes": "shared", "place": "first-fit", "backfill": "none", "backfill_order": None, "gpus": None, "wait": True,
-    "depth": UNLIMITED,
-}  # fmt: skip
 
 
 def general(kind: Made, label: str, memory: str = OWN, **values: Any) -> Any:
@@ -58,19 +44,9 @@ def general(kind: Made, label: str, memory: str = OWN, **values: Any) -> Any:
         values["gpus"] = gpus
     if isinstance(rule, LentMemory):
         rule = replace(rule, place=values.get("place", "first-fit"))
-        asked = {**DEFAULTS, **values}
-        alike = all(asked[key] in decided for key, decided in LENDING_DECIDES.items())
-        if kind is ListScheduler and alike and (asked["backfill"] == "easy" or asked["depth"] == UNLIMITED):
-            return _lent_list(rule, label, asked)
+        if kind is SlurmLike and values.get("nodes", "shared") == "whole" and rule.place == "first-fit":
+            kind = LentSlurm
     return kind(memory=rule, label=label, **values)
-
-
-def _lent_list(rule: LentMemory, label: str, asked: Mapping[str, Any]) -> Lending:
-    terms: dict[str, Any] = {key: getattr(rule, key) for key in ("rule", "threshold", "group", "near")}
-    own = {key: value for key, value in asked.items() if key in ("order", "estimates")}
-    depth = None if asked["depth"] == UNLIMITED else asked["depth"]
-    scheduler = "easy" if asked["backfill"] == "easy" else "fcfs"
-    return Lending(**terms, scheduler=scheduler, depth=depth, label=label, **own)
 
 
 def pooled(alone: Made, place: str, first: str, /, label: str, memory: str = OWN, **values: Any) -> Any:
@@ -88,11 +64,12 @@ def pooled(alone: Made, place: str, first: str, /, label: str, memory: str = OWN
 
 
 def on_whole_nodes(label: str, scheduler: str = "slurm", depth: int | None = None, **values: Any) -> Any:
-    """The plain scheduler of a name on whole nodes; keys of other schedulers do nothing."""
+    """The scheduler of a name on whole nodes; keys of other schedulers do nothing."""
     own = {key: values.pop(key) for key in ("queue", "interval_us", "main", "compress") if key in values}
     compress = {"compress": own.pop("compress")} if "compress" in own else {}
     if scheduler == "slurm":
-        return SlurmLike(nodes="whole", label=label, depth=depth or 100, **own, **values)
+        kind = LentSlurm if "memory" in values and values.get("place", "first-fit") == "first-fit" else SlurmLike
+        return kind(nodes="whole", label=label, depth=depth or 100, **own, **values)
     if scheduler == "conservative":
         return Conservative(nodes="whole", label=label, **compress, **values)
     backfill = "easy" if scheduler == "easy" else "none"
@@ -108,13 +85,15 @@ def lending(rule: str) -> Made:
         When called: lenders may not compute, and the threshold says that they may.
     """
 
-    def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Lending:
+    def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Any:
         if lenders_compute is False and threshold is not None and threshold < 1:
             where = f"policy {rule}, threshold"
             raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
         if lenders_compute is not None and threshold is None:
             threshold = 0.0 if lenders_compute else 1.0
-        return Lending(rule, label=label, threshold=threshold, **values)
+        own = {key: values.pop(key) for key in ("group", "near") if key in values}
+        memory = LentMemory(rule, values.get("place", "first-fit"), threshold, **own)
+        return on_whole_nodes(label, memory=memory, **values)
 
     return make
 

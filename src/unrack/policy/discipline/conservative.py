@@ -79,7 +79,7 @@ class Conservative(Planning):
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now).copy()
-        if memory.too_coarse(view) or memory.lost:
+        if self.outgrown(view, memory) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
             memory = self.new_plan(view)

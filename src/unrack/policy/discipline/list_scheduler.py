@@ -103,6 +103,8 @@ class ListScheduler(AnyResource):
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if nobody waits."""
+        if view.waiting and self.outgrown(view, memory):
+            memory = self.begin(view)
         starts = self._starts(view, memory, now) if view.waiting else []
         decisions: list[Decision] = self.by_rule(view, memory, starts)
         if not self.wait and view.waiting > len(starts):

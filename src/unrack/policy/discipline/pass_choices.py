@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Lease
+from unrack.ledger.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
@@ -15,11 +16,11 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     ELSEWHERE,
     JOB,
+    LENT,
     SLOTS,
     UNTIL,
     Columns,
     Wants,
-    as_rows,
 )
 from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
@@ -32,6 +33,7 @@ from unrack.policy.discipline.walk import (
     FOUND,
     HEAD,
     HELD_US,
+    JUDGED,
     LOOKED_AT,
     MOVES,
     OPENS,
@@ -83,6 +85,9 @@ class PassChoices:
         """Write down the answer to what the pass asks."""
         walk = self._columns.walk
         stage, job = int(walk[STAGE]), int(walk[ASKING])
+        if self._alone(job) and (stage != JUDGED or self._alone(int(walk[LOOKED_AT]))):
+            self._answer(job)
+            return
         self._follow()
         known = self._open is not None and self._open[0] != walk[LOOKED_AT]  # whether that one starts
         if known:
@@ -108,25 +113,44 @@ class PassChoices:
     def _columns(self) -> Columns:
         return self.passes.columns
 
-    def _place(self, job: int) -> None:
-        made, c, walk = self.made, self._columns, self._columns.walk
-        walk[FOUND] = -1
+    def _alone(self, job: int) -> bool:
+        """Whether only nodes and memory are chosen for a job, and nobody holds devices that others may join."""
+        return self._columns.wants[job] == LENT and self._open is None and self.made.view.slo is None
+
+    def _answer(self, job: int) -> None:
+        """Where nodes and memory are all."""
+        passes, walk = self.passes, self._columns.walk
+        if walk[STAGE] == PLACED and self._is_refused(job):
+            return
+        rows, claims = passes.room_for(job)
+        end, claim_end = int(walk[ROWS]) + rows, int(walk[CLAIMS]) + claims
+        passes.replace(out=grown_rows(self._columns.out, end), **room_for_reserved(self._columns, CLAIMED, claim_end))
+        self.made.alone.answer(self.made.now, passes.running, passes.as_taken())
+
+    def _is_refused(self, job: int) -> bool:
+        """Whether another of its kind has no place; its kind is noted."""
+        c = self._columns
         kind = int(c.kind[job])
         if kind < 0:
-            kind = self.passes.kinds.setdefault(made.kind(job), len(self.passes.kinds))
+            kind = self.passes.kinds.setdefault(self.made.kind(job), len(self.passes.kinds))
             if kind >= len(c.refused):
                 self.passes.replace(refused=grown(c.refused, 2 * kind))
-            c = self._columns
-            c.kind[job] = kind
-        if c.refused[kind]:
+            self._columns.kind[job] = kind
+        return bool(self._columns.refused[kind])
+
+    def _place(self, job: int) -> None:
+        made, walk = self.made, self._columns.walk
+        walk[FOUND] = -1
+        if self._is_refused(job):
             return
+        c = self._columns
         if self._beside:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            c.refused[kind] = 1
+            c.refused[c.kind[job]] = 1
             return
         self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
         rows, claims = as_rows(chosen.lease, self.passes.places)
@@ -167,7 +191,7 @@ class PassChoices:
                 change(then, left, c.slot, *as_rows(lease, self.passes.places), 1 if before > time else -1)
         tasks, cores, mb = c.asks[:ESTIMATE, head].tolist()
         wants = int(c.wants[head])
-        room = int(room_for(then, c.installed, cores, 0 if wants == ELSEWHERE else mb, self.rule.whole))
+        room = int(room_for(then, c.installed, cores, 0 if wants >= ELSEWHERE else mb, self.rule.whole))
         if wants >= CHOICE:
             with made.trying(job, chosen.lease):
                 fits = self._has_place(head, time, then, left, {job: AssumedRun(end_us, chosen.lease)})
@@ -181,8 +205,9 @@ class PassChoices:
     def _counted(self) -> Chosen:
         """The place of the job that is looked at, where it was not chosen here."""
         c, walk = self._columns, self._columns.walk
-        rows, claims = c.out[walk[ROWS] : walk[FOUND]].copy(), c.new_claims[walk[CLAIMS] : walk[CLAIMS_FOUND]].copy()
-        return Chosen(Lease(int(walk[LOOKED_AT]), rows, claims=claims), int(walk[HELD_US]), {})
+        rows, claims = c.out[walk[ROWS] : walk[FOUND]], c.new_claims[walk[CLAIMS] : walk[CLAIMS_FOUND]]
+        lease = from_rows(int(walk[LOOKED_AT]), rows, claims, self.passes.places)
+        return Chosen(lease, int(walk[HELD_US]), {})
 
     def _claims_fit(self, job: int, wants: int, left: Ints) -> bool:
         """Whether what a job claims wherever it runs is left."""

@@ -199,7 +199,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             possible = tasks * cores <= walk[FREE_CORES]
             if rule.backfill == 2 and alike and walk[SHADOW] >= 0 and now + us > walk[SHADOW]:
                 possible = possible and walk[ROOM] - tasks >= first.tasks  # else wherever it went
-            if possible:
+            if possible and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])):
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
                     return lacking(c, LOOK, STARTS)
@@ -212,12 +212,11 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                     for k in range(fixed):
                         for column in range(2):
                             claims[claim + k, column] = c.fixed[fixed_at[0, job] + k, column]
-                    if claims_fit(left, 0, slots, Span(out, 0, 0, claims, claim, claim + fixed)):
-                        if rule.fit == 0:
-                            walk[FOUND] = first_fit(free, total, most, tasks, cores, mb, rule.whole, out, at)
-                        else:
-                            walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
-                        walk[CLAIMS_FOUND] = claim + fixed
+                    if rule.fit == 0:
+                        walk[FOUND] = first_fit(free, total, most, tasks, cores, mb, rule.whole, out, at)
+                    else:
+                        walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
+                    walk[CLAIMS_FOUND] = claim + fixed
         if stage == PLACED:
             if walk[FOUND] < 0:
                 stage = LOOK

@@ -9,11 +9,12 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
+from unrack.ledger.loan_rows import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, skyline
+from unrack.policy.discipline.skyline.columns import CHOOSE, JOB
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.discipline.walk import BEGIN, HEAD, STAGE
@@ -42,13 +43,12 @@ class Passes(Reserved):
         self.look(view)
         self.columns.walk[STAGE] = BEGIN
         asked = PassChoices(self, choices(now, False), rule) if self.chosen and view.cluster.devices.detach_us else None
-        running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
+        self.running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
+        running = self.running
         if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
             self.columns.refused[:] = 0
         while True:
-            if self.sky is None:
-                self.sky = skyline(self.columns)
-            count = pass_over(order, second, now, running, free_cores, *rule, alike, self.sky)
+            count = pass_over(order, second, now, running, free_cores, *rule, alike, self.as_taken())
             if count >= 0:
                 break
             if count == CHOOSE:
@@ -68,11 +68,10 @@ class Passes(Reserved):
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
     def lease(self, s: int) -> Lease:
-        """What the job holds that is number ``s`` among those that start, but for devices and loans."""
+        """What the job holds that is number ``s`` among those that start, but for devices."""
         c = self.columns
         job, row, end, claim, claim_end = c.started[:5, s].tolist()
-        claims = c.new_claims[claim:claim_end].copy()
-        return Lease(job, c.out[row:end].copy(), claims=claims)
+        return from_rows(job, c.out[row:end], c.new_claims[claim:claim_end], self.places)
 
     def counted(self, count: int) -> list[Start]:
         """Starts of those whose places were not chosen."""

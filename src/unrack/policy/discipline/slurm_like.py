@@ -73,7 +73,7 @@ class SlurmLike(Planning):
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
-        if memory.too_coarse(view):
+        if self.outgrown(view, memory):
             memory = self.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
@@ -87,6 +87,10 @@ class SlurmLike(Planning):
         jobs = self._jobs(view, now)[: self.depth]
         memory.make_room(view)
         memory.forget(jobs)
+        return self.plan(view, memory, jobs, now, brief)
+
+    def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
+        """Plan for these jobs, for which nothing is reserved."""
         what = Round(compress=False, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 

@@ -97,14 +97,29 @@ class AnyResource:
         """Whether memory may be that of other nodes."""
         return not isinstance(self.memory, LocalMemory)
 
-    def chooses(self, view: View) -> bool:
-        """Whether where any job goes is a choice of a rule of its own."""
-        return self.lends or self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
+    def borrows(self, view: View, since: int = 0) -> bool:
+        """Whether memory is that of other nodes, or of a job from ``since`` on may have to be: else nodes are counted.
+
+        So it is where jobs have nodes to themselves, and no rule lends where it need not.
+        """
+        memory = self.memory
+        if not isinstance(memory, LentMemory) or self.nodes != "whole" or self.place not in FITS:
+            return self.lends
+        return memory.may_borrow(view, since)
 
     def how(self, view: View) -> tuple[bool, Any, bool, bool, Ints]:
         """How passes and plans go: as of :meth:`unrack.policy.discipline.skyline.reserved.Reserved.begin`."""
-        limits = self.memory.may_lend(view.cluster) if isinstance(self.memory, LentMemory) else np.zeros(0, np.int64)
-        return self.nodes == "whole", self.place, self.chooses(view), self.lends, limits
+        lends = self.borrows(view)
+        chooses = self.place not in FITS or (self.gpus is not None and view.columns.claimed is not None)
+        limits: Ints = np.zeros(0, np.int64)
+        if lends and isinstance(self.memory, LentMemory):
+            limits = self.memory.may_lend(view.cluster)
+        return self.nodes == "whole", self.place, lends or chooses, lends, limits
+
+    def outgrown(self, view: View, plan: Any) -> bool:
+        """Whether a job has come for which a plan, or what a pass knows, is too coarse."""
+        since = plan.known
+        return plan.too_coarse(view) or (self.lends and not plan.lends and self.borrows(view, since))
 
     @cached_property
     def _counts_nodes(self) -> bool:

@@ -15,6 +15,21 @@ from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
 
+class Alone(Protocol):
+    """Choices that are made in the columns of a plan, a :func:`unrack.policy.discipline.skyline.columns.skyline`.
+
+    There is room in them for a row and two loans a node.
+    """
+
+    def choose(self, jobs: int, job: int, running: int, sky: Any) -> None:
+        """In a plan of so many jobs: a place for a job at the step that the cursor says, on the least of the levels."""
+        ...
+
+    def answer(self, now: int, running: int, sky: Any) -> None:
+        """In a pass over the queue: what it asks."""
+        ...
+
+
 class Placement(Protocol):
     """Where a job goes.
 
@@ -35,6 +50,10 @@ class Placement(Protocol):
 
     def find(self, view: View, notes: Any, job: int, now: int) -> Lease | None:
         """A lease for a waiting job on what is free now; ``None``: it has no place."""
+        ...
+
+    def alone(self, view: View, notes: Any) -> Alone:
+        """Who chooses for jobs that ask for nothing but nodes and memory, on whole nodes."""
         ...
 
     def allows(self, view: View, notes: Any, lease: Lease, lent: Ints) -> bool:

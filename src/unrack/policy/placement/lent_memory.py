@@ -16,8 +16,9 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
+from unrack.policy.lending.answers import Alone
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
-from unrack.policy.lending.lender_cost import Scratch
+from unrack.policy.lending.lender_cost import Aware, Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
@@ -59,6 +60,19 @@ class LentMemory:
         """int64[nodes]: how many MB a node may lend and run tasks."""
         return np.ascontiguousarray(cluster.memory_mb - self.terms(cluster).threshold_mb)
 
+    def may_borrow(self, view: View, since: int) -> bool:
+        """Whether memory is lent, or a job from number ``since`` on may lack some wherever it runs on whole nodes."""
+        if RULES[self.rule] < LendingRule.LOCAL or bool(view.lent.any()):
+            return True
+        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], since:]
+        if not len(tasks) or int((tasks * mb).max()) <= int(view.total[1, view.cluster.cores > 0].min()):
+            return False
+        for node_cores, node_mb in np.unique(view.total[:, view.cluster.cores > 0], axis=1).T.tolist():
+            each = np.where(cores > 0, node_cores // np.maximum(cores, 1), tasks)
+            if bool((np.minimum(each, tasks) * mb > node_mb).any()):
+                return True
+        return False
+
     def begin(self, view: View) -> Lenders:
         """The terms."""
         return Lenders(self.terms(view.cluster))
@@ -94,6 +108,13 @@ class LentMemory:
         found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 
+    def alone(self, view: View, notes: Lenders) -> Alone:
+        """The first nodes and lenders that will do, by the rule."""
+        return Alone(notes.terms, self._aware(view, notes))
+
+    def _aware(self, view: View, notes: Lenders) -> Aware | None:
+        return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
+
     def kind(self, view: View, job: int) -> object:
         """Nothing else counts: contention decides who lends, not whether somebody does."""
         return None
@@ -123,7 +144,7 @@ class LentMemory:
         state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
         who = Who(job, now, state.running, state.running_count, tasks, cores, mb, max(1, length), ANY, ANY)
-        aware = notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
+        aware = self._aware(view, notes)
         nodes, taken, local, loans = spread_tasks(
             notes.terms, sealed(room.cores), sealed(room.free), state.total, who, aware
         )

@@ -22,7 +22,8 @@ from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.claiming import Claiming, claiming
-from unrack.policy.placement.contract import MemoryRule, Room, Spot
+from unrack.policy.placement.contract import Alone, MemoryRule, Room, Spot
+from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
@@ -121,6 +122,11 @@ class Mixed:
             return chosen
         lease = claims.with_claims(chosen)
         return lease if claims.fits(lease) else None
+
+    def alone(self, view: View, notes: Notes) -> Alone:
+        """The rule for memory."""
+        assert isinstance(self.memory, LentMemory)
+        return self.memory.alone(view, notes.memory)
 
     def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
         """Whether its nodes may run tasks."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from unrack.errors import PolicyError
 from unrack.policy.contract import Policy
-from unrack.policy.lending.scheduler import Lending
 from unrack.policy.members import traits_of
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.provisioning.dynamic import RESTARTS, STOPS, Dynamic
@@ -69,8 +67,7 @@ def provisioned(policy: Policy[Any], values: Mapping[str, object], where: str, l
     if own.pop("how", STATIC) == DYNAMIC:
         if traits_of(policy).tiers:
             raise PolicyError(f"{where}, provisioning", "dynamic on tiers of memory", "static, or memory=own or lent")
-        inner: Any = replace(policy, counts=False) if isinstance(policy, Lending) else policy
-        return Dynamic(inner, label=label, **own)
+        return Dynamic(policy, label=label, **own)
     if own:
         key = next(key for key, one in PROVISIONING.items() if one.field == PREFIX + next(iter(own)))
         raise PolicyError(f"{where}, {key}", f"it beside provisioning={STATIC}", f"provisioning={DYNAMIC}")

@@ -13,7 +13,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.discipline.skyline.devices import Held, Timeline
-from unrack.policy.placement.contract import Placement
+from unrack.policy.placement.contract import Alone, Placement
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceMoment, View
 from unrack.workload.job import ESTIMATE
@@ -53,13 +53,21 @@ class Choices:
     def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, told: bool = True) -> None:
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
-        # what was chosen for whom, of those that hold devices, or all where memory is lent
+        # what was chosen for whom, of those that hold devices
         self.made: dict[int, Lease] = {}
         self.now, self._trust, self._told = now, trust, told
-        self._assumed = Assumed(view, trust)
         self._job = -1
         self._last: tuple[int, Lease | None] = -1, None
         self._old: Held | None = None
+
+    @cached_property
+    def alone(self) -> Alone:
+        """The choices for jobs that want LENT."""
+        return self.placement.alone(self.view, self.notes)
+
+    @cached_property
+    def _assumed(self) -> Assumed:
+        return Assumed(self.view, self._trust)
 
     @cached_property
     def _devices(self) -> DeviceMoment | None:
@@ -78,10 +86,10 @@ class Choices:
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
         """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
-        timeline = self.timeline
+        turns = sorted(held, key=lambda one: one[1])
+        timeline = self.timeline if turns or self.slow else None
         if timeline is None:
             return {}
-        turns = sorted(held, key=lambda one: one[1])
         timeline.add(*((job, start_us, self._expected_us(job), lease.shares) for job, start_us, lease in turns))
         lengths = timeline.lengths_us()
         if self.slow:
@@ -196,22 +204,21 @@ class Choices:
 
     def settle(self, start_us: int) -> None:
         """The last job for which something was chosen has this reserved start now, µs; -1: none, or it starts now."""
-        timeline, (chosen_us, lease), job = self.timeline, self._last, self._job
+        (chosen_us, lease), job = self._last, self._job
         if job < 0:
             return
         if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self.now)):
-            if lease.shares or self._assumed.lends:
+            if lease.shares and self.timeline is not None:
                 self.made[job] = lease
-            if lease.shares and timeline is not None:
-                timeline.add((job, chosen_us, self._expected_us(job), lease.shares))
-        elif self._old is not None and timeline is not None:
-            timeline.restore(self._old)
+                self.timeline.add((job, chosen_us, self._expected_us(job), lease.shares))
+        elif self._old is not None and self.timeline is not None:
+            self.timeline.restore(self._old)
         self._job, self._old = -1, None
 
     def may_start(self, lease: Lease) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
-        now = self._devices
-        if now is None or not lease.shares:
+        now = self._devices if lease.shares else None
+        if now is None:
             return True
         number = now.booked.add((lease.job, now.now, self._expected_us(lease.job), lease.shares))
         now.start([number])

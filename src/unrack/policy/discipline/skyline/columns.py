@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NO_LOANS, NODES, Lease, ranges
+from unrack.ledger.loan_rows import with_loans
 from unrack.sealed import sealed
 from unrack.view import PLENTY, View
 
@@ -42,6 +42,7 @@ class Wants(IntEnum):
     CLAIMS = 1  # these, and claims that are the same wherever it runs
     CHOICE = 2  # a choice that is made outside of the kernel
     ELSEWHERE = 3  # such a choice, and memory may be that of other nodes
+    LENT = 4  # nodes and memory alone are chosen, on whole nodes, and claims are the same wherever it runs
 
 
 class Rule(NamedTuple):
@@ -63,7 +64,7 @@ class Round(NamedTuple):
     brief: bool = False
 
 
-CHOICE, ELSEWHERE = int(Wants.CHOICE), int(Wants.ELSEWHERE)
+CHOICE, ELSEWHERE, LENT = int(Wants.CHOICE), int(Wants.ELSEWHERE), int(Wants.LENT)
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
 ``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
@@ -201,53 +202,18 @@ NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.
 def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
-    Where memory is lent, a loan is a row of its lender without tasks, and a claim of what the lender lends: behind the
-    places of resources each node has one, of which ``PLENTY`` less what it lends is free.
+    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.loan_rows`): of the place of a node
+    ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
     claimed = seen.claimed
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
         return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
-    jobs, loans = view.running_jobs, view.loans()
-    count, borrowed = np.array([len(some) for some in loans], np.int64), np.concatenate([NO_LOANS, *loans])
-    lent_rows, lent_claims = lent(borrowed, len(claims[0]))
-    rows, at = with_more(seen.pool, seen.lease_at, jobs, lent_rows, count)
-    held, claimed_at = with_more(
-        claims[1], claims[2] if claimed is not None else np.zeros_like(at), jobs, lent_claims, count
-    )
-    own = rows, at, np.concatenate([claims[0], PLENTY - view.lent]), held, claimed_at
-    return seen.asks, seen.free, seen.total, seen.running, *map(sealed, own)
-
-
-def with_more(rows: Ints, at: Ints, jobs: Ints, more: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """The rows of some jobs, each with so many more behind its own; and where they are, as ``at`` says it of ``rows``.
-
-    Parameters
-    ----------
-    more, count
-        Those of all jobs, one after the other; and how many of them each has (int64[jobs]).
-    """
-    first, own = at[:, jobs]
-    end = np.cumsum(own + count)
-    found, where = np.empty((len(more) + int(own.sum()), rows.shape[1]), np.int64), np.zeros_like(at)
-    where[:, jobs] = end - own - count, own + count
-    found[ranges(end - own - count, own)] = rows[ranges(first, own)]
-    found[ranges(end - count, count)] = more
-    return found, where
-
-
-def lent(loans: Ints, places: int) -> tuple[Ints, Ints]:
-    """Loans as rows of their lenders, and as claims of what these lend."""
-    rows = np.zeros((len(loans), 5), np.int64)
-    rows[:, FIRST], rows[:, NODES], rows[:, LOCAL_MB] = loans[:, LENDER], 1, loans[:, LOAN_MB]
-    return rows, np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
-
-
-def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
-    """The rows and claims of a lease, loans among them; ``places``: how many there are of resources."""
-    loans = lease.borrowed
-    if not len(loans):
-        return lease.rows, lease.claims
-    rows, claims = lent(loans, places)
-    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, claims])
+    free_places, rows, at = sealed(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
+    if seen.memory is None:
+        return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, *claims[1:]
+    held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
+    own = with_loans(seen.running, seen.running_count, rows, at, held, sealed(held_at), len(claims[0]), seen.memory)
+    rows, at, held, held_at = map(sealed, own)
+    return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, held, held_at

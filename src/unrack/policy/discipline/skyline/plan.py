@@ -9,6 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, Lease
+from unrack.ledger.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser, Passes
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
@@ -20,10 +21,15 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    END_CLAIM,
+    END_ROW,
+    FIRST_CLAIM,
+    FIRST_ROW,
     JOB,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
+    LENT,
     ROWS,
     ROWS_CHOSEN,
     SLOTS,
@@ -33,8 +39,6 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
     Grain,
     Round,
-    as_rows,
-    skyline,
 )
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
@@ -79,14 +83,12 @@ class Plan(Passes):
         cursor[STAGE] = BEGIN
         made = self._begun(jobs, now, what, choices)
         while True:
-            if self.sky is None:
-                self.sky = skyline(self.columns)
-            count = plan_round(jobs, now, running, *self.rule, *what, self.sky)
+            count = plan_round(jobs, now, running, *self.rule, *what, self.as_taken())
             if count >= 0:
                 break
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
-                self._choose(made, int(cursor[AT]), jobs)
+                self._choose(made, int(cursor[AT]), jobs, running)
                 continue
             self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
@@ -106,7 +108,7 @@ class Plan(Passes):
         waiting = set(jobs.tolist())
         self.leases = {job: self.leases[job] for job in sorted(self.leases) if job in waiting}
         held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
-        for job, length in made.expect([one for one in held if one[2].shares]).items():
+        for job, length in made.expect(held).items():
             self.columns.where[LENGTH - 1, job] = length
             if length < 0:
                 start[job] = -1
@@ -114,11 +116,17 @@ class Plan(Passes):
             self.expect(made.running())
         return made
 
-    def _choose(self, choices: Choices, at: int, order: Ints) -> None:
+    def _choose(self, choices: Choices, at: int, order: Ints, running: int) -> None:
         c, cursor, job = self.columns, self.columns.cursor, int(order[at])
         if self.choosing != at:
             self._settle(choices)
             self.choosing = at
+        if c.wants[job] == LENT:
+            rows, claims = self.room_for(job)
+            self._hold(LEASES, int(cursor[ROWS]) + rows)
+            self._hold(CLAIMED, int(cursor[CLAIMS]) + claims)
+            choices.alone.choose(len(order), job, running, self.as_taken())
+            return
         places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
         left = c.low[0, 0, groups : groups + len(places)]
         start_us = int(c.times[cursor[STEP]])
@@ -147,12 +155,14 @@ class Plan(Passes):
         turn = self.columns.turn[:, : len(order)]
         end = turn[START] + turn[LENGTH]
         there = (turn[START] >= 0) & (end > start_us)
-        jobs = zip(order[there].tolist(), end[there].tolist(), strict=True)
-        return {job: AssumedRun(at, lease) for job, at in jobs if (lease := self._held_by(choices, job)) is not None}
+        places = zip(np.flatnonzero(there).tolist(), end[there].tolist(), strict=True)
+        return {int(order[q]): AssumedRun(at, self._held_by(choices, int(order[q]), q)) for q, at in places}
 
-    def _held_by(self, choices: Choices, job: int) -> Lease | None:
-        """The lease of a reservation that holds more than nodes and claims: of this round, or kept from before."""
-        return choices.made.get(job) or self.leases.get(job)
+    def _held_by(self, choices: Choices, job: int, q: int) -> Lease:
+        """The lease of a reservation: of the job at place ``q`` in the order."""
+        c, lease = self.columns, choices.made.get(job) or self.leases.get(job)
+        row, end, claim, last = c.turn[[FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM], q].tolist()
+        return lease or from_rows(job, c.new_rows[row:end], c.new_claims[claim:last], self.places)
 
     def _moves(self, choices: Choices, chosen: Chosen, start_us: int) -> bool:
         """Let those who share with a job end later, or earlier; False: that would disturb others, and nothing moves."""
@@ -163,7 +173,8 @@ class Plan(Passes):
             self.replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
         shifted = Shifted(self.columns, int(cursor[STEPS]))
         for job, (before, after) in chosen.moved.items():
-            rows, claims = as_rows(self._held_by(choices, job) or choices.view.lease(job), self.places)
+            lease = choices.made.get(job) or self.leases.get(job) or choices.view.lease(job)
+            rows, claims = as_rows(lease, self.places)
             shifted.add(min(before, after), max(before, after), rows, claims, 1 if after < before else -1)
         fits = shifted.fits(start_us, start_us + chosen.length_us, *as_rows(chosen.lease, self.places))
         if fits:
@@ -178,13 +189,14 @@ class Plan(Passes):
         c, cursor = self.columns, self.columns.cursor
         first = int(c.times[cursor[STEP]])
         start = c.turn[START, : len(order)]
-        later = (start >= first) & (start < first + chosen.length_us)
+        later = (start > first) & (start < first + chosen.length_us)
+        later[int(cursor[AT])] = False
         loans, lender = chosen.lease.borrowed, np.zeros(len(c.of), np.int64)
         np.add.at(lender, loans[:, LENDER], loans[:, LOAN_MB])
         steps, slot, free = c.times[: cursor[STEPS]], c.slot[self.places :], c.free_places[self.places :]
-        for job, begins in zip(order[later].tolist(), start[later].tolist(), strict=True):
-            lease = self._held_by(choices, job)
-            if lease is None or not lender[lease.nodes].any():
+        for q, begins in zip(np.flatnonzero(later).tolist(), start[later].tolist(), strict=True):
+            lease = self._held_by(choices, int(order[q]), q)
+            if not lender[lease.nodes].any():
                 continue
             level = c.level[np.searchsorted(steps, begins), 0]
             left = np.where(slot < 0, free, level[c.total.shape[1] + slot])
@@ -199,16 +211,20 @@ class Plan(Passes):
 
     def _starts(self, count: int, now: int, choices: Choices | None) -> list[Start]:
         c = self.columns
-        if not self.leases:
+        if not self.leases and not self.lends:
             return self.counted(count)
         decisions: list[Start] = []
+        later = np.zeros(len(c.of), np.bool_)  # nodes of those who cannot start yet
         for s, job in enumerate(c.started[JOB, :count].tolist()):
-            lease = self.leases.get(job)
-            if lease is not None and choices is not None and not choices.may_start(lease):
+            lease, held = self.leases.get(job) or self.lease(s), job in self.leases
+            if (held and choices is not None and not choices.may_start(lease)) or later[
+                lease.borrowed[:, LENDER]
+            ].any():
                 c.start[job] = now  # what it waits for ends now, and has not been seen to
+                later[lease.nodes] = True
                 continue
             self.leases.pop(job, None)
-            decisions.append(Start(lease or self.lease(s)))
+            decisions.append(Start(lease))
         return decisions
 
     def _hold(self, what: int, count: int) -> None:

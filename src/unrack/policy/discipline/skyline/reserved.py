@@ -16,8 +16,9 @@ from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
+from unrack.ledger.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, as_rows, ledger_of
+from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of, skyline
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.placement.local_memory import FITS
@@ -60,13 +61,15 @@ class Reserved:
     columns: Columns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
     sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
+    running: int = 0  # how many jobs ran when a pass began
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
     lends: bool = False  # whether memory may be that of other nodes
+    only_lent: bool = False  # whether nodes and memory can be chosen without all else
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
-    # reservations that hold devices; all, where memory is lent
+    # reservations that hold devices
     leases: dict[int, Lease] = field(default_factory=dict)
     choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
@@ -90,6 +93,7 @@ class Reserved:
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend)
+        plan.only_lent = whole and place == "first-fit" and len(may_lend) > 0
         plan.note_jobs(view)
         plan.group(view, place)
         return plan
@@ -112,7 +116,7 @@ class Reserved:
                 own = as_rows(lease, plan.places)
                 length = max(1, int(view.asks[ESTIMATE, job]))
                 plan.columns.where[:, job] = row, row + len(own[0]), claim, claim + len(own[1]), length
-                if lease.shares or plan.lends:
+                if lease.shares:
                     plan.leases[job] = lease
                 rows.append(own[0])
                 claims.append(own[1])
@@ -151,8 +155,8 @@ class Reserved:
     def promised(self) -> Promises:
         """What is promised after a round."""
         c = self.columns
-        made = PromisedRows(self.rule.grain, c.start, c.where, c.rows, claims=c.claims, held=self.leases)
-        return Promises(made, self.freed, beyond=self.lends)
+        made = PromisedRows(self.rule.grain, c.start, c.where, c.rows, c.claims, self.places, self.leases)
+        return Promises(made, self.freed)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
@@ -164,16 +168,18 @@ class Reserved:
         wants = self.columns.wants
         for job in range(first, self.known):
             asks = devices is not None and devices.asks(job)
-            if asks or self.every:
-                wants[job], self.chosen = Wants.ELSEWHERE if self.lends else Wants.CHOICE, True
-                if asks and devices is not None:
-                    self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
-            elif seen is not None and seen.asks(job):
+            claims: Ints | None = NO_CLAIMS
+            if seen is not None and seen.asks(job):
                 claims = seen.anywhere(job, int(view.asks[TASKS, job]))
-                wants[job] = Wants.CHOICE if claims is None else Wants.CLAIMS
-                if claims is None:
-                    self.chosen = True
-                    continue
+            choice = asks or claims is None
+            if choice or self.every:
+                lent = Wants.ELSEWHERE if choice or not self.only_lent else Wants.LENT
+                wants[job], self.chosen = lent if self.lends else Wants.CHOICE, True
+            elif claims is not None and len(claims):
+                wants[job] = Wants.CLAIMS
+            if asks and devices is not None:
+                self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
+            if claims is not None and len(claims):
                 end = self.fixed
                 self.fixed += len(claims)
                 if self.fixed > len(self.columns.fixed):
@@ -211,6 +217,11 @@ class Reserved:
         due = first_due(self.columns.start, view.queue, now)
         return None if due == NEVER_US else due
 
+    def room_for(self, job: int) -> tuple[int, int]:
+        """How many rows and claims a job can have at most that wants LENT: a row and two loans a node."""
+        nodes, fixed = self.columns.now.shape[1], self.columns.fixed_at[:, job]
+        return 3 * nodes, 2 * nodes + int(fixed[1] - fixed[0])
+
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""
         room = view.columns.asks.shape[1]
@@ -235,6 +246,12 @@ class Reserved:
     def counts_cores(self, view: View) -> bool:
         """Whether counting cores says all: each task asks one and no memory, on shared nodes, and nothing is chosen."""
         return not self.rule.whole and view.equal_cores() and not self.chosen
+
+    def as_taken(self) -> Any:
+        """The columns as a kernel takes them."""
+        if self.sky is None:
+            self.sky = skyline(self.columns)
+        return self.sky
 
     def replace(self, **columns: Ints) -> None:
         """Other columns in place of some; those that are the same change nothing."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.skyline.columns import CLAIMABLE, ELSEWHERE, SHORT, SLOTS
@@ -49,7 +49,7 @@ class Span(NamedTuple):
 def asked_by(job: int, sky: Any) -> tuple[Gang, int]:
     """What a job asks of nodes; and the memory of all its tasks, where nodes lend it to each other, else 0."""
     asked, mb = gang_of(sky.asks, job), 0
-    if sky.wants[job] == ELSEWHERE:
+    if sky.wants[job] >= ELSEWHERE:
         mb = asked.tasks * asked.mb if sky.may_lend.shape[0] > 0 else 0
         asked = Gang(asked.tasks, asked.cores, 0, asked.us)
     return asked, mb
@@ -81,6 +81,13 @@ def claims_fit(level: Ints, k: int, slots: Slots, span: Span) -> bool:
     return enough
 
 
+@melted
+def lent_by(left: Ints, k: int, slots: Slots, first: int, node: int) -> int:
+    """How many MB a node lends in step ``k``; ``first``: the place of node 0."""
+    s = slots.slot[first + node]
+    return int(PLENTY - (slots.free[first + node] if s < 0 else left[k, CPU, slots.first + s]))
+
+
 @inlined
 def lent_room(
     free: Ints, left: Ints, k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
@@ -95,24 +102,36 @@ def lent_room(
     first, memory, room = slots.free.shape[0] - nodes, 0, 0
     for g in range(nodes):
         memory += free[k, MEM, g]
-        s = slots.slot[first + g]
-        lent = PLENTY - (slots.free[first + g] if s < 0 else left[k, CPU, slots.first + s])
-        if lent <= may_lend[g]:
+        if lent_by(left, k, slots, first, g) <= may_lend[g]:
             room += tasks_on(free[k, CPU, g], free[k, MEM, g], total[CPU, g], asked.cores, 0, whole)
     return room if memory >= mb else 0
 
 
 @melted
 def rows_fit(level: Ints, k: int, span: Span) -> bool:
-    """Whether the rows are free in one step."""
+    """Whether the rows are free in one step; loans, which are the last of them, beside all others of their lenders."""
     rows, enough = span.rows, True
     for r in range(span.first, span.last):
         cores, mb = rows[r, CORES], rows[r, LOCAL_MB]
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            for other in range(span.first, span.last if rows[r, TASKS] < 0 else 0):
+                if other != r and rows[other, FIRST] <= g < rows[other, FIRST] + rows[other, NODES]:
+                    mb += rows[other, LOCAL_MB]
             enough = enough and level[k, CPU, g] >= cores and level[k, MEM, g] >= mb
         if not enough:
             break
     return enough
+
+
+@inlined
+def are_open(span: Span, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bool:
+    """Whether the nodes of rows lend no more than they may, to run tasks: as ``left`` says in step ``k``."""
+    rows, first = span.rows, slots.free.shape[0] - may_lend.shape[0]
+    for r in range(span.first, span.last if may_lend.shape[0] > 0 else 0):
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES] if rows[r, TASKS] >= 0 else 0):
+            if lent_by(left, k, slots, first, node) > may_lend[node]:
+                return False
+    return True
 
 
 @inlined
