@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.growing import grown_rows
 from unrack.ledger.lease import Lease
 from unrack.ledger.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
@@ -16,7 +16,6 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     ELSEWHERE,
     JOB,
-    LENT,
     SLOTS,
     UNTIL,
     Columns,
@@ -33,7 +32,6 @@ from unrack.policy.discipline.walk import (
     FOUND,
     HEAD,
     HELD_US,
-    JUDGED,
     LOOKED_AT,
     MOVES,
     OPENS,
@@ -85,9 +83,6 @@ class PassChoices:
         """Write down the answer to what the pass asks."""
         walk = self._columns.walk
         stage, job = int(walk[STAGE]), int(walk[ASKING])
-        if self._alone(job) and (stage != JUDGED or self._alone(int(walk[LOOKED_AT]))):
-            self._answer(job)
-            return
         self._follow()
         known = self._open is not None and self._open[0] != walk[LOOKED_AT]  # whether that one starts
         if known:
@@ -113,35 +108,10 @@ class PassChoices:
     def _columns(self) -> Columns:
         return self.passes.columns
 
-    def _alone(self, job: int) -> bool:
-        """Whether only nodes and memory are chosen for a job, and nobody holds devices that others may join."""
-        return self._columns.wants[job] == LENT and self._open is None and self.made.view.slo is None
-
-    def _answer(self, job: int) -> None:
-        """Where nodes and memory are all."""
-        passes, walk = self.passes, self._columns.walk
-        if walk[STAGE] == PLACED and self._is_refused(job):
-            return
-        rows, claims = passes.room_for(job)
-        end, claim_end = int(walk[ROWS]) + rows, int(walk[CLAIMS]) + claims
-        passes.replace(out=grown_rows(self._columns.out, end), **room_for_reserved(self._columns, CLAIMED, claim_end))
-        self.made.alone.answer(self.made.now, passes.running, passes.as_taken())
-
-    def _is_refused(self, job: int) -> bool:
-        """Whether another of its kind has no place; its kind is noted."""
-        c = self._columns
-        kind = int(c.kind[job])
-        if kind < 0:
-            kind = self.passes.kinds.setdefault(self.made.kind(job), len(self.passes.kinds))
-            if kind >= len(c.refused):
-                self.passes.replace(refused=grown(c.refused, 2 * kind))
-            self._columns.kind[job] = kind
-        return bool(self._columns.refused[kind])
-
     def _place(self, job: int) -> None:
         made, walk = self.made, self._columns.walk
         walk[FOUND] = -1
-        if self._is_refused(job):
+        if self.passes.is_refused(job, made):
             return
         c = self._columns
         if self._beside:

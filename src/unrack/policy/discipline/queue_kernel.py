@@ -310,13 +310,21 @@ def pass_over(
     int
         How many jobs start; NO_ROOM: columns are to be made larger; CHOOSE: a choice is to be made.
     """
+    return passed(order, second, now, running, free_cores, PassRule(backfill, depth, whole, fit), alike, sky)
+
+
+@inlined
+def passed(
+    order: Ints, second: Ints, now: int, running: int, free_cores: int, rule: PassRule, alike: bool, sky: Any
+) -> int:
+    """As :func:`pass_over`."""
     if sky.walk[STAGE] == BEGIN:
         free, copy = sky.free, sky.now
         slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
         begin_walk(sky.walk, sky.cursor, slots, free_cores)
-        if not any_may_fit(order, second, backfill, depth, sky.asks, free_cores):
+        if not any_may_fit(order, second, rule.backfill, rule.depth, sky.asks, free_cores):
             return 0
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
         refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)
-    return consider(PassRule(backfill, depth, whole, fit), order, second, now, alike, running, sky)
+    return int(consider(rule, order, second, now, alike, running, sky))

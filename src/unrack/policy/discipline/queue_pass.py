@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.loan_rows import from_rows
 from unrack.policy.contract import Start
@@ -43,12 +44,17 @@ class Passes(Reserved):
         self.look(view)
         self.columns.walk[STAGE] = BEGIN
         asked = PassChoices(self, choices(now, False), rule) if self.chosen and view.cluster.devices.detach_us else None
-        self.running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
-        running = self.running
+        running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
         if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
             self.columns.refused[:] = 0
+        kernel: Callable[..., int] = pass_over
+        if self.lends and self.only_lent_asked(order):
+            made = choices(now, False)
+            for job in order[self.columns.kind[order] < 0].tolist():
+                self.is_refused(job, made)
+            kernel = made.alone.pass_over
         while True:
-            count = pass_over(order, second, now, running, free_cores, *rule, alike, self.as_taken())
+            count = kernel(order, second, now, running, free_cores, *rule, alike, self.as_taken())
             if count >= 0:
                 break
             if count == CHOOSE:
@@ -66,6 +72,17 @@ class Passes(Reserved):
         for job in jobs.tolist():
             self.leases.pop(job, None)
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
+
+    def is_refused(self, job: int, made: Choices) -> bool:
+        """Whether another of its kind has no place; its kind is noted."""
+        c = self.columns
+        kind = int(c.kind[job])
+        if kind < 0:
+            kind = self.kinds.setdefault(made.kind(job), len(self.kinds))
+            if kind >= len(c.refused):
+                self.replace(refused=grown(c.refused, 2 * kind))
+            self.columns.kind[job] = kind
+        return bool(self.columns.refused[kind])
 
     def lease(self, s: int) -> Lease:
         """What the job holds that is number ``s`` among those that start, but for devices."""

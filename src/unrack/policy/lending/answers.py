@@ -17,21 +17,30 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.ledger.names import MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import change_claims, change_rows
+from unrack.policy.discipline.queue_kernel import PassRule, lacking, passed
 from unrack.policy.discipline.skyline.columns import (
     AT,
+    CHOOSE,
     CHOSEN,
+    CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
     END_ROW,
     FIRST_ROW,
+    LEASES,
     LENGTH_CHOSEN,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
     START,
+    STARTS,
     STEP,
     STEPS,
+    Round,
+    Rule,
 )
+from unrack.policy.discipline.skyline.levels import short_of
+from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by
 from unrack.policy.discipline.skyline.steps import Span as Held
 from unrack.policy.discipline.walk import (
@@ -40,6 +49,7 @@ from unrack.policy.discipline.walk import (
     CLAIMS_FOUND,
     FOUND,
     HELD_US,
+    LOOK,
     PLACED,
     ROOM,
     SHADOW,
@@ -59,13 +69,13 @@ class Alone(NamedTuple):
     terms: Terms
     aware: Any  # ranks lenders; ``None``: nothing does
 
-    def choose(self, jobs: int, job: int, running: int, sky: Any) -> None:
-        """As :func:`choose`."""
-        choose(jobs, job, running, self.terms, self.aware, sky)
+    def pass_over(self, *how: Any) -> int:
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; it asks nothing."""
+        return pass_over(self.terms, self.aware, *how)
 
-    def answer(self, now: int, running: int, sky: Any) -> None:
-        """As :func:`answer`."""
-        answer(now, running, self.terms, self.aware, sky)
+    def plan_round(self, *how: Any) -> int:
+        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; it asks nothing."""
+        return plan_round(self.terms, self.aware, *how)
 
 
 @inlined
@@ -118,23 +128,39 @@ def keep_open(jobs: int, length: int, sky: Any, free: Ints) -> None:
 
 
 @compiled
-def choose(jobs: int, job: int, running: int, terms: Terms, aware: Any, sky: Any) -> None:
-    """Of a plan: choose for a job at the step that the cursor says, on the least of the levels.
+def plan_round(
+    terms: Terms, aware: Any, order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool,
+    trust: bool, brief: bool, sky: Any,
+) -> int:  # fmt: skip
+    """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`, where all want LENT: it asks nothing."""
+    while True:
+        count = planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
+        if count != CHOOSE:
+            return int(count)
+        short = choose(order, running, terms, aware, sky)
+        if short < 0:
+            return int(short)
 
-    Parameters
-    ----------
-    jobs, running
-        How many have a place in the order, and how many run.
-    sky
-        There is room for a row and two loans a node.
+
+@inlined
+def choose(order: Ints, running: int, terms: Terms, aware: Any, sky: Any) -> int:
+    """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
+
+    0; below that: there is too little room.
     """
     cursor, low = sky.cursor, sky.low
+    job = order[cursor[AT]]
     us = max(1, gang_of(sky.asks, job).us)
+    nodes, fixed = sky.installed.shape[1], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    if cursor[ROWS] + 3 * nodes > sky.new_rows.shape[0]:
+        return short_of(cursor, LEASES)
+    if cursor[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
+        return short_of(cursor, CLAIMED)
     free = np.empty((2, sky.installed.shape[1]), np.int64)
     for row in range(2):
         for node in range(free.shape[1]):
             free[row, node] = low[0, row, node]
-    keep_open(jobs, us, sky, free)
+    keep_open(order.shape[0], us, sky, free)
     out, span = placed(job, sky.times[cursor[STEP]], running, terms, aware, free, sky)
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
     if span.row_end >= 0:
@@ -142,21 +168,36 @@ def choose(jobs: int, job: int, running: int, terms: Terms, aware: Any, sky: Any
         cursor[ROWS_CHOSEN] = span.row_end + span.loan_end
         cursor[CLAIMS_CHOSEN] = sky.fixed_at[1, job] - sky.fixed_at[0, job] + span.loan_end
         cursor[LENGTH_CHOSEN] = us
+    return 0
 
 
 @compiled
+def pass_over(
+    terms: Terms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
+    depth: int, whole: bool, fit: int, alike: bool, sky: Any,
+) -> int:  # fmt: skip
+    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`, where all want LENT: it asks nothing."""
+    while True:
+        rule = PassRule(backfill, depth, whole, fit)
+        count = passed(order, second, now, running, free_cores, rule, alike, sky)
+        if count != CHOOSE:
+            return int(count)
+        nodes, job = sky.installed.shape[1], sky.walk[ASKING]
+        if sky.walk[WALK_STAGE] == PLACED:
+            if sky.walk[ROWS_USED] + 3 * nodes > sky.out.shape[0]:
+                return lacking(sky, LOOK, STARTS)
+            fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
+            if sky.walk[CLAIMS_USED] + 2 * nodes + fixed > sky.new_claims.shape[0]:
+                return lacking(sky, LOOK, CLAIMED)
+        answer(now, running, terms, aware, sky)
+
+
+@inlined
 def answer(now: int, running: int, terms: Terms, aware: Any, sky: Any) -> None:
     """Of a pass over the queue: answer what it asks (``walk[STAGE]``).
 
     PLACED: a place for the job. SOUGHT: whether it has one when ``then`` is free. JUDGED: whether it still has one at
     its time beside the job that is looked at, which is taken from what is free then.
-
-    Parameters
-    ----------
-    running
-        How many jobs run.
-    sky
-        There is room for a row and two loans a node.
     """
     walk, job = sky.walk, sky.walk[ASKING]
     at, claim = walk[ROWS_USED], walk[CLAIMS_USED]

@@ -16,17 +16,14 @@ from unrack.workload.job import JobTable
 
 
 class Alone(Protocol):
-    """Choices that are made in the columns of a plan, a :func:`unrack.policy.discipline.skyline.columns.skyline`.
+    """Passes and rounds for jobs that want LENT: as of :mod:`unrack.policy.discipline`, but that nothing is asked."""
 
-    There is room in them for a row and two loans a node.
-    """
-
-    def choose(self, jobs: int, job: int, running: int, sky: Any) -> None:
-        """In a plan of so many jobs: a place for a job at the step that the cursor says, on the least of the levels."""
+    def pass_over(self, *how: Any) -> int:
+        """A pass over the queue."""
         ...
 
-    def answer(self, now: int, running: int, sky: Any) -> None:
-        """In a pass over the queue: what it asks."""
+    def plan_round(self, *how: Any) -> int:
+        """A round of a plan."""
         ...
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
 from unrack.ledger.loan_rows import with_loans
-from unrack.sealed import sealed
+from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
 _types: Any = numba.core.types
@@ -210,10 +210,10 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
         return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
-    free_places, rows, at = sealed(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
+    free_places, rows, at = shown(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
     if seen.memory is None:
         return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, *claims[1:]
     held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
-    own = with_loans(seen.running, seen.running_count, rows, at, held, sealed(held_at), len(claims[0]), seen.memory)
-    rows, at, held, held_at = map(sealed, own)
+    own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), len(claims[0]), seen.memory)
+    rows, at, held, held_at = map(shown, own)
     return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, held, held_at

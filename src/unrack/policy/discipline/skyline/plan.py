@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,6 @@ from unrack.policy.discipline.skyline.columns import (
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
-    LENT,
     ROWS,
     ROWS_CHOSEN,
     SLOTS,
@@ -82,13 +82,16 @@ class Plan(Passes):
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         made = self._begun(jobs, now, what, choices)
+        kernel: Callable[..., int] = plan_round
+        if self.lends and self.only_lent_asked(jobs):
+            kernel = choices(now, what.trust).alone.plan_round
         while True:
-            count = plan_round(jobs, now, running, *self.rule, *what, self.as_taken())
+            count = kernel(jobs, now, running, *self.rule, *what, self.as_taken())
             if count >= 0:
                 break
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
-                self._choose(made, int(cursor[AT]), jobs, running)
+                self._choose(made, int(cursor[AT]), jobs)
                 continue
             self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
@@ -116,17 +119,11 @@ class Plan(Passes):
             self.expect(made.running())
         return made
 
-    def _choose(self, choices: Choices, at: int, order: Ints, running: int) -> None:
+    def _choose(self, choices: Choices, at: int, order: Ints) -> None:
         c, cursor, job = self.columns, self.columns.cursor, int(order[at])
         if self.choosing != at:
             self._settle(choices)
             self.choosing = at
-        if c.wants[job] == LENT:
-            rows, claims = self.room_for(job)
-            self._hold(LEASES, int(cursor[ROWS]) + rows)
-            self._hold(CLAIMED, int(cursor[CLAIMS]) + claims)
-            choices.alone.choose(len(order), job, running, self.as_taken())
-            return
         places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
         left = c.low[0, 0, groups : groups + len(places)]
         start_us = int(c.times[cursor[STEP]])

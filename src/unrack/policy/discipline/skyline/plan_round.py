@@ -49,6 +49,8 @@ from unrack.policy.discipline.skyline.columns import (
     STEP,
     STEPS,
     TURNS,
+    Round,
+    Rule,
 )
 from unrack.policy.discipline.skyline.levels import levels_of, short_of
 from unrack.policy.discipline.skyline.steps import (
@@ -298,6 +300,14 @@ def plan_round(
         How many jobs start; NO_ROOM: the columns are to be made larger, and the round begun again; CHOOSE: a choice is
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
+    return planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
+
+
+@inlined
+def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: Any) -> int:
+    """As :func:`plan_round`."""
+    grain, whole, fit = rule.grain, rule.whole, rule.fit
+    compress, trust, brief = what.compress, what.trust, what.brief
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
     wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
     new_rows, new_claims = sky.new_rows, sky.new_claims
@@ -383,7 +393,7 @@ def plan_round(
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)
     if n < 0:
-        return n
+        return int(n)
     start, where, rows, claims = sky.start, sky.where, sky.rows, sky.claims
     for q in range(jobs):
         job = order[q]
@@ -395,7 +405,7 @@ def plan_round(
             rows[r, c] = new_rows[r, c]
     for r in range(claims_used):
         claims[r, 0], claims[r, 1] = new_claims[r, 0], new_claims[r, 1]
-    return n
+    return int(n)
 
 
 @compiled

@@ -61,7 +61,6 @@ class Reserved:
     columns: Columns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
     sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
-    running: int = 0  # how many jobs ran when a pass began
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
@@ -217,10 +216,9 @@ class Reserved:
         due = first_due(self.columns.start, view.queue, now)
         return None if due == NEVER_US else due
 
-    def room_for(self, job: int) -> tuple[int, int]:
-        """How many rows and claims a job can have at most that wants LENT: a row and two loans a node."""
-        nodes, fixed = self.columns.now.shape[1], self.columns.fixed_at[:, job]
-        return 3 * nodes, 2 * nodes + int(fixed[1] - fixed[0])
+    def only_lent_asked(self, jobs: Ints) -> bool:
+        """Whether all of these jobs want LENT."""
+        return bool((self.columns.wants[jobs] == Wants.LENT).all())
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""
