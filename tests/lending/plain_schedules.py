@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import ceil
 from typing import NamedTuple
 
 from plain_lending import Ask, Place
@@ -173,7 +174,8 @@ def shadow_of(world: World, head: int, now: int) -> tuple[int, Amounts] | None:
 class Conservative:
     """Every waiting job has a reservation: a time, its nodes, its loans.
 
-    A node that must have memory free to compute does not lend any beyond the time at which a reservation starts there.
+    A node that must have memory free to compute lends no more than leaves it so much when a reservation starts there.
+    Of those that start at one time, who borrows of a node starts behind who computes there.
     """
 
     def __init__(self, threshold: float) -> None:
@@ -187,7 +189,7 @@ class Conservative:
         for job in world.queue:
             if job in old:
                 start, place = old[job]
-                if self.holds(world, self.throughout(world, start, job, now), self.free_at(world, start, now), place):
+                if has(self.throughout(world, start, job, now), world.total, place):
                     self.kept[job] = old[job]
         early, world.early = world.early, False
         for job in world.queue:
@@ -200,19 +202,25 @@ class Conservative:
                 new = before
             if new is not None:
                 self.kept[job] = new
-        for job in list(world.queue):
-            if job in self.kept and self.kept[job][0] == now:
-                place = self.kept[job][1]
-                if self.holds(world, world.free, world.free, place):
+        again = True
+        while again:
+            again = False
+            for job in list(world.queue):
+                if job in self.kept and self.kept[job][0] == now and self.may_start(world, job, now):
                     world.start(job, self.kept.pop(job)[1], now)
+                    again = True
         world.promised = {job: start for job, (start, _) in self.kept.items()}
         on_time = all(held.end > now for held in world.running.values())
         world.wake = min((start for start in world.promised.values() if start > now and on_time), default=NEVER)
 
-    def holds(self, world: World, throughout: Amounts, at_start: Amounts, place: Place) -> bool:
-        """Whether exactly this place is free, and its nodes may compute."""
-        enough = all(at_start[1][node] >= self.threshold * world.total[1][node] for node in place.tasks)
-        return enough and has(throughout, world.total, place)
+    def may_start(self, world: World, job: int, now: int) -> bool:
+        """Whether exactly its place is free, its nodes may compute, and no lender is to start another job first."""
+        place = self.kept[job][1]
+        due = {node for other, (start, its) in self.kept.items() if start == now and other != job for node in its.tasks}
+        if due & {lender for _, lender in place.loans}:
+            return False
+        enough = all(world.free[1][node] >= self.threshold * world.total[1][node] for node in place.tasks)
+        return enough and has(world.free, world.total, place)
 
     def length(self, world: World, job: int) -> int:
         """How long a job is expected to run: 1 µs at least."""
@@ -247,14 +255,24 @@ class Conservative:
         return [[min(amounts) for amounts in zip(*row, strict=True)] for row in zip(*levels, strict=True)]
 
     def lendable(self, world: World, start: int, job: int, now: int) -> Amounts:
-        """What is free all the time, without the memory of nodes on which another reservation starts meanwhile."""
+        """What is free all the time, without memory that nodes must have when another reservation starts meanwhile."""
         free = self.throughout(world, start, job, now)
-        for other, (begin, place) in self.kept.items():
-            after = start < begin or (start == begin and other > job)
-            if self.threshold > 0 and after and begin < start + self.length(world, job):
+        for begin, place in self.kept.values():
+            if start < begin < start + self.length(world, job):
                 for node in place.tasks:
-                    free[1][node] = 0
+                    least = ceil(self.threshold * world.total[1][node])
+                    rest = world.total[1][node] - least - self.lent_at(world, node, begin, now)
+                    free[1][node] = min(free[1][node], max(0, rest))
         return free
+
+    def lent_at(self, world: World, node: int, time: int, now: int) -> int:
+        """What a node lends at a time, by booked ends and reservations."""
+        ends = self.ends(world, now)
+        there = [held.place for job, held in world.running.items() if ends[job] > time]
+        for job, (start, place) in self.kept.items():
+            if start <= time < start + self.length(world, job):
+                there.append(place)
+        return sum(mb for place in there for (_, lender), mb in place.loans.items() if lender == node)
 
     def earliest(self, world: World, job: int, now: int) -> tuple[int, Place] | None:
         """The first time at which a job has a place for as long as it is expected to run."""

@@ -94,7 +94,7 @@ def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_a
 
     def after_round(now: int) -> None:
         for job in core.view.queue.tolist():
-            start = int(core.memory.begins[job])
+            start = int(core.memory.reserved(job))
             assert now <= start <= promised.setdefault(job, start), "a reservation was lost or moved back"
 
     log = Kernel(core).run(after_round=after_round)

@@ -8,6 +8,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.filled import zeros
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 
@@ -57,17 +58,16 @@ def add_lease(
 @inlined
 def check_loans(rows: Ints, loans: Ints, group: Ints, mb: int, nodes: int) -> int:
     """MEETS, or the key of the problem that the loans of a lease have; ``mb`` is asked per task."""
-    held = np.zeros(nodes, np.bool_)
-    spare = np.zeros(nodes, np.int64)
+    held, spare = zeros(nodes), zeros(nodes)
     for r in range(rows.shape[0]):
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            held[node] = True
+            held[node] = 1
             spare[node] += rows[r, LOCAL_MB] - rows[r, TASKS] * mb
     for i in range(loans.shape[0]):
         borrower, lender = loans[i, BORROWER], loans[i, LENDER]
         if min(borrower, lender) < 0 or max(borrower, lender) >= nodes or lender == borrower:
             return -6
-        if not held[borrower] or loans[i, LOAN_MB] < 1:
+        if held[borrower] == 0 or loans[i, LOAN_MB] < 1:
             return -6
         if group[lender] != group[borrower] and group[lender] != -1:
             return -8

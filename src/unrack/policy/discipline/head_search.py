@@ -124,8 +124,7 @@ def search(
             m += 1
         fits = room >= head.tasks and claims_fit(left, 1, slots, wanted)
         if fits and mb > 0:
-            free, places = then.reshape((1, 2, then.shape[1])), left[1:]
-            fits = lent_room(free, places, 0, slots, total, head, mb, c.may_lend, whole) >= head.tasks
+            fits = lent_room(then, left, 1, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
             walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM] = time, i, k, m, room
             return True

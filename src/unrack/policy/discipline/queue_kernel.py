@@ -274,7 +274,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         walk[COUNT], walk[ROWS], walk[CLAIMS] = n + 1, walk[FOUND], walk[CLAIMS_FOUND]
         walk[AT] += 1
         if walk[OPENS] == 1:
-            refused[:] = 0
+            for k in range(refused.shape[0]):
+                refused[k] = 0
         stage = LOOK
     return int(walk[COUNT])
 

@@ -127,13 +127,18 @@ class LentMemory:
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which have nodes and memory on the empty cluster."""
         terms, free = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
-        room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))
         asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
         fits = []
         for tasks, cores, mb in asks.T.tolist():
-            enough = tasks * cores <= cluster.total_cores
-            who = somebody(tasks, cores, mb)
-            fits.append(enough and len(spread_tasks(terms, room, free, free, who, None)[0]) > 0)
+            each = np.where(cluster.cores > 0, cluster.cores // cores if cores else tasks, 0)
+            there = int(each.sum()) >= tasks and int(free[1].sum()) >= tasks * mb
+            if there and self._local_first and int(np.minimum(each, free[1] // mb if mb else tasks).sum()) >= tasks:
+                fits.append(True)
+            elif there and terms.groups > 1:
+                room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))
+                fits.append(len(spread_tasks(terms, room, free, free, somebody(tasks, cores, mb), None)[0]) > 0)
+            else:
+                fits.append(there)
         return np.array(fits, np.bool_)[inverse.ravel()]
 
     @property

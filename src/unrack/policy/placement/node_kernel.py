@@ -12,6 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.filled import zeros
 from unrack.ledger.blocks import SIZE, count_blocks
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
@@ -129,17 +130,17 @@ def place_job(
         return -1
     for i in range(size // 2 - 1, -1, -1):
         sift_down(keys, ids, i, size)
-    used = np.zeros(nodes, np.bool_)
+    used = zeros(nodes)
     last = -1
     while left > 0:
         last = ids[0]
-        used[last] = True
+        used[last] = 1
         left -= tasks_on(free[CPU, last], free[MEM, last], total[CPU, last], cores, mb, whole)
         size -= 1
         keys[0, 0], keys[1, 0], ids[0] = keys[0, size], keys[1, size], ids[size]
         sift_down(keys, ids, 0, size)
     for node in range(nodes):
-        if used[node]:
+        if used[node] == 1:
             here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, whole)
             if node == last:
                 here += left

@@ -11,6 +11,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.filled import zeros
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_US, CPU, MEM
@@ -183,7 +184,7 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
     if room_in(level, 0, groups, asked) < asked.tasks or not claims_fit(level, 0, slots, fixed):
         return False
-    lent = lent_room(level, level, 0, slots, groups.total, asked, mb, sky.may_lend, groups.whole) if mb > 0 else 0
+    lent = lent_room(level[0], level, 0, slots, groups.total, asked, mb, sky.may_lend, groups.whole) if mb > 0 else 0
     return bool(mb == 0 or lent >= asked.tasks)
 
 
@@ -224,7 +225,7 @@ def start_those_due(
     for s in range(sky.cursor[SLOTS]):
         real[0, 0, s] = slots.free[slots.place_of[s]]
     now_slots = Slots(slots.slot, slots.place_of, slots.free, 0)
-    wait_for = np.zeros(sky.may_lend.shape[0], np.int64)  # how many are to start on each node
+    wait_for = zeros(sky.may_lend.shape[0])  # how many are to start on each node
     for q in range(order.shape[0] if wait_for.shape[0] > 0 else 0):
         if turn[START, q] == now:
             count_nodes(wait_for, new_rows, turn[FIRST_ROW, q], turn[END_ROW, q], 1)
@@ -377,7 +378,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                     return short_of(cursor, CLAIMED)
                 end = reserve(low, groups, fit, asked, new_rows, used)
                 for c in range(fixed.claim_end - fixed.claim):
-                    new_claims[claims_used + c] = fixed.claims[fixed.claim + c]
+                    new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
+                    new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
         chosen = False
         if i < 0 and begins < 0:
             continue

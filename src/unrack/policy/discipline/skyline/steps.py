@@ -95,15 +95,15 @@ def lent_room(
 ) -> int:  # fmt: skip
     """How many tasks fit on nodes that do not lend too much to run any; none if so many MB are not free in all.
 
-    ``free``, ``left``: what is free of nodes, and of places in slots, in step ``k``. Whether lenders can be found is a
-    choice; without this there is none.
+    ``free``, ``left``: what is free of nodes, and of places in slots, there in step ``k``. Whether lenders can be found
+    is a choice; without this there is none.
     """
     nodes = may_lend.shape[0]
     first, memory, room = slots.free.shape[0] - nodes, 0, 0
     for g in range(nodes):
-        memory += free[k, MEM, g]
+        memory += free[MEM, g]
         if lent_by(left, k, slots, first, g) <= may_lend[g]:
-            room += tasks_on(free[k, CPU, g], free[k, MEM, g], total[CPU, g], asked.cores, 0, whole)
+            room += tasks_on(free[CPU, g], free[MEM, g], total[CPU, g], asked.cores, 0, whole)
     return room if memory >= mb else 0
 
 
@@ -160,7 +160,7 @@ def earliest(
             low[0, MEM, g] = level[i, MEM, g]
         fits = room_in(low, 0, groups, asked) >= tasks and claims_fit(low, 0, slots, claims)
         if not fits or (
-            mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
+            mb > 0 and lent_room(low[0], low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
         ):
             i += 1
             continue
@@ -178,7 +178,7 @@ def earliest(
                 alone = room_in(level, k, groups, asked)
                 following = k + 1 if alone < tasks else i + 1
                 break
-            if mb > 0 and lent_room(low, low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
+            if mb > 0 and lent_room(low[0], low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
                 following = i + 1
                 break
             k += 1
