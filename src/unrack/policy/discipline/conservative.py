@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Ability, Decision, Estimates
+from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan
-from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order
 from unrack.policy.placement.contract import MemoryRule

@@ -13,11 +13,11 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Decision, Estimates, Start
+from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan
-from unrack.policy.discipline.skyline.planning import Planning
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.contract import MemoryRule

@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.ledger.loan_rows import with_loans
+from unrack.ledger.memory.loan_rows import with_loans
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
@@ -202,8 +202,8 @@ NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.
 def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
-    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.loan_rows`): of the place of a node
-    ``PLENTY`` less what it lends is free.
+    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.loan_rows`): of the place of a
+    node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
     claimed = seen.claimed

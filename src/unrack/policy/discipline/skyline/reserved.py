@@ -16,7 +16,7 @@ from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
-from unrack.ledger.loan_rows import as_rows
+from unrack.ledger.memory.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of, skyline
 from unrack.policy.discipline.skyline.plan_round import first_due

@@ -1,0 +1,147 @@
+"""Compiled: who of those whose reservation is now starts, on which nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
+from unrack.kernels.filled import zeros
+from unrack.ledger.holding import add_rows
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import CPU, MEM
+from unrack.policy.columns import Gang, LedgerColumns, gang_of
+from unrack.policy.discipline.skyline.columns import (
+    CLAIM,
+    CLAIM_END,
+    END_CLAIM,
+    END_ROW,
+    FIRST_CLAIM,
+    FIRST_ROW,
+    JOB,
+    ROW,
+    ROW_END,
+    SLOTS,
+    START,
+    STARTS,
+)
+from unrack.policy.discipline.skyline.levels import short_of
+from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open
+from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+
+
+@inlined
+def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: Span, out: Ints, at: int) -> int:
+    """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
+    rows, tasks, cores, mb = span.rows, asked.tasks, asked.cores, asked.mb
+    if groups.grain == 2:
+        return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
+    start = at
+    for r in range(span.first, span.last):
+        if groups.grain == 0:
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                if free[CPU, node] < rows[r, CORES] or free[MEM, node] < rows[r, LOCAL_MB]:
+                    return -1
+                at = add_node(out, start, at, node, rows[r, TASKS], rows[r, CORES], rows[r, LOCAL_MB])
+            continue
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            left = rows[r, TASKS]
+            for node in range(free.shape[1]):
+                if groups.of[node] != g:
+                    continue
+                here = min(left, tasks_on(free[CPU, node], free[MEM, node], node_total[CPU, node], cores, mb, True))
+                if here > 0:
+                    at = add_node(out, start, at, node, here, node_total[CPU, node], here * mb)
+                    left -= here
+                    if left == 0:
+                        break
+            if left > 0:
+                return -1
+    return at
+
+
+@inlined
+def count_nodes(count: Ints, rows: Ints, first: int, last: int, sign: int) -> None:
+    """Add to the count of each node on which rows have tasks."""
+    for r in range(first, last):
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES] if rows[r, TASKS] >= 0 else 0):
+            count[node] += sign
+
+
+@inlined
+def must_wait(wait_for: Ints, rows: Ints, first: int, last: int) -> bool:
+    """Whether one of the lenders is to start tasks of others first."""
+    for r in range(first, last):
+        if rows[r, TASKS] < 0 and wait_for[rows[r, FIRST]] > 0:
+            return True
+    return False
+
+
+@inlined
+def start_those_due(
+    order: Ints, now: int, fit: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
+) -> int:
+    """Choose those that start now and whose places are free; how many; -1: there is too little room.
+
+    Who borrows of nodes on which others are to start now starts behind these: a node that lends might start no tasks.
+    """
+    turn, started, out, new_rows, new_claims = sky.turn, sky.started, sky.out, sky.new_rows, sky.new_claims
+    nodes, n, at = seen.free.shape[1], 0, 0
+    due = False
+    for q in range(order.shape[0]):
+        due = due or turn[START, q] == now
+    if not due:
+        return 0
+    free = seen.free.copy()
+    real = np.empty((1, 1, slots.place_of.shape[0]), np.int64)
+    for s in range(sky.cursor[SLOTS]):
+        real[0, 0, s] = slots.free[slots.place_of[s]]
+    now_slots = Slots(slots.slot, slots.place_of, slots.free, 0)
+    wait_for = zeros(sky.may_lend.shape[0])  # how many are to start on each node
+    for q in range(order.shape[0] if wait_for.shape[0] > 0 else 0):
+        if turn[START, q] == now:
+            count_nodes(wait_for, new_rows, turn[FIRST_ROW, q], turn[END_ROW, q], 1)
+    again = True
+    while again:
+        again = False
+        for q in range(order.shape[0]):
+            if turn[START, q] != now:
+                continue
+            asked = gang_of(seen.asks, order[q])
+            first, last, claim, claim_end = (
+                turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q],
+            )  # fmt: skip
+            needed = min(nodes, max(1, asked.tasks))
+            if groups.grain == 0:
+                needed = 0
+                for r in range(first, last):
+                    needed += new_rows[r, NODES]
+            if at + needed > out.shape[0] or n == started.shape[1]:
+                return short_of(sky.cursor, STARTS)
+            span = Span(new_rows, first, last, new_claims, claim, claim_end)
+            enough = are_open(span, real, 0, now_slots, sky.may_lend)
+            for c in range(claim, claim_end):
+                enough = enough and real[0, 0, slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
+            if enough and wait_for.shape[0] > 0:
+                count_nodes(wait_for, new_rows, first, last, -1)
+                enough = not must_wait(wait_for, new_rows, first, last)
+                if not enough:
+                    count_nodes(wait_for, new_rows, first, last, 1)
+            if not enough:
+                continue
+            end = settle(free, seen.total, groups, fit, asked, span, out, at)
+            if end < 0:
+                if wait_for.shape[0] > 0:
+                    count_nodes(wait_for, new_rows, first, last, 1)
+                continue
+            add_rows(free, out, at, end, -1)
+            for c in range(claim, claim_end):
+                real[0, 0, slots.slot[span.claims[c, 0]]] -= span.claims[c, 1]
+            started[JOB, n], started[ROW, n], started[ROW_END, n] = order[q], at, end
+            started[CLAIM, n], started[CLAIM_END, n] = claim, claim_end
+            n, at = n + 1, end
+            turn[START, q] = -1
+            again = wait_for.shape[0] > 0
+    return n
