@@ -23,6 +23,7 @@ import numba.core.event
 import numba.core.types
 
 from unrack.kernels import cache
+from unrack.kernels.operators import remember_operators
 from unrack.kernels.parts import PartCompiler
 from unrack.kernels.stamp import stamp
 
@@ -35,6 +36,7 @@ _Dispatcher: Any = numba.core.dispatcher.Dispatcher
 _event: Any = numba.core.event
 _config: Any = numba.config
 _compiler_lock: Any = numba.core.compiler_lock.global_compiler_lock
+remember_operators()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -148,11 +148,11 @@ class DeviceMoment:
 
     def move_on(self, until: int) -> None:
         """Let everything end that is booked to end by ``until`` (µs); what is overdue ends 1 µs from now."""
-        move_on(self.devices.columns, self.booked.columns, self._play, until)
+        move_on(self.devices.columns.kernel, self.booked.columns, self._play, until)
 
     def settle(self, overdue: bool = True) -> None:
         """Let everything end that is booked to end by now, or just now if not ``overdue``."""
-        settle(self.devices.columns, self.booked.columns, self._play, overdue)
+        settle(self.devices.columns.kernel, self.booked.columns, self._play, overdue)
 
     def next_end_us(self) -> int:
         """When a job ends next, or a device is detached, µs; it may have passed. ``NEVER_US``: never."""
@@ -177,6 +177,6 @@ class DeviceMoment:
         """Do something with each, with as much room for sharers as that takes."""
         left, booked = np.array(numbers, np.int64), self.booked.columns
         while len(left):
-            left = left[what(self.devices.columns, booked, left) :]
+            left = left[what(self.devices.columns.kernel, booked, left) :]
             if len(left):
                 self.devices.columns = with_more_sharers(self.devices.columns)

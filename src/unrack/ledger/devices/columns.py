@@ -12,6 +12,7 @@ import numpy as np
 
 from unrack.cluster.pools.pool import WHOLE, Devices, Pace
 from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.kernels.structs import InKernels
 
 POOL, KIND, GROUP, NEXT, HOME = range(5)
 """Rows of :attr:`Columns.device`."""
@@ -27,8 +28,8 @@ SINCE_US, END_US = range(2)
 """Rows of :attr:`Columns.clock`."""
 
 
-class Columns(NamedTuple):
-    """Arrays that the kernels read and write."""
+class _Columns(NamedTuple):
+    """The fields of :class:`Columns`."""
 
     # int64[5, devices]: POOL, KIND, GROUP (of which group it is; or FREE, LEAVING …), NEXT (device of its group, -1 =
     # last), HOME
@@ -72,6 +73,10 @@ class Columns(NamedTuple):
     composable: Bools  # bool[pools]: whether devices of the pool may be composed
     asked: Ints  # int64[kinds, quantities]: demand of all jobs that were submitted and have not ended
     counter: Ints  # int64[1]: groups made so far
+
+
+class Columns(InKernels, _Columns):
+    """Arrays that the kernels read and write."""
 
 
 HELD = ("device", "pool", "group", "installed", "held", "sharer")

@@ -101,7 +101,7 @@ class DeviceDraft:
 def take(c: Columns, job: int, at: int, share: Share, now: int) -> int:
     """:func:`take_share` with the amounts of a share."""
     amounts = amounts_of(c, share)
-    return take_share(c, job, at, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
+    return take_share(c.kernel, job, at, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
 
 
 def amounts_of(c: Columns, share: Share) -> Ints:

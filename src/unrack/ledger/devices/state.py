@@ -127,12 +127,12 @@ class DeviceState:
         for share in reversed(shares):
             leader = min(share.devices)
             fresh = self.columns.group[JOBS, leader] == 1
-            drop_share(self.columns, job, leader, amounts_of(self.columns, share), True)
+            drop_share(self.columns.kernel, job, leader, amounts_of(self.columns, share), True)
             self.columns.counter[0] -= fresh
 
     def end_us(self, job: int, expected_us: int, now: int) -> int:
         """Set the clock of a job whose shares are taken; its expected end, µs."""
-        return first_end(self.columns, job, expected_us, now)
+        return first_end(self.columns.kernel, job, expected_us, now)
 
     def follow(self, shares: tuple[Share, ...], but: int, now: int, running: Ints, count: int) -> None:
         """Bring the speeds of all who share with these up to date."""
@@ -140,13 +140,13 @@ class DeviceState:
         for share in shares:
             leader = min(share.devices)
             if groups[MODEL, leader] >= 0 and groups[JOBS, leader] > (but >= 0):
-                follow(self.columns, leader, but, now, running, count)
+                follow(self.columns.kernel, leader, but, now, running, count)
 
     def give(self, job: int, shares: tuple[Share, ...], now: int) -> None:
         """Give back all shares of a job."""
         for share in reversed(shares):
             leader = min(share.devices)
-            wait = drop_share(self.columns, job, leader, amounts_of(self.columns, share), False)
+            wait = drop_share(self.columns.kernel, job, leader, amounts_of(self.columns, share), False)
             if wait:
                 self.leaving.append(Leaving(share.devices, now + wait))
                 self.detaching.update(dict.fromkeys(share.devices, now + wait))

@@ -149,8 +149,8 @@ class Lookahead(Pooled):
         late = memory.latest(view, job) < now
         for patient in (late, True):
             node = cheapest_place(
-                columns, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths, memory.dear,
-                now, memory.answer,
+                columns.kernel, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths,
+                memory.dear, now, memory.answer,
             )  # fmt: skip
             if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
                 break
@@ -162,7 +162,7 @@ class Lookahead(Pooled):
         state = view.columns
         latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
         return cheap_opening(
-            self.columns(view, memory), state.asks, state.free if free is None else free, view.deadline_us, jobs,
+            self.columns(view, memory).kernel, state.asks, state.free if free is None else free, view.deadline_us, jobs,
             latest, now, memory.answer,
         )  # fmt: skip
 

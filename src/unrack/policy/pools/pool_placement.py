@@ -174,7 +174,7 @@ class PoolPlacement:
             deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
             deadline_us.flags.writeable = False  # as that of the view: one kernel for both
         return place(
-            columns, state.asks, free, state.total, deadline_us, job, rule, now, draw, draw2, memory.answer,
+            columns.kernel, state.asks, free, state.total, deadline_us, job, rule, now, draw, draw2, memory.answer,
             memory.authors,
         )  # fmt: skip
 
@@ -240,7 +240,7 @@ class PoolPlacement:
         """
         state = view.columns
         return opening(
-            self.columns(view, memory), state.asks, state.free if free is None else free, state.total,
+            self.columns(view, memory).kernel, state.asks, state.free if free is None else free, state.total,
             view.deadline_us, jobs, rule, now, memory.answer, memory.authors,
         )  # fmt: skip
 
@@ -260,7 +260,7 @@ class PoolPlacement:
         tasks = min(tasks, columns.speeds.shape[2])
         moments = np.empty(columns.device.shape[1] * tasks, np.int64)
         protected = self.rule == "lookahead"
-        found = closed_until(columns, view.deadline_us, job, tasks, now, protected, moments)
+        found = closed_until(columns.kernel, view.deadline_us, job, tasks, now, protected, moments)
         opened: list[int] = moments[:found].tolist()
         if not self.authors:
             return opened

@@ -143,6 +143,10 @@ class Columns(NamedTuple):
 class SkylineType(_types.StructRef):  # type: ignore[misc]
     """Of a skyline as kernels see it."""
 
+    def __init__(self, fields: Any) -> None:
+        super().__init__(fields)
+        self.name = "Skyline"
+
     def preprocess_fields(self, fields: Any) -> Any:
         """Types of values, not of constants."""
         return tuple((name, _types.unliteral(kind)) for name, kind in fields)
