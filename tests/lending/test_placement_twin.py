@@ -24,7 +24,7 @@ def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[
     free, total, group = (np.array(column, np.int64) for column in state)
     nowhere = np.zeros(len(group), np.int64)
     terms = grouped(CODES[rule], group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
-    rows, loans = place_now(terms, sealed(free), sealed(total), somebody(*ask), None)
+    rows, loans = place_now(terms.kernel, sealed(free), sealed(total), somebody(*ask), None)
     assert free.tolist() == state.free
     assert rows.shape[1:] == (5,)
     assert loans.shape[1:] == (3,)

@@ -6,6 +6,7 @@ is compiled, and 10 µs a call from Python.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from typing import Any
 
@@ -41,8 +42,6 @@ class InKernels:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy of the arrays, without the struct of these."""
-        import copy
-
         values: Any = self
         return type(self)(*(copy.deepcopy(value, memo) for value in values))
 
@@ -67,6 +66,10 @@ class StructType(_types.StructRef):  # type: ignore[misc]
 
 class Struct(_structref.StructRefProxy):  # type: ignore[misc]
     """The arrays as one thing."""
+
+    def __deepcopy__(self, memo: Any) -> Struct:
+        """Itself: who copies the arrays makes another."""
+        return self
 
 
 _structref.define_boxing(StructType, Struct)

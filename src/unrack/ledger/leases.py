@@ -149,7 +149,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         if self.claimed is not None and len(extra.claims):
             self.claimed.give(job, extra.claims)
         if self.memory is not None:
-            drop_uses(self.memory, job)
+            drop_uses(self.memory.kernel, job)
         return extra
 
     def exchange(self, leases: Sequence[Lease], below: bool) -> None:
@@ -199,7 +199,7 @@ class LeaseLedger(JobLedger, NodeLedger):
             if extra is not NOTHING or len(loans) or len(lease.claims):
                 self.extra[lease.job] = Extra(loans, extra.shares, lease.claims)
             if self.memory is not None:
-                drop_uses(self.memory, lease.job)
+                drop_uses(self.memory.kernel, lease.job)
                 self._note_uses(lease.job, lease.rows, loans)
         self.version += 1
         self.releases += 1
@@ -286,7 +286,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         if memory is not self.memory:
             self.memory = memory
             self._replaced("memory")
-        note_uses(self.memory, job, rows, loans, NO_PEAKS if self.peaks is None else self.peaks.of(job))
+        note_uses(self.memory.kernel, job, rows, loans, NO_PEAKS if self.peaks is None else self.peaks.of(job))
 
     def make_room(self, rows: int, jobs: int = 1) -> None:
         """Make space for so many more rows and running jobs: drop the rows of ended jobs, or take more memory."""

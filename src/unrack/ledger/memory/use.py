@@ -11,6 +11,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.structs import InKernels
 
 JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)
 """Rows of :attr:`MemoryUse.use`."""
@@ -18,8 +19,8 @@ UNUSED, COUNT = range(2)
 """Entries of :attr:`MemoryUse.counter`: the first unused entry (-1: none), how many entries are in use."""
 
 
-class MemoryUse(NamedTuple):
-    """Arrays that the kernels read and write."""
+class _MemoryUse(NamedTuple):
+    """The fields of :class:`MemoryUse`."""
 
     # int64[8, room]: An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB,
     # AT, FOR, MB; the next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT ==
@@ -32,6 +33,10 @@ class MemoryUse(NamedTuple):
     lent: Ints
     borrowed: Ints
     counter: Ints  # int64[2]: UNUSED, COUNT
+
+
+class MemoryUse(InKernels, _MemoryUse):
+    """Arrays that the kernels read and write."""
 
 
 class Peaks(NamedTuple):

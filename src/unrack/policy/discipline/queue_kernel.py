@@ -303,7 +303,7 @@ def pass_over(
         Whether every task asks one core and no memory, on shared nodes, and no place is chosen: counting cores then
         says all.
     sky
-        A :func:`unrack.policy.discipline.skyline.columns.skyline`. Written: ``started``, ``out`` and ``new_claims``,
+        A :class:`unrack.policy.discipline.skyline.columns.Columns`. Written: ``started``, ``out`` and ``new_claims``,
         and what a pass works on. ``walk[STAGE]`` is BEGIN, or as it was when the pass was interrupted.
 
     Returns

@@ -54,7 +54,7 @@ class Passes(Reserved):
                 self.is_refused(job, made)
             kernel = made.alone.pass_over
         while True:
-            count = kernel(order, second, now, running, free_cores, *rule, alike, self.as_taken())
+            count = kernel(order, second, now, running, free_cores, *rule, alike, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:

@@ -13,12 +13,13 @@ neighbour is not added up.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Floats, Ints
+from unrack.kernels.structs import InKernels
 from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, MEM, WHO
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
@@ -39,8 +40,8 @@ from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.view import View
 
 
-class Aware(NamedTuple):
-    """What the costs are worked out from."""
+class _Aware(NamedTuple):
+    """The fields of :class:`Aware`."""
 
     # whether lenders are ranked by it at all. Where memory is contended, every rule is given what there is, so that all
     # share one compiled kernel.
@@ -55,22 +56,32 @@ class Aware(NamedTuple):
     loss: Floats
 
 
+class Aware(InKernels, _Aware):
+    """What the costs are worked out from."""
+
+
 class Scratch:
     """Room for what the costs of a job are worked out in."""
 
     def __init__(self) -> None:
         self.end_us: Ints = np.zeros(0, np.int64)
         self.loss: Floats = np.zeros((3, 0))
+        self._made: tuple[Any, Any] = (None, None)
 
-    def aware(self, view: View, ranks: bool) -> Aware | None:
-        """What the costs are worked out from in a run with contention; ``None`` in others."""
+    def aware(self, view: View, ranks: bool) -> Any:
+        """What the costs are worked out from in a run with contention, for kernels; ``None`` in others."""
         speeds, memory, jobs = view.contention, view.columns.memory, view.columns.asks.shape[1]
         if not isinstance(speeds, MemorySpeeds):
             return None
         assert memory is not None
         if len(self.end_us) < jobs:
             self.end_us, self.loss = np.zeros(jobs, np.int64), np.zeros((3, jobs))
-        return Aware(ranks, speeds.columns, speeds.board, memory, self.end_us, self.loss)
+        own = speeds.columns.kernel, speeds.board.kernel, memory.kernel, self.end_us, self.loss
+        before, made = self._made
+        if before is None or any(one is not other for one, other in zip(before, own, strict=True)):
+            made = Aware(ranks, *own).kernel
+            self._made = own, made
+        return made
 
 
 @inlined

@@ -15,6 +15,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Ints
+from unrack.kernels.structs import InKernels
 
 
 class LendingRule(IntEnum):
@@ -40,8 +41,8 @@ THRESHOLDS = {LendingRule.STRAWMAN: 0.0, LendingRule.NAIVE: 0.0, LendingRule.LOC
 """Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
 
 
-class Terms(NamedTuple):
-    """On what terms memory is lent in a run."""
+class _Terms(NamedTuple):
+    """The fields of :class:`Terms`."""
 
     rule: int  # a `LendingRule`
     groups: int  # how many lending groups there are
@@ -55,6 +56,10 @@ class Terms(NamedTuple):
     # int64[nodes]: where nodes are, for that
     rack: Ints
     rack_group: Ints
+
+
+class Terms(InKernels, _Terms):
+    """On what terms memory is lent in a run."""
 
 
 def make_terms(cluster: Cluster, rule: LendingRule, threshold: float, group: str | int, near: bool) -> Terms:

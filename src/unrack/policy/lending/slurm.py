@@ -129,8 +129,8 @@ class LentSlurm(SlurmLike):
         assert uses is not None
         while True:
             count = plan_round(
-                jobs, now, memory.terms, columns_of(view), uses, alone.aware, memory.classes, memory.columns.start,
-                memory.answered, memory.answers,
+                jobs, now, memory.terms.kernel, columns_of(view), uses.kernel, alone.aware, memory.classes,
+                memory.columns.start, memory.answered, memory.answers,
             )  # fmt: skip
             if count >= 0:
                 return memory.starts(view, count)

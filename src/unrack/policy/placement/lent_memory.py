@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
 from unrack.policy.lending.answers import Alone
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
-from unrack.policy.lending.lender_cost import Aware, Scratch
+from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
@@ -110,9 +110,9 @@ class LentMemory:
 
     def alone(self, view: View, notes: Lenders) -> Alone:
         """The first nodes and lenders that will do, by the rule."""
-        return Alone(notes.terms, self._aware(view, notes))
+        return Alone(notes.terms.kernel, self._aware(view, notes))
 
-    def _aware(self, view: View, notes: Lenders) -> Aware | None:
+    def _aware(self, view: View, notes: Lenders) -> Any:
         return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
 
     def kind(self, view: View, job: int) -> object:
@@ -136,7 +136,7 @@ class LentMemory:
                 fits.append(True)
             elif there and terms.groups > 1:
                 room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))
-                fits.append(len(spread_tasks(terms, room, free, free, somebody(tasks, cores, mb), None)[0]) > 0)
+                fits.append(len(spread_tasks(terms.kernel, room, free, free, somebody(tasks, cores, mb), None)[0]) > 0)
             else:
                 fits.append(there)
         return np.array(fits, np.bool_)[inverse.ravel()]
@@ -151,7 +151,7 @@ class LentMemory:
         who = Who(job, now, state.running, state.running_count, tasks, cores, mb, max(1, length), ANY, ANY)
         aware = self._aware(view, notes)
         nodes, taken, local, loans = spread_tasks(
-            notes.terms, sealed(room.cores), sealed(room.free), state.total, who, aware
+            notes.terms.kernel, sealed(room.cores), sealed(room.free), state.total, who, aware
         )
         if not len(nodes):
             return None

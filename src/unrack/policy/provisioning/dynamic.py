@@ -228,8 +228,9 @@ class Dynamic:
         assert uses is not None
         aware = memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
         new = resize(
-            memory.terms, seen.free.copy(), seen, uses, used.jobs, np.concatenate(need), first, now, self.pull, aware
-        )
+            memory.terms.kernel, seen.free.copy(), seen, uses.kernel, used.jobs, np.concatenate(need), first, now,
+            self.pull, aware,
+        )  # fmt: skip
         if band == self.band:
             for i, verdict in enumerate(new.verdict.tolist()):
                 if verdict < LACKS:

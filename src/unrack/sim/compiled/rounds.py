@@ -326,7 +326,7 @@ def start_jobs(w: World, c: Any, terms: Terms) -> bool:
 def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -> int:
     """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
 
-    ``passing``: a :func:`unrack.policy.discipline.skyline.columns.skyline` for passes; its ``now`` is the ledger's
+    ``passing``: a :class:`unrack.policy.discipline.skyline.columns.Columns` for passes; its ``now`` is the ledger's
     ``free``. It is no part of ``w``, as it takes a millisecond to find out the type of a tuple that holds one.
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.

@@ -15,7 +15,7 @@ from unrack.ledger.claims import Claimed
 from unrack.ledger.leases import Extra
 from unrack.ledger.names import ASKED_TASKS
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
-from unrack.policy.discipline.skyline.columns import Wants, skyline
+from unrack.policy.discipline.skyline.columns import Wants
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -285,7 +285,7 @@ class Stretch:
             "claimed": sealed(claims.rows),
             "claimed_at": sealed(claims.held_at),
         }
-        passing = skyline(self.kernel.core.memory.columns._replace(**self.fixed, **own))
+        passing = self.kernel.core.memory.columns._replace(**self.fixed, **own).kernel
         world = World(
             ledger, claims, self.submit_us, self.work_us, self.refused, self.started_us, ends, self.ended,
             self.ended_rows, self.ended_claims, self.ended_count, self.rank, self.ranked, mark,

@@ -8,16 +8,13 @@ import numpy as np
 
 from unrack.jit import compiled, melted
 from unrack.kernels.arrays import Floats, Ints
+from unrack.kernels.structs import InKernels
 from unrack.slowdown.contention.predict import MEMGEN_READS, Contention
 from unrack.slowdown.contention.profile import READS, Fitted
 
 
-class ContentionColumns(NamedTuple):
-    """A contention model as arrays; applications are numbered as in ``ProfileSet.applications``.
-
-    A range ``x_first`` has one entry more than there are ranges: range i goes from ``x_first[i]`` up to, without,
-    ``x_first[i + 1]``.
-    """
+class _ContentionColumns(NamedTuple):
+    """The fields of :class:`ContentionColumns`."""
 
     # tolerance, floor, reads: of the model; ``reads`` is what every interferer is taken to read, percent, or -1: what
     # it does read
@@ -41,6 +38,14 @@ class ContentionColumns(NamedTuple):
     curve_count: Ints  # int64[curves]: number of interfering nodes, growing within a group
     piece_first: Ints  # int64[curves + 1]: the pieces of a curve
     piece: Floats  # float64[4, pieces]: start, c0, c1, c2, as in :class:`unrack.slowdown.contention.profile.Piece`
+
+
+class ContentionColumns(InKernels, _ContentionColumns):
+    """A contention model as arrays; applications are numbered as in ``ProfileSet.applications``.
+
+    A range ``x_first`` has one entry more than there are ranges: range i goes from ``x_first[i]`` up to, without,
+    ``x_first[i + 1]``.
+    """
 
 
 def columns_of(contention: Contention) -> ContentionColumns:
@@ -151,31 +156,34 @@ def speed_of(
     if worst_bandwidth <= 0.0:
         return float((1.0 - remote) + remote * alone)
     group_first, curve_count, piece_first, piece = c.group_first, c.curve_count, c.piece_first, c.piece
+    family_first, family_nodes, family_scale, family_group, floor = (
+        c.family_first, c.family_nodes, c.family_scale, c.family_group, c.floor,
+    )  # fmt: skip
     seen = reads if c.reads < 0.0 else c.reads
     full = min(max((seen - 50.0) / 50.0, 0.0), 1.0)
     count = min(count_near, nodes)
     total = 0.0
     for side in range(2):  # local, remote
         weight = remote if side == 1 else 1.0 - remote
-        first, end = c.family_first[2 * app + side], c.family_first[2 * app + side + 1]
+        first, end = family_first[2 * app + side], family_first[2 * app + side + 1]
         if weight == 0.0:
             continue
         if first == end:
-            total += weight * max(alone if side == 1 else 1.0, c.floor)
+            total += weight * max(alone if side == 1 else 1.0, floor)
             continue
-        low = last_up_to(c.family_nodes, first, end, nodes)
-        share = share_to_next(c.family_nodes, low, end, nodes)
+        low = last_up_to(family_nodes, first, end, nodes)
+        share = share_to_next(family_nodes, low, end, nodes)
         speed = 0.0
         for family in range(low, low + 2 if share > 0.0 else low + 1):
-            part = (share if family > low else 1.0 - share) * c.family_scale[family]
+            part = (share if family > low else 1.0 - share) * family_scale[family]
             for which in range(2):  # eq. 4.3: 50 % and 100 % reads
                 weigh = part * (full if which == 1 else 1.0 - full)
                 if weigh > 0.0:
-                    group = c.family_group[family] + which
+                    group = family_group[family] + which
                     speed += weigh * group_at(
                         group_first, curve_count, piece_first, piece, group, worst_bandwidth, count
                     )
-        total += weight * max(min(speed, 1.0), c.floor)
+        total += weight * max(min(speed, 1.0), floor)
     return total
 
 

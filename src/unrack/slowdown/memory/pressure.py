@@ -20,6 +20,7 @@ from unrack.cluster.distance import NAMES, distance_of
 from unrack.cluster.spec import Cluster
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
+from unrack.kernels.structs import InKernels
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
@@ -38,8 +39,8 @@ NODE, AWAY = range(2)
 """Rows of :attr:`Board.uses`."""
 
 
-class Board(NamedTuple):
-    """What the kernels know and note. The last column over jobs is for what-ifs."""
+class _Board(NamedTuple):
+    """The fields of :class:`Board`."""
 
     where: Ints  # int64[3, nodes]: rack, group of racks and cores, as the cluster has them
     # float64[5]: by distance; then 1 where jobs draw in proportion to the share of their memory that lies there, else
@@ -63,6 +64,10 @@ class Board(NamedTuple):
     # int64[2, room]: of the job that is being looked at: NODE whose memory, AWAY 1 if it is used from another node
     uses: Ints
     mark: Ints  # int64[1]: the next number of a search
+
+
+class Board(InKernels, _Board):
+    """What the kernels know and note. The last column over jobs is for what-ifs."""
 
 
 def make_board(settings: MemoryContention, cluster: Cluster, apps: Ints) -> Board:

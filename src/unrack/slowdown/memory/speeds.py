@@ -115,8 +115,8 @@ class MemorySpeeds:
             return NOBODY
         self._make_room(state.memory.use.shape[1])
         count = changed_by(
-            self.columns, self.board, state.memory, state.pool, state.lease_at, state.status, lease.job, lease.rows,
-            loans_of(lease.borrowed),
+            self.columns.kernel, self.board.kernel, state.memory.kernel, state.pool, state.lease_at, state.status,
+            lease.job, lease.rows, loans_of(lease.borrowed),
         )  # fmt: skip
         return np.sort(self.board.jobs[FOUND, :count])
 

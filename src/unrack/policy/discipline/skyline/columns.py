@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba
-import numba.core.types
-import numba.experimental.structref
 import numpy as np
 
-from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
+from unrack.kernels.structs import InKernels
 from unrack.ledger.memory.loan_rows import with_loans
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
-
-_types: Any = numba.core.types
-_structref: Any = numba.experimental.structref
-_config: Any = numba.config
 
 
 class Grain(IntEnum):
@@ -83,13 +76,8 @@ NO_ROOM, CHOOSE = -1, -2
 """Answers of a round that is not over: the columns are too small; a choice is to be made."""
 
 
-class Columns(NamedTuple):
-    """The columns of a plan.
-
-    Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[i]`` are free, by the booked ends of running jobs and
-    the reservations made so far. The first columns of a level are groups of nodes, the others places of resources:
-    those of which anything is held or reserved, each in a slot of its own.
-    """
+class _Columns(NamedTuple):
+    """The fields of :class:`Columns`."""
 
     # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
     asks: Ints
@@ -139,67 +127,17 @@ class Columns(NamedTuple):
     walk: Ints  # int64[21]: how far the pass has come
 
 
-@_structref.register
-class SkylineType(_types.StructRef):  # type: ignore[misc]
-    """Of a skyline as kernels see it."""
+class Columns(InKernels, _Columns):
+    """The columns of a plan.
 
-    def __init__(self, fields: Any) -> None:
-        super().__init__(fields)
-        self.name = "Skyline"
-
-    def preprocess_fields(self, fields: Any) -> Any:
-        """Types of values, not of constants."""
-        return tuple((name, _types.unliteral(kind)) for name, kind in fields)
+    Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[i]`` are free, by the booked ends of running jobs and
+    the reservations made so far. The first columns of a level are groups of nodes, the others places of resources:
+    those of which anything is held or reserved, each in a slot of its own.
+    """
 
 
-class Skyline(_structref.StructRefProxy):  # type: ignore[misc]
-    """The columns of a plan as one thing, which a kernel takes in a microsecond, however many they are."""
-
-    def __deepcopy__(self, memo: Any) -> None:
-        """Nothing: it shows columns that are not copied with it, and is made anew from those that are."""
-
-
-_structref.define_boxing(SkylineType, Skyline)
 LEDGER = Columns._fields[: Columns._fields.index("of")]
 """Columns that are the ledger's."""
-_DIMENSIONS = {"level": 3, "low": 3, "left": 3} | dict.fromkeys(
-    (
-        "asks", "free", "installed", "running", "pool", "lease_at", "claimed", "claimed_at", "total", "where",
-        "rows", "claims", "fixed_at", "fixed", "turn", "new_rows", "new_claims", "started", "out", "now", "then",
-    ),
-    2,
-)  # fmt: skip
-_TYPE = SkylineType(
-    [
-        (name, _types.Array(_types.int64, _DIMENSIONS.get(name, 1), "C", readonly=name in (*LEDGER, "total")))
-        for name in Columns._fields
-    ]
-)
-_new = _structref.new
-
-
-@compiled
-def _skyline(c: Columns) -> Any:
-    s = _new(_TYPE)
-    s.asks, s.free, s.installed, s.running = c.asks, c.free, c.installed, c.running
-    s.pool, s.lease_at = c.pool, c.lease_at
-    s.free_places, s.claimed, s.claimed_at = c.free_places, c.claimed, c.claimed_at
-    s.of, s.total, s.rank, s.may_lend = c.of, c.total, c.rank, c.may_lend
-    s.times, s.level, s.low, s.slot, s.place_of = c.times, c.level, c.low, c.slot, c.place_of
-    s.start, s.where, s.rows, s.claims = c.start, c.where, c.rows, c.claims
-    s.wants, s.fixed_at, s.fixed = c.wants, c.fixed_at, c.fixed
-    s.turn, s.new_rows, s.new_claims = c.turn, c.new_rows, c.new_claims
-    s.started, s.out, s.cursor = c.started, c.out, c.cursor
-    s.kind, s.refused, s.moments, s.walk = c.kind, c.refused, c.moments, c.walk
-    s.now, s.then, s.most, s.left = c.now, c.then, c.most, c.left
-    return s
-
-
-def skyline(columns: Columns) -> Any:
-    """The columns as kernels take them; where nothing is compiled, as they are."""
-    return columns if _config.DISABLE_JIT else _skyline(columns)
-
-
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 
@@ -218,6 +156,7 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     if seen.memory is None:
         return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, *claims[1:]
     held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
-    own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), len(claims[0]), seen.memory)
+    places, uses = len(claims[0]), seen.memory.kernel
+    own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), places, uses)
     rows, at, held, held_at = map(shown, own)
     return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, held, held_at

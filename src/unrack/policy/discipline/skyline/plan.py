@@ -86,7 +86,7 @@ class Plan(Passes):
         if self.lends and self.only_lent_asked(jobs):
             kernel = choices(now, what.trust).alone.plan_round
         while True:
-            count = kernel(jobs, now, running, *self.rule, *what, self.as_taken())
+            count = kernel(jobs, now, running, *self.rule, *what, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:

@@ -164,7 +164,7 @@ def plan_round(
     grain, whole, fit, compress, trust, brief
         As of :class:`unrack.policy.discipline.skyline.columns.Rule` and ``Round``.
     sky
-        A :func:`unrack.policy.discipline.skyline.columns.skyline`. Read and written: the reservations by job; written:
+        A :class:`unrack.policy.discipline.skyline.columns.Columns`. Read and written: the reservations by job; written:
         ``started`` and ``out``. ``cursor[STAGE]`` is BEGIN, or CHOSEN where the round was interrupted by CHOOSE and
         a choice has been written into ``new_rows`` and ``new_claims``.
 

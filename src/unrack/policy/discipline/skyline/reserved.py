@@ -18,7 +18,7 @@ from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of, skyline
+from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.placement.local_memory import FITS
@@ -60,7 +60,6 @@ class Reserved:
     rule: Rule
     columns: Columns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
-    sky: Any = None  # the columns as the kernel takes them; ``None``: they have changed
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
@@ -245,14 +244,8 @@ class Reserved:
         """Whether counting cores says all: each task asks one and no memory, on shared nodes, and nothing is chosen."""
         return not self.rule.whole and view.equal_cores() and not self.chosen
 
-    def as_taken(self) -> Any:
-        """The columns as a kernel takes them."""
-        if self.sky is None:
-            self.sky = skyline(self.columns)
-        return self.sky
-
     def replace(self, **columns: Ints) -> None:
         """Other columns in place of some; those that are the same change nothing."""
         if all(getattr(self.columns, name) is column for name, column in columns.items()):
             return
-        self.columns, self.sky = self.columns._replace(**columns), None
+        self.columns = self.columns._replace(**columns)
