@@ -143,7 +143,7 @@ class Assumed:
             status[self.running[WHO, :over]] = FINISHED
             status[list(beside)] = RUNNING
             self._view.now_status = status
-        self._view.now = now
+        self._view.now, self._view.lendable = now, None
         return self._view
 
     def _holders(self, ended: Ints, beside: Mapping[int, AssumedRun]) -> Ints:

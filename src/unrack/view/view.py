@@ -64,6 +64,8 @@ class View:
         The time of the round, µs.
     contention
         How running jobs slow each other down through memory, where a run says so: for policies that look at it.
+    lendable
+        int64[nodes]: how many MB each node may lend besides what it does; ``None``: all that is free.
     devices
         A :class:`unrack.ledger.devices.view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
     columns
@@ -78,6 +80,7 @@ class View:
         self._slo: tuple[int, TierAsks] | None = None
         self.cluster: Cluster = state.cluster
         self.contention: object = None
+        self.lendable: Ints | None = None
         self.now = 0
         installed = state.cluster.devices
         self._kinds = dict(zip(installed.kinds, installed.quantities, strict=True))

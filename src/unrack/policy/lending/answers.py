@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.holding import add_rows, first_at_least
+from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import MEM
 from unrack.policy.columns import Gang, gang_of
@@ -25,23 +25,20 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
-    END_ROW,
-    FIRST_ROW,
     LEASES,
     LENGTH_CHOSEN,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
-    START,
     STARTS,
     STEP,
-    STEPS,
     Round,
     Rule,
 )
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.plan_round import planned
-from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by
+from unrack.policy.discipline.skyline.starting import limit_lending
+from unrack.policy.discipline.skyline.steps import Slots, claims_fit
 from unrack.policy.discipline.skyline.steps import Span as Held
 from unrack.policy.discipline.walk import (
     ANSWER,
@@ -83,7 +80,7 @@ def placed(job: int, now: int, running: int, terms: Terms, aware: Any, free: Int
     """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
     nodes, zero, none = free.shape[1], 0, np.empty(0, np.int64)
     tasks, cores, mb, us = gang_of(sky.asks, job)
-    who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none)
+    who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, none)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     return out, place_job(terms, free, sky.installed, who, aware, out, Span(zero, zero, zero, zero))
 
@@ -104,27 +101,6 @@ def write(job: int, out: Leases, span: Span, sky: Any, rows: Ints, row: int, cla
         rows[row + i, FIRST], rows[row + i, NODES], rows[row + i, TASKS] = lender, 1, -1 - borrower
         rows[row + i, CORES], rows[row + i, LOCAL_MB] = 0, mb
         claims[claim + i, 0], claims[claim + i, 1] = first + lender, mb
-
-
-@inlined
-def keep_open(jobs: int, length: int, sky: Any, free: Ints) -> None:
-    """Let nodes lend no more than lets all start there who are to start after a job, while it runs.
-
-    Who starts at the same time starts before those who borrow of his nodes.
-    """
-    times, level, turn, cursor, rows = sky.times, sky.level, sky.turn, sky.cursor, sky.new_rows
-    slots, steps = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[1]), cursor[STEPS]
-    first, begins = slots.free.shape[0] - sky.may_lend.shape[0], times[cursor[STEP]]
-    for q in range(jobs):
-        if q == cursor[AT] or not begins < turn[START, q] < begins + length:
-            continue
-        k = first_at_least(times, 0, steps, turn[START, q] + 1) - 1
-        for r in range(turn[FIRST_ROW, q], turn[END_ROW, q]):
-            if rows[r, TASKS] < 0:  # a loan
-                continue
-            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                rest = sky.may_lend[node] - lent_by(level, k, slots, first, node)
-                free[MEM, node] = min(free[MEM, node], max(0, rest))
 
 
 @compiled
@@ -160,7 +136,7 @@ def choose(order: Ints, running: int, terms: Terms, aware: Any, sky: Any) -> int
     for row in range(2):
         for node in range(free.shape[1]):
             free[row, node] = low[0, row, node]
-    keep_open(order.shape[0], us, sky, free)
+    limit_lending(order.shape[0], us, sky, free[MEM])
     out, span = placed(job, sky.times[cursor[STEP]], running, terms, aware, free, sky)
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
     if span.row_end >= 0:

@@ -13,6 +13,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_lease
+from unrack.ledger.lease import LENDER, LOAN_MB
 from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
@@ -48,6 +49,7 @@ class Who(NamedTuple):
     # been seen that the job cannot have all its memory where it runs.
     class_of: Ints
     quota: Ints
+    lendable: Ints  # int64[nodes]: how many MB each may lend; none: all that is free
 
 
 ANY: Ints = np.empty(0, np.int64)
@@ -57,14 +59,15 @@ _NONE_RUN: Ints = sealed(np.empty((2, 0), np.int64))
 
 def somebody(tasks: int, cores: int, mb: int) -> Who:
     """No job in particular that asks so much, while nobody runs."""
-    return Who(-1, 0, _NONE_RUN, 0, tasks, cores, mb, 1, ANY, ANY)
+    return Who(-1, 0, _NONE_RUN, 0, tasks, cores, mb, 1, ANY, ANY, ANY)
 
 
 @inlined
 def who_is(seen: LedgerColumns, job: int, now: int, class_of: Ints, quota: Ints) -> Who:
     """A waiting job that asks for a place now."""
     tasks, cores, mb, us = gang_of(seen.asks, job)
-    return Who(job, now, seen.running, seen.running_count, tasks, cores, mb, max(1, us), class_of, quota)
+    none = np.empty(0, np.int64)
+    return Who(job, now, seen.running, seen.running_count, tasks, cores, mb, max(1, us), class_of, quota, none)
 
 
 class Leases(NamedTuple):
@@ -175,6 +178,9 @@ def borrow(
             local[i] = min(lack[i], free_mb[chosen[i]])
             free_mb[chosen[i]] -= local[i]
             lack[i] -= local[i]
+    for node in range(who.lendable.shape[0]):
+        if rule >= 2 or not own[node]:
+            free_mb[node] = min(free_mb[node], who.lendable[node])
     lenders = np.empty(nodes, np.int64)
     cost = np.empty(0, np.float64)
     if aware is not None and aware.ranks:
@@ -220,6 +226,21 @@ def place_now(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any) -> tu
     return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
 
 
+@inlined
+def may_be_lent(lack: Ints, loans: Ints, end: int, lendable: Ints) -> bool:
+    """Whether nothing lacks, and no node lends more than it may."""
+    if lendable.shape[0] == 0:
+        return True
+    left = lendable.copy()
+    enough = True
+    for i in range(end):
+        left[loans[i, LENDER]] -= loans[i, LOAN_MB]
+        enough = enough and left[loans[i, LENDER]] >= 0
+    for i in range(lack.shape[0]):
+        enough = enough and lack[i] == 0
+    return enough
+
+
 @compiled
 def spread_tasks(
     terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
@@ -236,7 +257,8 @@ def spread_tasks(
     Returns
     -------
     nodes, taken, local : int64[used]
-        Nodes in ascending order, the tasks on each, and the MB that they have there; none: there is no place now.
+        Nodes in ascending order, the tasks on each, and the MB that they have there; none: there is no place now, or
+        nodes may not lend enough.
     loans : int64[loans, 3]
     """
     draft = free.copy()  # as in place_now
@@ -260,5 +282,7 @@ def spread_tasks(
     lack, local = taken * who.mb, taken * who.mb
     loans = np.empty((2 * nodes, 3), np.int64)
     end = borrow(terms, draft, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
+    if not may_be_lent(lack, loans, end, who.lendable):
+        chosen, end = chosen[:0], 0
     by_id = order_of(chosen)
     return chosen[by_id], taken[by_id], local[by_id], loans[:end].copy()

@@ -53,10 +53,6 @@ class Placement(Protocol):
         """Who chooses for jobs that ask for nothing but nodes and memory, on whole nodes."""
         ...
 
-    def allows(self, view: View, notes: Any, lease: Lease, lent: Ints) -> bool:
-        """Whether a lease that was found earlier keeps to the rules if so many MB of each node (int64) are lent."""
-        ...
-
     def kind(self, view: View, notes: Any, job: int) -> object:
         """Where a job has no place, another of the same kind has none either; the same as long as a job waits."""
         ...

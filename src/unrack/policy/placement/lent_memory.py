@@ -86,10 +86,11 @@ class LentMemory:
         """What is free there; and what is free within reach."""
         if self._local_first:
             yield room.free[1]
-        terms = notes.terms
+        terms, own, limits = notes.terms, room.free[1], self._lendable(view, room)
+        lend = np.minimum(own, limits) if len(limits) else own
         section = np.where(terms.group == -1, terms.groups, terms.group)
-        free = np.bincount(section, room.free[1], terms.groups + 1).astype(np.int64)
-        yield free[section] + np.where(section < terms.groups, free[terms.groups], 0)
+        free = np.bincount(section, lend, terms.groups + 1).astype(np.int64)
+        yield free[section] + np.where(section < terms.groups, free[terms.groups], 0) + own - lend
 
     def take(self, view: View, notes: Lenders, job: int, node: int, room: Room, now: int) -> Spot:
         """As much as the rule takes at the node, and the rest of lenders."""
@@ -111,6 +112,10 @@ class LentMemory:
     def alone(self, view: View, notes: Lenders) -> Alone:
         """The first nodes and lenders that will do, by the rule."""
         return Alone(notes.terms.kernel, self._aware(view, notes))
+
+    def _lendable(self, view: View, room: Room) -> Ints:
+        """What each node may lend besides what it does; none: all that is free."""
+        return ANY if view.lendable is None else view.lendable - (room.lent - view.lent)
 
     def _aware(self, view: View, notes: Lenders) -> Any:
         return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
@@ -148,7 +153,19 @@ class LentMemory:
     def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
-        who = Who(job, now, state.running, state.running_count, tasks, cores, mb, max(1, length), ANY, ANY)
+        who = Who(
+            job,
+            now,
+            state.running,
+            state.running_count,
+            tasks,
+            cores,
+            mb,
+            max(1, length),
+            ANY,
+            ANY,
+            self._lendable(view, room),
+        )
         aware = self._aware(view, notes)
         nodes, taken, local, loans = spread_tasks(
             notes.terms.kernel, sealed(room.cores), sealed(room.free), state.total, who, aware

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
@@ -34,7 +33,6 @@ from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
-from unrack.vocabulary import Need
 from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 PLACES = (
@@ -127,12 +125,6 @@ class Mixed:
         """The rule for memory."""
         assert isinstance(self.memory, LentMemory)
         return self.memory.alone(view, notes.memory)
-
-    def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
-        """Whether its nodes may run tasks."""
-        if Need.LOANS not in self.memory.places or not lent.any():
-            return True
-        return bool(self.memory.open_nodes(view, notes.memory, lent)[lease.nodes].all())
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""

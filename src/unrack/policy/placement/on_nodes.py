@@ -58,10 +58,6 @@ class OnNodes:
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.mixed.on(view, notes, job, now, chosen)
 
-    def allows(self, view: View, notes: Notes, lease: Lease, lent: Ints) -> bool:
-        """As the rule for memory says."""
-        return self.mixed.allows(view, notes, lease, lent)
-
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Itself: what the function looks at is not known."""
         return job

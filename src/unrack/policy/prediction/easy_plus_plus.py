@@ -90,8 +90,9 @@ class OnForecast(Choices):
         return ""
 
     def find(
-        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
-    ) -> Chosen | None:
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun],
+        lendable: Ints | None = None,
+    ) -> Chosen | None:  # fmt: skip
         """As the function says."""
         answer = self.place(free.copy(), self.view.total, self.view.job(job))
         lease = checked_lease(self.place, answer, job, self.view, self.now)

@@ -100,8 +100,9 @@ class Choices:
         return lengths
 
     def find(
-        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
-    ) -> Chosen | None:
+        self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun],
+        lendable: Ints | None = None,
+    ) -> Chosen | None:  # fmt: skip
         """A lease from a time on, µs; ``None``: the job has no place.
 
         Parameters
@@ -112,6 +113,8 @@ class Choices:
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
         beside
             Who else runs then, where that matters.
+        lendable
+            int64[nodes]: how many MB each node may lend; ``None``: all that is free.
         """
         length, timeline, devices = max(1, self._expected_us(job)), self.timeline, None
         if job != self._job:
@@ -119,6 +122,7 @@ class Choices:
         if timeline is not None:
             devices = timeline.least(start_us, start_us + length)
         view = self._assumed.at(start_us, free, places, left, devices, beside)
+        view.lendable = lendable
         return self._found(view, job, start_us, length)
 
     def find_now(self, job: int) -> Chosen | None:
@@ -197,10 +201,6 @@ class Choices:
     def refuse(self) -> None:
         """What was found last will not do."""
         self._last = self._last[0], None
-
-    def allows(self, lease: Lease, lent: Ints) -> bool:
-        """Whether a lease may start if so many MB of each node are lent."""
-        return self.placement.allows(self.view, self.notes, lease, lent)
 
     def settle(self, start_us: int) -> None:
         """The last job for which something was chosen has this reserved start now, µs; -1: none, or it starts now."""

@@ -41,9 +41,12 @@ from unrack.policy.discipline.skyline.columns import (
     Round,
 )
 from unrack.policy.discipline.skyline.plan_round import plan_round
+from unrack.policy.discipline.skyline.reserved import NO_LIMITS
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
-from unrack.view import PLENTY, AssumedRun, View
+from unrack.policy.discipline.skyline.starting import lendable
+from unrack.view import AssumedRun, View
+from unrack.workload.job import ESTIMATE
 
 
 @dataclass(slots=True)
@@ -128,12 +131,16 @@ class Plan(Passes):
         left = c.low[0, 0, groups : groups + len(places)]
         start_us = int(c.times[cursor[STEP]])
         beside = self._beside(choices, order, start_us) if self.lends and choices.view.slo is not None else {}
-        chosen = choices.find(job, start_us, c.low[0, :, :groups], places, left, beside)
+        length = max(1, int(c.asks[ESTIMATE, job]))
+        may_lend = lendable(len(order), length, c.kernel) if self.lends else NO_LIMITS
+        limits = may_lend if len(may_lend) else None
+        chosen = choices.find(job, start_us, c.low[0, :, :groups], places, left, beside, limits)
         cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
         if chosen is None:
             return
-        lends, slows = len(chosen.lease.borrowed) > 0, choices.slow and len(chosen.lease.shares) > 0
-        if (lends and not self._leaves_open(choices, chosen, order)) or (
+        slows = choices.slow and len(chosen.lease.shares) > 0
+        longer = limits is not None and len(chosen.lease.borrowed) > 0 and chosen.length_us > length
+        if (longer and not self._leaves_open(chosen, len(order))) or (
             slows and not self._moves(choices, chosen, start_us)
         ):
             choices.refuse()
@@ -181,25 +188,11 @@ class Plan(Passes):
         cursor[STEPS] = shifted.steps
         return fits
 
-    def _leaves_open(self, choices: Choices, chosen: Chosen, order: Ints) -> bool:
+    def _leaves_open(self, chosen: Chosen, jobs: int) -> bool:
         """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
-        c, cursor = self.columns, self.columns.cursor
-        first = int(c.times[cursor[STEP]])
-        start = c.turn[START, : len(order)]
-        later = (start > first) & (start < first + chosen.length_us)
-        later[int(cursor[AT])] = False
-        loans, lender = chosen.lease.borrowed, np.zeros(len(c.of), np.int64)
-        np.add.at(lender, loans[:, LENDER], loans[:, LOAN_MB])
-        steps, slot, free = c.times[: cursor[STEPS]], c.slot[self.places :], c.free_places[self.places :]
-        for q, begins in zip(np.flatnonzero(later).tolist(), start[later].tolist(), strict=True):
-            lease = self._held_by(choices, int(order[q]), q)
-            if not lender[lease.nodes].any():
-                continue
-            level = c.level[np.searchsorted(steps, begins), 0]
-            left = np.where(slot < 0, free, level[c.total.shape[1] + slot])
-            if not choices.allows(lease, PLENTY - left + lender):
-                return False
-        return True
+        loans, left = chosen.lease.borrowed, lendable(jobs, chosen.length_us, self.columns.kernel)
+        np.subtract.at(left, loans[:, LENDER], loans[:, LOAN_MB])
+        return bool((left >= 0).all())
 
     def _settle(self, choices: Choices) -> None:
         if self.choosing >= 0:

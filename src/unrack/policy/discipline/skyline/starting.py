@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from unrack.jit import inlined
+from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.filled import zeros
-from unrack.ledger.holding import add_rows
+from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
+    AT,
     CLAIM,
     CLAIM_END,
     END_CLAIM,
@@ -26,10 +27,13 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
     START,
     STARTS,
+    STEP,
+    STEPS,
 )
 from unrack.policy.discipline.skyline.levels import short_of
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open
+from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open, lent_by
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.view import PLENTY
 
 
 @inlined
@@ -145,3 +149,41 @@ def start_those_due(
             turn[START, q] = -1
             again = wait_for.shape[0] > 0
     return n
+
+
+@inlined
+def limit_lending(jobs: int, length: int, sky: Any, most: Ints) -> None:
+    """Let nodes lend no more than lets all start there who are to start after a job, while it runs.
+
+    Who starts at the same time starts before those who borrow of his nodes.
+
+    Parameters
+    ----------
+    jobs
+        How many have a place in the order; the cursor says which of them is to be placed, and at which step.
+    length
+        For how long it would run, µs.
+    most : int64[nodes]
+        Lowered: how many MB each may lend, beside what it lends then.
+    """
+    times, level, turn, cursor, rows = sky.times, sky.level, sky.turn, sky.cursor, sky.new_rows
+    slots, steps = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[1]), cursor[STEPS]
+    first, begins = slots.free.shape[0] - sky.may_lend.shape[0], times[cursor[STEP]]
+    for q in range(jobs):
+        if q == cursor[AT] or not begins < turn[START, q] < begins + length:
+            continue
+        k = first_at_least(times, 0, steps, turn[START, q] + 1) - 1
+        for r in range(turn[FIRST_ROW, q], turn[END_ROW, q]):
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES] if rows[r, TASKS] >= 0 else 0):
+                most[node] = min(most[node], max(0, sky.may_lend[node] - lent_by(level, k, slots, first, node)))
+
+
+@compiled
+def lendable(jobs: int, length: int, sky: Any) -> Ints:
+    """int64[nodes]: how many MB each may lend, as of :func:`limit_lending`; none, where nothing says that."""
+    most = np.empty(sky.may_lend.shape[0], np.int64)
+    for node in range(most.shape[0]):
+        most[node] = PLENTY
+    if most.shape[0] > 0:
+        limit_lending(jobs, length, sky, most)
+    return most
