@@ -125,10 +125,7 @@ class Reserved:
 
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
-        tasks, lease, seen = int(view.asks[TASKS, job]), promise.lease, view.columns.claimed
-        if lease is not None and not len(lease.claims) and seen is not None and seen.asks(job):
-            fixed = seen.anywhere(job, tasks)  # who counts promises without them, as nobody could lack them
-            lease = lease if fixed is None else lease._replace(claims=fixed)
+        tasks, lease = int(view.asks[TASKS, job]), promise.lease
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
