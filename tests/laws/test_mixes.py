@@ -162,14 +162,15 @@ class OneByOne(ListScheduler):
 
 @pytest.mark.parametrize("rule", ["strawman", "naive", "local", "local-spread", "disaggregated", "contention-aware"])
 def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_jobs_ask_for(rule: str) -> None:
-    for seed in range(6):
+    for seed in range(12):
         cluster, jobs, _ = everything(seed, count=40)
         world = World(cluster, without_devices(jobs), (), "synthetic" if seed % 2 else None)
         terms: dict[str, Any] = {"threshold": (None, 0.5, 0.0)[seed % 3], "group": ("all", "rack")[seed % 2]}
         memory = LentMemory(rule, **terms, near=seed % 4 == 1)
+        nodes = ("whole", "shared")[seed // 3 % 2]
         for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
             ours, theirs = (
-                begun(world, kind(order, "first-fit", backfill, "whole", depth=depth, memory=memory)).run()
+                begun(world, kind(order, "first-fit", backfill, nodes, depth=depth, memory=memory)).run()
                 for kind in (ListScheduler, OneByOne)
             )
             assert len(ours.loans) or rule == "local"

@@ -15,7 +15,7 @@ from unrack.policy.contract import Start
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, PassRule, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOOSE, JOB
+from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, LENT
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.discipline.walk import BEGIN, HEAD, STAGE
@@ -48,9 +48,9 @@ class Passes(Reserved):
         if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
             self.columns.refused[:] = 0
         kernel: Callable[..., int] = pass_over
-        if self.lends and self.only_lent_asked(order):
-            made = choices(now, False)
-            for job in order[self.columns.kind[order] < 0].tolist():
+        if self.lends and self.only_lent:
+            made = asked.made if asked is not None else choices(now, False)
+            for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
                 self.is_refused(job, made)
             kernel = made.alone.pass_over
         while True:

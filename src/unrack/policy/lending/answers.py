@@ -1,6 +1,6 @@
 """Compiled: the choices of plans and of passes over the queue for jobs that ask for nothing but nodes and memory.
 
-On whole nodes. What is chosen is written where :mod:`unrack.policy.discipline.skyline.columns` says; a loan is a row of
+What is chosen is written where :mod:`unrack.policy.discipline.skyline.columns` says; a loan is a row of
 its lender.
 """
 
@@ -12,9 +12,10 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import MEM
+from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import change_claims, change_rows
 from unrack.policy.discipline.queue_kernel import PassRule, lacking, passed
@@ -27,6 +28,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS_CHOSEN,
     LEASES,
     LENGTH_CHOSEN,
+    LENT,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
@@ -38,7 +40,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.skyline.starting import limit_lending
-from unrack.policy.discipline.skyline.steps import Slots, claims_fit
+from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by
 from unrack.policy.discipline.skyline.steps import Span as Held
 from unrack.policy.discipline.walk import (
     ANSWER,
@@ -46,7 +48,10 @@ from unrack.policy.discipline.walk import (
     CLAIMS_FOUND,
     FOUND,
     HELD_US,
+    JUDGED,
     LOOK,
+    LOOKED_AT,
+    MOVES,
     PLACED,
     ROOM,
     SHADOW,
@@ -56,8 +61,10 @@ from unrack.policy.discipline.walk import (
 from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
-from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job
+from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job, spread
 from unrack.policy.lending.rules import Terms
+from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 
 
 class Alone(NamedTuple):
@@ -75,14 +82,51 @@ class Alone(NamedTuple):
         return plan_round(self.terms, self.aware, *how)
 
 
+class Moment(NamedTuple):
+    """What is free at a time, or throughout one."""
+
+    free: Ints  # int64[2, nodes]
+    left: Ints  # of places in slots, in row `k`, from column `first` on
+    k: int
+    first: int
+    lendable: Ints  # int64[nodes]: how many MB each node may lend; none: all that is free
+
+
 @inlined
-def placed(job: int, now: int, running: int, terms: Terms, aware: Any, free: Ints, sky: Any) -> tuple[Leases, Span]:
+def placed(
+    job: int, now: int, running: int, whole: bool, terms: Terms, aware: Any, moment: Moment, sky: Any
+) -> tuple[Leases, Span]:  # fmt: skip
     """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
-    nodes, zero, none = free.shape[1], 0, np.empty(0, np.int64)
+    free, zero, none = moment.free, 0, np.empty(0, np.int64)
+    nodes = free.shape[1]
     tasks, cores, mb, us = gang_of(sky.asks, job)
-    who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, none)
+    who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    return out, place_job(terms, free, sky.installed, who, aware, out, Span(zero, zero, zero, zero))
+    if whole:
+        return out, place_job(terms, free, sky.installed, who, aware, out, Span(zero, zero, zero, zero))
+    shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
+    slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
+    places = sky.free_places.shape[0] - nodes
+    for node in range(nodes):
+        is_open = lent_by(moment.left, moment.k, slots, places, node) <= sky.may_lend[node]
+        cores_at[node] = free[CPU, node] if is_open and sky.installed[CPU, node] > 0 else -1
+        shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if is_open else 0
+    row, loan = -1, 0
+    if terms.rule >= 4:
+        row = place_on_nodes(shown, sky.installed, tasks, cores, mb, False, 0, out.rows, 0)
+    if row < 0:
+        chosen, taken, local, loans = spread(terms, cores_at, free.copy(), sky.installed, who, aware)
+        for i in range(chosen.shape[0]):
+            row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
+        borrower = np.empty(loans.shape[0], np.int64)
+        for i in range(loans.shape[0]):
+            borrower[i] = loans[i, BORROWER]
+        by_borrower = order_of(borrower)
+        for i in range(loans.shape[0]):
+            for c in range(3):
+                out.loans[i, c] = loans[by_borrower[i], c]
+        loan = loans.shape[0]
+    return out, Span(0, row, 0, loan)
 
 
 @inlined
@@ -108,18 +152,18 @@ def plan_round(
     terms: Terms, aware: Any, order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool,
     trust: bool, brief: bool, sky: Any,
 ) -> int:  # fmt: skip
-    """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`, where all want LENT: it asks nothing."""
+    """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; it asks nothing of jobs that want LENT."""
     while True:
         count = planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
-        if count != CHOOSE:
+        if count != CHOOSE or sky.wants[order[sky.cursor[AT]]] != LENT:
             return int(count)
-        short = choose(order, running, terms, aware, sky)
+        short = choose(order, running, whole, terms, aware, sky)
         if short < 0:
             return int(short)
 
 
 @inlined
-def choose(order: Ints, running: int, terms: Terms, aware: Any, sky: Any) -> int:
+def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky: Any) -> int:
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
 
     0; below that: there is too little room.
@@ -132,12 +176,14 @@ def choose(order: Ints, running: int, terms: Terms, aware: Any, sky: Any) -> int
         return short_of(cursor, LEASES)
     if cursor[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
         return short_of(cursor, CLAIMED)
-    free = np.empty((2, sky.installed.shape[1]), np.int64)
-    for row in range(2):
-        for node in range(free.shape[1]):
-            free[row, node] = low[0, row, node]
-    limit_lending(order.shape[0], us, sky, free[MEM])
-    out, span = placed(job, sky.times[cursor[STEP]], running, terms, aware, free, sky)
+    free, most = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
+    for node in range(nodes):
+        free[CPU, node], free[MEM, node], most[node] = low[0, CPU, node], low[0, MEM, node], low[0, MEM, node]
+    limit_lending(order.shape[0], us, sky, most)
+    for node in range(nodes if whole else 0):  # where another starts, the job itself cannot run
+        free[MEM, node] = most[node]
+    moment = Moment(free, low, 0, sky.total.shape[1], most[:0] if whole else most)
+    out, span = placed(job, sky.times[cursor[STEP]], running, whole, terms, aware, moment, sky)
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
     if span.row_end >= 0:
         write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
@@ -152,33 +198,36 @@ def pass_over(
     terms: Terms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
     depth: int, whole: bool, fit: int, alike: bool, sky: Any,
 ) -> int:  # fmt: skip
-    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`, where all want LENT: it asks nothing."""
+    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
     while True:
         rule = PassRule(backfill, depth, whole, fit)
         count = passed(order, second, now, running, free_cores, rule, alike, sky)
-        if count != CHOOSE:
+        nodes, job, stage = sky.installed.shape[1], sky.walk[ASKING], sky.walk[WALK_STAGE]
+        if count != CHOOSE or sky.wants[job] != LENT:
             return int(count)
-        nodes, job = sky.installed.shape[1], sky.walk[ASKING]
-        if sky.walk[WALK_STAGE] == PLACED:
+        if stage == JUDGED and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
+            return int(count)
+        if stage == PLACED:
             if sky.walk[ROWS_USED] + 3 * nodes > sky.out.shape[0]:
                 return lacking(sky, LOOK, STARTS)
             fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
             if sky.walk[CLAIMS_USED] + 2 * nodes + fixed > sky.new_claims.shape[0]:
                 return lacking(sky, LOOK, CLAIMED)
-        answer(now, running, terms, aware, sky)
+        answer(now, running, whole, terms, aware, sky)
 
 
 @inlined
-def answer(now: int, running: int, terms: Terms, aware: Any, sky: Any) -> None:
+def answer(now: int, running: int, whole: bool, terms: Terms, aware: Any, sky: Any) -> None:
     """Of a pass over the queue: answer what it asks (``walk[STAGE]``).
 
     PLACED: a place for the job. SOUGHT: whether it has one when ``then`` is free. JUDGED: whether it still has one at
     its time beside the job that is looked at, which is taken from what is free then.
     """
     walk, job = sky.walk, sky.walk[ASKING]
-    at, claim = walk[ROWS_USED], walk[CLAIMS_USED]
+    at, claim, none = walk[ROWS_USED], walk[CLAIMS_USED], np.empty(0, np.int64)
     if walk[WALK_STAGE] == PLACED:
-        out, span = placed(job, now, running, terms, aware, sky.now, sky)
+        moment = Moment(sky.now, sky.left, 0, 0, none)
+        out, span = placed(job, now, running, whole, terms, aware, moment, sky)
         if span.row_end < 0:
             sky.refused[sky.kind[job]] = 1
             return
@@ -188,8 +237,9 @@ def answer(now: int, running: int, terms: Terms, aware: Any, sky: Any) -> None:
         walk[HELD_US] = max(1, gang_of(sky.asks, job).us)
         return
     walk[ANSWER] = 1
+    later = Moment(sky.then, sky.left, 1, 0, none)
     if walk[WALK_STAGE] == SOUGHT:
-        walk[ANSWER] = placed(job, walk[TIME], running, terms, None, sky.then, sky)[1].row_end >= 0
+        walk[ANSWER] = placed(job, walk[TIME], running, whole, terms, None, later, sky)[1].row_end >= 0
     elif walk[SHADOW] >= 0 and now + walk[HELD_US] > walk[SHADOW]:
         asked = gang_of(sky.asks, job)
         head = Gang(asked.tasks, asked.cores, 0, asked.us)
@@ -197,9 +247,9 @@ def answer(now: int, running: int, terms: Terms, aware: Any, sky: Any) -> None:
         wanted = Held(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
         taken = Held(sky.out, at, walk[FOUND], sky.new_claims, claim, walk[CLAIMS_FOUND])
         change_claims(sky.left, 1, slots, taken, -1)
-        lost = change_rows(sky.then, sky.installed, head, True, sky.out, at, walk[FOUND], -1)
+        lost = change_rows(sky.then, sky.installed, head, whole, sky.out, at, walk[FOUND], -1)
         fits = walk[ROOM] + lost >= head.tasks and claims_fit(sky.left, 1, slots, wanted)
-        if fits and placed(job, walk[SHADOW], running, terms, None, sky.then, sky)[1].row_end >= 0:
+        if fits and placed(job, walk[SHADOW], running, whole, terms, None, later, sky)[1].row_end >= 0:
             walk[ROOM] += lost
             return
         add_rows(sky.then, sky.out, at, walk[FOUND], 1)

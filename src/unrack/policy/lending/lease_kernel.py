@@ -245,14 +245,22 @@ def may_be_lent(lack: Ints, loans: Ints, end: int, lendable: Ints) -> bool:
 def spread_tasks(
     terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
+    """As :func:`spread`."""
+    return spread(terms, cores_at, free.copy(), total, who, aware)  # a copy: as in place_now
+
+
+@inlined
+def spread(
+    terms: Terms, cores_at: Ints, draft: Ints, total: Ints, who: Who, aware: Any
+) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
     Parameters
     ----------
     cores_at : int64[nodes]
         Cores that they may use at each node; -1: the node takes none.
-    free, total : int64[2, nodes]
-        Of all nodes, which may lend.
+    draft, total : int64[2, nodes]
+        What is free, and what there is, of all nodes, which may lend.
 
     Returns
     -------
@@ -261,15 +269,14 @@ def spread_tasks(
         nodes may not lend enough.
     loans : int64[loans, 3]
     """
-    draft = free.copy()  # as in place_now
-    nodes, count = free.shape[1], 0
+    nodes, count = draft.shape[1], 0
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
         shown[0, node], shown[1, node] = max(cores_at[node], 0), total[MEM, node]
         if cores_at[node] >= who.cores:
             order[count] = node
-            keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
+            keys[count] = -draft[MEM, node] if terms.rule >= 4 else 0
             count += 1
     order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)

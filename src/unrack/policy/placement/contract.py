@@ -16,7 +16,7 @@ from unrack.workload.job import JobTable
 
 
 class Alone(Protocol):
-    """Passes and rounds for jobs that want LENT: as of :mod:`unrack.policy.discipline`, but that nothing is asked."""
+    """Passes and rounds as of :mod:`unrack.policy.discipline`, but that nothing is asked of jobs that want LENT."""
 
     def pass_over(self, *how: Any) -> int:
         """A pass over the queue."""

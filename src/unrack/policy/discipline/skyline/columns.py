@@ -35,7 +35,7 @@ class Wants(IntEnum):
     CLAIMS = 1  # these, and claims that are the same wherever it runs
     CHOICE = 2  # a choice that is made outside of the kernel
     ELSEWHERE = 3  # such a choice, and memory may be that of other nodes
-    LENT = 4  # nodes and memory alone are chosen, on whole nodes, and claims are the same wherever it runs
+    LENT = 4  # nodes and memory alone are chosen, and claims are the same wherever it runs
 
 
 class Rule(NamedTuple):

@@ -86,8 +86,9 @@ class Plan(Passes):
         cursor[STAGE] = BEGIN
         made = self._begun(jobs, now, what, choices)
         kernel: Callable[..., int] = plan_round
-        if self.lends and self.only_lent_asked(jobs):
-            kernel = choices(now, what.trust).alone.plan_round
+        if self.lends and self.only_lent:
+            made = made or choices(now, what.trust)
+            kernel = made.alone.plan_round
         while True:
             count = kernel(jobs, now, running, *self.rule, *what, self.columns.kernel)
             if count >= 0:

@@ -25,6 +25,7 @@ from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import View
+from unrack.workload.job import CORES as CORES_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
@@ -91,7 +92,7 @@ class Reserved:
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend)
-        plan.only_lent = whole and place == "first-fit" and len(may_lend) > 0
+        plan.only_lent = place == "first-fit" and len(may_lend) > 0
         plan.note_jobs(view)
         plan.group(view, place)
         return plan
@@ -168,7 +169,8 @@ class Reserved:
                 claims = seen.anywhere(job, int(view.asks[TASKS, job]))
             choice = asks or claims is None
             if choice or self.every:
-                lent = Wants.ELSEWHERE if choice or not self.only_lent else Wants.LENT
+                alone = self.only_lent and not choice and (self.rule.whole or view.asks[CORES_ASKED, job] > 0)
+                lent = Wants.LENT if alone else Wants.ELSEWHERE
                 wants[job], self.chosen = lent if self.lends else Wants.CHOICE, True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
@@ -211,10 +213,6 @@ class Reserved:
             return None
         due = first_due(self.columns.start, view.queue, now)
         return None if due == NEVER_US else due
-
-    def only_lent_asked(self, jobs: Ints) -> bool:
-        """Whether all of these jobs want LENT."""
-        return bool((self.columns.wants[jobs] == Wants.LENT).all())
 
     def make_room(self, view: View) -> None:
         """Make room for as many jobs as the ledger has."""
