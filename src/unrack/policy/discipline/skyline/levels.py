@@ -66,7 +66,7 @@ def levels_of(
                 end = max(running[ENDS_US, i], now + 1)
                 if end != times[steps - 1]:
                     times[steps] = end
-                    copy_step(level, steps - 1, steps)
+                    copy_step(level, steps - 1, steps, slots.first)
                     steps += 1
             give_back(seen, job, groups, level[steps - 1])
             if not places:

@@ -52,6 +52,7 @@ from unrack.policy.discipline.skyline.steps import (
     claims_fit,
     earliest,
     fits_at,
+    fits_together,
     lent_room,
     room_in,
     slots_for,
@@ -125,6 +126,8 @@ def keep(
         if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
         if not fits_at(times, level, steps, begins, length, slots, old):
+            continue
+        if sky.may_lend.shape[0] > 0 and not fits_together(times, level, steps, begins, length, old):
             continue
         if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
             return NO_ROOM, 0, 0

@@ -25,7 +25,7 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
     short, width, slots = int(c.cursor[SHORT]), c.total.shape[1], len(c.place_of)
     if short in (MOMENTS, CLAIMABLE):
         steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
-        slots *= 1 + (short == CLAIMABLE)
+        slots += (16 + slots // 4) * (short == CLAIMABLE)
         level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
         left = np.zeros((2, 1, slots), np.int64)
         left[:, :, : len(c.place_of)] = c.left

@@ -125,7 +125,7 @@ def start_those_due(
             if at + needed > out.shape[0] or n == started.shape[1]:
                 return short_of(sky.cursor, STARTS)
             span = Span(new_rows, first, last, new_claims, claim, claim_end)
-            enough = are_open(span, real, 0, now_slots, sky.may_lend)
+            enough = wait_for.shape[0] == 0 or are_open(span, real, 0, now_slots, sky.may_lend)
             for c in range(claim, claim_end):
                 enough = enough and real[0, 0, slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
             if enough and wait_for.shape[0] > 0:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.ledger.holding import first_at_least
+from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
@@ -109,14 +109,11 @@ def lent_room(
 
 @melted
 def rows_fit(level: Ints, k: int, span: Span) -> bool:
-    """Whether the rows are free in one step; loans, which are the last of them, beside all others of their lenders."""
+    """Whether the rows are free in one step."""
     rows, enough = span.rows, True
     for r in range(span.first, span.last):
         cores, mb = rows[r, CORES], rows[r, LOCAL_MB]
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            for other in range(span.first, span.last if rows[r, TASKS] < 0 else 0):
-                if other != r and rows[other, FIRST] <= g < rows[other, FIRST] + rows[other, NODES]:
-                    mb += rows[other, LOCAL_MB]
             enough = enough and level[k, CPU, g] >= cores and level[k, MEM, g] >= mb
         if not enough:
             break
@@ -157,6 +154,7 @@ def earliest(
     while i < steps:
         for g in range(low.shape[2]):
             low[0, CPU, g] = level[i, CPU, g]
+        for g in range(slots.first):
             low[0, MEM, g] = level[i, MEM, g]
         fits = room_in(low, 0, groups, asked) >= tasks and claims_fit(low, 0, slots, claims)
         if not fits or (
@@ -170,6 +168,7 @@ def earliest(
         while k < steps and times[k] < end:
             for g in range(low.shape[2]):
                 low[0, CPU, g] = min(low[0, CPU, g], level[k, CPU, g])
+            for g in range(slots.first):
                 low[0, MEM, g] = min(low[0, MEM, g], level[k, MEM, g])
             if not claims_fit(low, 0, slots, claims):
                 following = k + 1
@@ -189,24 +188,25 @@ def earliest(
 
 
 @melted
-def copy_step(level: Ints, source: int, target: int) -> None:
-    """Make one step equal to another."""
+def copy_step(level: Ints, source: int, target: int, first: int) -> None:
+    """Make one step equal to another; from column ``first`` on there are slots, which have one number."""
     for g in range(level.shape[2]):
         level[target, CPU, g] = level[source, CPU, g]
+    for g in range(first):
         level[target, MEM, g] = level[source, MEM, g]
 
 
 @inlined
-def step_at(times: Ints, level: Ints, steps: int, time: int) -> tuple[int, int]:
+def step_at(times: Ints, level: Ints, steps: int, time: int, first: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
     low = first_at_least(times, 0, steps, time)
     if low < steps and times[low] == time:
         return low, steps
     for k in range(steps, low, -1):
         times[k] = times[k - 1]
-        copy_step(level, k - 1, k)
+        copy_step(level, k - 1, k, first)
     times[low] = time
-    copy_step(level, low - 1, low)
+    copy_step(level, low - 1, low, first)
     return low, steps + 1
 
 
@@ -262,10 +262,27 @@ def add_span(level: Ints, a: int, b: int, slots: Slots, span: Span, sign: int) -
 @inlined
 def book(times: Ints, level: Ints, steps: int, start: int, length: int, slots: Slots, span: Span, sign: int) -> int:
     """Take (sign -1) or give back (1) from ``start`` for ``length`` µs; returns the new number of steps."""
-    a, steps = step_at(times, level, steps, start)
-    b, steps = step_at(times, level, steps, start + length)
+    a, steps = step_at(times, level, steps, start, slots.first)
+    b, steps = step_at(times, level, steps, start + length, slots.first)
     add_span(level, a, b, slots, span, sign)
     return steps
+
+
+@inlined
+def fits_together(times: Ints, level: Ints, steps: int, start: int, length: int, span: Span) -> bool:
+    """As :func:`fits_at`, of rows of which several may be of one lender; the steps stay as they are."""
+    rows, enough = span.rows, True
+    for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
+        if times[k] >= start + length and times[k] > start:
+            break
+        add_rows(level[k], rows, span.first, span.last, -1)
+        for r in range(span.first, span.last):
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                enough = enough and level[k, CPU, g] >= 0 and level[k, MEM, g] >= 0
+        add_rows(level[k], rows, span.first, span.last, 1)
+        if not enough:
+            break
+    return enough
 
 
 @inlined
