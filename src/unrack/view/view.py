@@ -17,7 +17,7 @@ from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.jobs import Runs
-from unrack.ledger.lease import NO_LOANS, Lease
+from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
 from unrack.ledger.state import ClusterState
@@ -264,11 +264,6 @@ class View:
     def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""
         return self._state.lease(index(job))
-
-    def loans(self) -> list[Ints]:
-        """int64[loans, 3] each: what every running job borrows, as in :attr:`unrack.ledger.lease.Lease.borrowed`."""
-        extra = self._state.extra
-        return [extra[job].borrowed if job in extra else NO_LOANS for job in self.running_jobs.tolist()]
 
     @property
     def promises(self) -> Promises:

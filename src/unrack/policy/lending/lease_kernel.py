@@ -216,16 +216,6 @@ def borrow(
     return at
 
 
-@compiled
-def place_now(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any) -> tuple[Ints, Ints]:
-    """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place now."""
-    nodes, none = free.shape[1], 0
-    out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    draft = free.copy()  # a type with that of passes, which place on what they may change: one kernel for all
-    span = place_job(terms, draft, total, who, aware, out, Span(none, none, none, none))
-    return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
-
-
 @inlined
 def may_be_lent(lack: Ints, loans: Ints, end: int, lendable: Ints) -> bool:
     """Whether nothing lacks, and no node lends more than it may."""
@@ -246,7 +236,7 @@ def spread_tasks(
     terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """As :func:`spread`."""
-    return spread(terms, cores_at, free.copy(), total, who, aware)  # a copy: as in place_now
+    return spread(terms, cores_at, free.copy(), total, who, aware)  # a type with that of passes: one kernel for all
 
 
 @inlined
