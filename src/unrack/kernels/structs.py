@@ -6,7 +6,6 @@ is compiled, and 10 µs a call from Python.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from typing import Any
 
@@ -40,13 +39,8 @@ class InKernels:
             found = self.__dict__["_kernel"] = _struct(self)
         return found
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A copy of the arrays, without the struct of these."""
-        values: Any = self
-        return type(self)(*(copy.deepcopy(value, memo) for value in values))
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """As a copy: without the struct."""
+        """The arrays, without the struct of these: for copies too."""
         values: Any = self
         return type(self), tuple(values)
 

@@ -36,7 +36,7 @@ Made = Callable[..., Any]
 
 
 def general(kind: Made, label: str, memory: str = OWN, **values: Any) -> Any:
-    """A scheduler with rules for memory and GPUs, which are named; or the compiled one that decides alike."""
+    """A scheduler with rules for memory and GPUs, which are named."""
     where = f"policy {label}"
     rule = memory_rule(where, memory, {key: values.pop(key) for key in TERMS if key in values})
     given = {key: values.pop(key) for key in ("gpus", "postpone", "patience_us", "demands") if key in values}
@@ -44,9 +44,14 @@ def general(kind: Made, label: str, memory: str = OWN, **values: Any) -> Any:
         values["gpus"] = gpus
     if isinstance(rule, LentMemory):
         rule = replace(rule, place=values.get("place", "first-fit"))
-        if kind is SlurmLike and values.get("nodes", "shared") == "whole" and rule.place == "first-fit":
-            kind = LentSlurm
-    return kind(memory=rule, label=label, **values)
+    return (slurm_like if kind is SlurmLike else kind)(memory=rule, label=label, **values)
+
+
+def slurm_like(**values: Any) -> SlurmLike:
+    """A Slurm-like scheduler; its plans count on whole nodes that lend memory, the first that will do first."""
+    memory = values.get("memory")
+    counts = isinstance(memory, LentMemory) and values.get("nodes") == "whole" and memory.place == "first-fit"
+    return LentSlurm(**values) if counts else SlurmLike(**values)
 
 
 def pooled(alone: Made, place: str, first: str, /, label: str, memory: str = OWN, **values: Any) -> Any:
@@ -68,8 +73,7 @@ def on_whole_nodes(label: str, scheduler: str = "slurm", depth: int | None = Non
     own = {key: values.pop(key) for key in ("queue", "interval_us", "main", "compress") if key in values}
     compress = {"compress": own.pop("compress")} if "compress" in own else {}
     if scheduler == "slurm":
-        kind = LentSlurm if "memory" in values and values.get("place", "first-fit") == "first-fit" else SlurmLike
-        return kind(nodes="whole", label=label, depth=depth or 100, **own, **values)
+        return slurm_like(nodes="whole", label=label, depth=depth or 100, **own, **values)
     if scheduler == "conservative":
         return Conservative(nodes="whole", label=label, **compress, **values)
     backfill = "easy" if scheduler == "easy" else "none"

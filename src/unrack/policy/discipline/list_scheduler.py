@@ -114,7 +114,6 @@ class ListScheduler(AnyResource):
         return decisions, memory
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
-        memory.note_jobs(view)
         if self.nothing_new(view, memory, now):
             return []
         memory.alike = memory.counts_cores(view)

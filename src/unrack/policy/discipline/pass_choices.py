@@ -111,16 +111,17 @@ class PassChoices:
     def _place(self, job: int) -> None:
         made, walk = self.made, self._columns.walk
         walk[FOUND] = -1
-        if self.passes.is_refused(job, made):
-            return
+        kind = self.passes.kind_of(job, made)
         c = self._columns
+        if c.refused[kind]:
+            return
         if self._beside:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            c.refused[c.kind[job]] = 1
+            c.refused[kind] = 1
             return
         self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
         rows, claims = as_rows(chosen.lease, self.passes.places)

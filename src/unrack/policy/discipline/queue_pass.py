@@ -51,7 +51,7 @@ class Passes(Reserved):
         if self.lends and self.only_lent:
             made = asked.made if asked is not None else choices(now, False)
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
-                self.is_refused(job, made)
+                self.kind_of(job, made)
             kernel = made.alone.pass_over
         while True:
             count = kernel(order, second, now, running, free_cores, *rule, alike, self.columns.kernel)
@@ -73,16 +73,14 @@ class Passes(Reserved):
             self.leases.pop(job, None)
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
-    def is_refused(self, job: int, made: Choices) -> bool:
-        """Whether another of its kind has no place; its kind is noted."""
+    def kind_of(self, job: int, made: Choices) -> int:
+        """The number of a job's kind, which is noted."""
         c = self.columns
-        kind = int(c.kind[job])
-        if kind < 0:
-            kind = self.kinds.setdefault(made.kind(job), len(self.kinds))
-            if kind >= len(c.refused):
-                self.replace(refused=grown(c.refused, 2 * kind))
-            self.columns.kind[job] = kind
-        return bool(self.columns.refused[kind])
+        if c.kind[job] < 0:
+            c.kind[job] = self.kinds.setdefault(made.kind(job), len(self.kinds))
+            if c.kind[job] >= len(c.refused):
+                self.replace(refused=grown(c.refused, 2 * int(c.kind[job])))
+        return int(c.kind[job])
 
     def lease(self, s: int) -> Lease:
         """What the job holds that is number ``s`` among those that start, but for devices."""

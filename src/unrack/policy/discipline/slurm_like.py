@@ -99,7 +99,6 @@ class SlurmLike(Planning):
         jobs = self._jobs(view, now)
         if memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
-        memory.note_jobs(view)
         rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", memory.rule.fit)
         starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))
         memory.blocked.note(view, jobs, len(starts))

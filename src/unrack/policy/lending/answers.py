@@ -74,11 +74,11 @@ class Alone(NamedTuple):
     aware: Any  # ranks lenders; ``None``: nothing does
 
     def pass_over(self, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; it asks nothing."""
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
         return pass_over(self.terms, self.aware, *how)
 
     def plan_round(self, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; it asks nothing."""
+        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of jobs that want LENT it asks nothing."""
         return plan_round(self.terms, self.aware, *how)
 
 

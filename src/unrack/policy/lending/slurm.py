@@ -22,9 +22,9 @@ from unrack.policy.lending.answers import Alone
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.rules import Terms
-from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
+from unrack.policy.placement.claiming import claims_anywhere
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
-from unrack.workload.job import TASKS
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Plenty:
     def _add(self, view: View, jobs: Iterable[int]) -> bool:
         """Add what jobs claim; False: of one of them that is a choice."""
         for job in jobs:
-            claims = claimed_by(view, job)
+            claims = claims_anywhere(view, job)
             if claims is None:
                 self.known = 0
                 return False
@@ -62,19 +62,10 @@ class Plenty:
         return True
 
 
-def claimed_by(view: View, job: int) -> Ints | None:
-    """What a job claims wherever it runs; ``None``: that matters."""
-    seen = view.columns.claimed
-    if seen is None or not seen.asks(job):
-        return NO_CLAIMS
-    return seen.anywhere(job, int(view.asks[TASKS, job]))
-
-
 @dataclass(slots=True)
 class CountedPlan(Plan):
     """A plan that counts while that does: what it counts, and room for its answers."""
 
-    terms: Terms | None = None  # of lending, and
     classes: Classes | None = None  # nodes that are alike, once something was counted
     answers: Leases = field(default_factory=lambda: room_for_leases(0, 0))
     answered: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
@@ -89,7 +80,7 @@ class CountedPlan(Plan):
         """The first ``count`` answers."""
         found, out = list[Start](), self.answers
         for job, first, last, loan, end in self.answered[:, :count].T.tolist():
-            claims = claimed_by(view, job)
+            claims = claims_anywhere(view, job)
             assert claims is not None, "it was counted"
             found.append(Start(Lease(job, out.rows[first:last].copy(), out.loans[loan:end].copy(), claims=claims)))
         return found
@@ -121,15 +112,14 @@ class LentSlurm(SlurmLike):
         assert isinstance(memory, CountedPlan)
         if not memory.plenty.lasts(view):
             return super().plan(view, memory, jobs, now, brief)
-        if memory.terms is None or memory.classes is None:
-            memory.terms = self.terms(view.cluster)
-            memory.classes = classes_of(view, memory.terms)
+        if memory.classes is None:
+            memory.classes = classes_of(view, self.terms(view.cluster))
         alone, uses = self.mixed.alone(view, self.notes(view, memory)), view.columns.memory
         assert isinstance(alone, Alone)
         assert uses is not None
         while True:
             count = plan_round(
-                jobs, now, memory.terms.kernel, columns_of(view), uses.kernel, alone.aware, memory.classes,
+                jobs, now, alone.terms, columns_of(view), uses.kernel, alone.aware, memory.classes,
                 memory.columns.start, memory.answered, memory.answers,
             )  # fmt: skip
             if count >= 0:

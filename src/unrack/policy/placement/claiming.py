@@ -10,7 +10,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of
 from unrack.reasons import Code, Reason
-from unrack.resources.places import AMOUNT, PLACE
+from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
 from unrack.workload.job import CORES
@@ -136,6 +136,14 @@ def claiming(view: View, job: int) -> Claiming | None:
     if seen is None or not (asked := seen.asked(job)).any():
         return None
     return Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
+
+
+def claims_anywhere(view: View, job: int) -> Ints | None:
+    """int64[claims, 2]: what a job claims wherever it runs; ``None``: that matters."""
+    seen = view.columns.claimed
+    if seen is None or not seen.asks(job):
+        return NO_CLAIMS
+    return seen.anywhere(job, int(view.asks[ALL_TASKS, job]))
 
 
 def claims_asked(view: View) -> bool:

@@ -41,7 +41,6 @@ from unrack.policy.discipline.skyline.columns import (
     Round,
 )
 from unrack.policy.discipline.skyline.plan_round import plan_round
-from unrack.policy.discipline.skyline.reserved import NO_LIMITS
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import lendable
@@ -133,8 +132,7 @@ class Plan(Passes):
         start_us = int(c.times[cursor[STEP]])
         beside = self._beside(choices, order, start_us) if self.lends and choices.view.slo is not None else {}
         length = max(1, int(c.asks[ESTIMATE, job]))
-        may_lend = lendable(len(order), length, c.kernel) if self.lends else NO_LIMITS
-        limits = may_lend if len(may_lend) else None
+        limits = lendable(len(order), length, c.kernel) if len(c.may_lend) else None
         chosen = choices.find(job, start_us, c.low[0, :, :groups], places, left, beside, limits)
         cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
         if chosen is None:
@@ -207,10 +205,9 @@ class Plan(Passes):
         decisions: list[Start] = []
         later = np.zeros(len(c.of), np.bool_)  # nodes of those who cannot start yet
         for s, job in enumerate(c.started[JOB, :count].tolist()):
-            lease, held = self.leases.get(job) or self.lease(s), job in self.leases
-            if (held and choices is not None and not choices.may_start(lease)) or later[
-                lease.borrowed[:, LENDER]
-            ].any():
+            lease = self.leases.get(job) or self.lease(s)
+            ready = choices is None or choices.may_start(lease)
+            if not ready or later[lease.borrowed[:, LENDER]].any():
                 c.start[job] = now  # what it waits for ends now, and has not been seen to
                 later[lease.nodes] = True
                 continue

@@ -21,6 +21,7 @@ from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
+from unrack.policy.placement.claiming import claims_anywhere
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
@@ -164,9 +165,7 @@ class Reserved:
         wants = self.columns.wants
         for job in range(first, self.known):
             asks = devices is not None and devices.asks(job)
-            claims: Ints | None = NO_CLAIMS
-            if seen is not None and seen.asks(job):
-                claims = seen.anywhere(job, int(view.asks[TASKS, job]))
+            claims = claims_anywhere(view, job)
             choice = asks or claims is None
             if choice or self.every:
                 alone = self.only_lent and not choice and (self.rule.whole or view.asks[CORES_ASKED, job] > 0)

@@ -31,7 +31,7 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
 )
 from unrack.policy.discipline.skyline.levels import short_of
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open, lent_by
+from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open, fit_together, lent_by
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.view import PLENTY
 
@@ -76,9 +76,13 @@ def count_nodes(count: Ints, rows: Ints, first: int, last: int, sign: int) -> No
 
 @inlined
 def must_wait(wait_for: Ints, rows: Ints, first: int, last: int) -> bool:
-    """Whether one of the lenders is to start tasks of others first."""
+    """Whether one of the lenders is to start tasks of others first; those of the job itself are counted, too."""
     for r in range(first, last):
-        if rows[r, TASKS] < 0 and wait_for[rows[r, FIRST]] > 0:
+        others = wait_for[rows[r, FIRST]] if rows[r, TASKS] < 0 else 0
+        for own in range(first, last if others > 0 else first):
+            if rows[own, TASKS] >= 0 and rows[own, FIRST] <= rows[r, FIRST] < rows[own, FIRST] + rows[own, NODES]:
+                others -= 1
+        if others > 0:
             return True
     return False
 
@@ -104,7 +108,8 @@ def start_those_due(
         real[0, 0, s] = slots.free[slots.place_of[s]]
     now_slots = Slots(slots.slot, slots.place_of, slots.free, 0)
     wait_for = zeros(sky.may_lend.shape[0])  # how many are to start on each node
-    for q in range(order.shape[0] if wait_for.shape[0] > 0 else 0):
+    lends = wait_for.shape[0] > 0
+    for q in range(order.shape[0] if lends else 0):
         if turn[START, q] == now:
             count_nodes(wait_for, new_rows, turn[FIRST_ROW, q], turn[END_ROW, q], 1)
     again = True
@@ -125,21 +130,17 @@ def start_those_due(
             if at + needed > out.shape[0] or n == started.shape[1]:
                 return short_of(sky.cursor, STARTS)
             span = Span(new_rows, first, last, new_claims, claim, claim_end)
-            enough = wait_for.shape[0] == 0 or are_open(span, real, 0, now_slots, sky.may_lend)
+            enough = True
             for c in range(claim, claim_end):
                 enough = enough and real[0, 0, slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
-            if enough and wait_for.shape[0] > 0:
-                count_nodes(wait_for, new_rows, first, last, -1)
-                enough = not must_wait(wait_for, new_rows, first, last)
-                if not enough:
-                    count_nodes(wait_for, new_rows, first, last, 1)
-            if not enough:
-                continue
-            end = settle(free, seen.total, groups, fit, asked, span, out, at)
+            if enough and lends:
+                enough = are_open(span, real, 0, now_slots, sky.may_lend) and fit_together(free, span)
+                enough = enough and not must_wait(wait_for, new_rows, first, last)
+            end = settle(free, seen.total, groups, fit, asked, span, out, at) if enough else -1
             if end < 0:
-                if wait_for.shape[0] > 0:
-                    count_nodes(wait_for, new_rows, first, last, 1)
                 continue
+            if lends:
+                count_nodes(wait_for, new_rows, first, last, -1)
             add_rows(free, out, at, end, -1)
             for c in range(claim, claim_end):
                 real[0, 0, slots.slot[span.claims[c, 0]]] -= span.claims[c, 1]
@@ -147,7 +148,7 @@ def start_those_due(
             started[CLAIM, n], started[CLAIM_END, n] = claim, claim_end
             n, at = n + 1, end
             turn[START, q] = -1
-            again = wait_for.shape[0] > 0
+            again = lends
     return n
 
 
@@ -180,10 +181,9 @@ def limit_lending(jobs: int, length: int, sky: Any, most: Ints) -> None:
 
 @compiled
 def lendable(jobs: int, length: int, sky: Any) -> Ints:
-    """int64[nodes]: how many MB each may lend, as of :func:`limit_lending`; none, where nothing says that."""
+    """int64[nodes]: how many MB each may lend, as of :func:`limit_lending`."""
     most = np.empty(sky.may_lend.shape[0], np.int64)
     for node in range(most.shape[0]):
         most[node] = PLENTY
-    if most.shape[0] > 0:
-        limit_lending(jobs, length, sky, most)
+    limit_lending(jobs, length, sky, most)
     return most

@@ -269,20 +269,26 @@ def book(times: Ints, level: Ints, steps: int, start: int, length: int, slots: S
 
 
 @inlined
-def fits_together(times: Ints, level: Ints, steps: int, start: int, length: int, span: Span) -> bool:
-    """As :func:`fits_at`, of rows of which several may be of one lender; the steps stay as they are."""
+def fit_together(free: Ints, span: Span) -> bool:
+    """Whether rows are free, of which several may be of one lender; ``free`` stays as it is."""
     rows, enough = span.rows, True
+    add_rows(free, rows, span.first, span.last, -1)
+    for r in range(span.first, span.last):
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            enough = enough and free[CPU, g] >= 0 and free[MEM, g] >= 0
+    add_rows(free, rows, span.first, span.last, 1)
+    return enough
+
+
+@inlined
+def fits_together(times: Ints, level: Ints, steps: int, start: int, length: int, span: Span) -> bool:
+    """As :func:`fits_at`, of rows as of :func:`fit_together`."""
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
-        add_rows(level[k], rows, span.first, span.last, -1)
-        for r in range(span.first, span.last):
-            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                enough = enough and level[k, CPU, g] >= 0 and level[k, MEM, g] >= 0
-        add_rows(level[k], rows, span.first, span.last, 1)
-        if not enough:
-            break
-    return enough
+        if not fit_together(level[k], span):
+            return False
+    return True
 
 
 @inlined

@@ -1,0 +1,42 @@
+"""Loans of one lender are compared with what is free together, and what was compared stays as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
+from unrack.policy.discipline.skyline.starting import must_wait
+from unrack.policy.discipline.skyline.steps import Span, fit_together
+
+TASKS_ON_0 = [0, 1, 2, 4, 10]
+TWO_LOANS_OF_1 = [[1, 1, -1, 0, 6], [1, 1, -1, 0, 6]]
+LEASE: Ints = np.array([TASKS_ON_0, *TWO_LOANS_OF_1], np.int64)
+
+
+@compiled
+def fit(free: Ints, rows: Ints) -> bool:
+    """The kernel's, from Python."""
+    return fit_together(free, Span(rows, 0, rows.shape[0], rows[:0, :2].copy(), 0, 0))
+
+
+@compiled
+def waits(wait_for: Ints, rows: Ints) -> bool:
+    """The kernel's, from Python."""
+    return must_wait(wait_for, rows, 0, rows.shape[0])
+
+
+def test_two_loans_that_fit_one_by_one_need_not_fit_together() -> None:
+    for free_mb, fits in ((11, False), (12, True)):
+        free = np.array([[4, 4], [10, free_mb]], np.int64)
+        before = free.copy()
+        assert fit(free, LEASE) is fits
+        assert (free == before).all()
+
+
+def test_who_borrows_waits_for_others_on_its_lender_and_not_for_itself() -> None:
+    assert not waits(np.array([1, 0]), LEASE)
+    assert waits(np.array([1, 1]), LEASE)
+    both = np.array([TASKS_ON_0, [1, 1, 2, 4, 0], *TWO_LOANS_OF_1], np.int64)
+    assert not waits(np.array([1, 1]), both)
+    assert waits(np.array([1, 2]), both)
