@@ -115,7 +115,7 @@ def placed(
     if terms.rule >= 4:
         row = place_on_nodes(shown, sky.installed, tasks, cores, mb, False, 0, out.rows, 0)
     if row < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free.copy(), sky.installed, who, aware)
+        chosen, taken, local, loans = spread(terms, cores_at, free, sky.installed, who, aware)
         for i in range(chosen.shape[0]):
             row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
         borrower = np.empty(loans.shape[0], np.int64)

@@ -241,7 +241,7 @@ def spread_tasks(
 
 @inlined
 def spread(
-    terms: Terms, cores_at: Ints, draft: Ints, total: Ints, who: Who, aware: Any
+    terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
@@ -249,8 +249,8 @@ def spread(
     ----------
     cores_at : int64[nodes]
         Cores that they may use at each node; -1: the node takes none.
-    draft, total : int64[2, nodes]
-        What is free, and what there is, of all nodes, which may lend.
+    free, total : int64[2, nodes]
+        Of all nodes, which may lend.
 
     Returns
     -------
@@ -259,26 +259,26 @@ def spread(
         nodes may not lend enough.
     loans : int64[loans, 3]
     """
-    nodes, count = draft.shape[1], 0
+    nodes, count = free.shape[1], 0
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
         shown[0, node], shown[1, node] = max(cores_at[node], 0), total[MEM, node]
         if cores_at[node] >= who.cores:
             order[count] = node
-            keys[count] = -draft[MEM, node] if terms.rule >= 4 else 0
+            keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
             count += 1
     order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
-        order, draft, shown, terms.group, terms.groups, who.tasks, who.cores, who.mb, who.class_of, who.quota, chosen,
+        order, free, shown, terms.group, terms.groups, who.tasks, who.cores, who.mb, who.class_of, who.quota, chosen,
         taken,
     )  # fmt: skip
     count = max(count, 0)
     chosen, taken = chosen[:count], taken[:count]
     lack, local = taken * who.mb, taken * who.mb
     loans = np.empty((2 * nodes, 3), np.int64)
-    end = borrow(terms, draft, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
+    end = borrow(terms, free, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
     if not may_be_lent(lack, loans, end, who.lendable):
         chosen, end = chosen[:0], 0
     by_id = order_of(chosen)

@@ -153,23 +153,10 @@ class LentMemory:
     def _lent(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
-        who = Who(
-            job,
-            now,
-            state.running,
-            state.running_count,
-            tasks,
-            cores,
-            mb,
-            max(1, length),
-            ANY,
-            ANY,
-            self._lendable(view, room),
-        )
-        aware = self._aware(view, notes)
-        nodes, taken, local, loans = spread_tasks(
-            notes.terms.kernel, sealed(room.cores), sealed(room.free), state.total, who, aware
-        )
+        runs, limits = (state.running, state.running_count), self._lendable(view, room)
+        who = Who(job, now, *runs, tasks, cores, mb, max(1, length), ANY, ANY, limits)
+        own, aware = (sealed(room.cores), sealed(room.free)), self._aware(view, notes)
+        nodes, taken, local, loans = spread_tasks(notes.terms.kernel, *own, state.total, who, aware)
         if not len(nodes):
             return None
         lent: dict[int, list[Loan]] = {}
