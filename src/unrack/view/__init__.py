@@ -4,8 +4,7 @@ from unrack.view.assumed import NOBODY as NOBODY
 from unrack.view.assumed import PLENTY as PLENTY
 from unrack.view.assumed import Assumed as Assumed
 from unrack.view.assumed import AssumedRun as AssumedRun
-from unrack.view.assumed import Booking as Booking
-from unrack.view.assumed import DeviceMoment as DeviceMoment
+from unrack.view.assumed import DeviceLine as DeviceLine
 from unrack.view.draft import Draft as Draft
 from unrack.view.expecting import Expecting as Expecting
 from unrack.view.view import NodeColumns as NodeColumns

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.assumed import assumed
-from unrack.ledger.copies.device_moment import Booking as Booking
-from unrack.ledger.copies.device_moment import DeviceMoment as DeviceMoment
-from unrack.ledger.devices.reader import DeviceReader
-from unrack.ledger.devices.view import DeviceView
+from unrack.ledger.copies.device_line import DeviceLine as DeviceLine
 from unrack.ledger.lease import Lease, ranges
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.state import FINISHED, RUNNING
@@ -83,17 +80,19 @@ class Assumed:
         """Whether it is kept who uses whose memory."""
         return self._state.memory is not None
 
-    def devices_now(self, now: int) -> DeviceMoment | None:
-        """The pooled devices now (µs), with the running jobs that hold some; ``None`` on a cluster without any."""
+    def device_line(self, now: int, kept: DeviceLine | None) -> DeviceLine | None:
+        """The pooled devices from now (µs) on, in what was ``kept`` of a line; ``None`` on a cluster without any."""
         if self._devices is None:
             return None
+        line = kept if kept is not None and kept.serves(self._devices) else DeviceLine(self._devices)
         asking, extra = self._devices.asking, self._state.extra
         runs = self._ledger.running[:, : self._ledger.running_count].T.tolist()
-        held = {job: (end, extra[job].shares) for end, job in runs if asking[job] and job in extra}
-        return DeviceMoment(self._devices, now, held)
+        held = ((end, job, extra[job].shares) for end, job in runs if asking[job] and job in extra)
+        line.begin(now, held, self._trust)
+        return line
 
     def at(
-        self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceMoment | None = None,
+        self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceLine | None = None,
         beside: Mapping[int, AssumedRun] = NOBODY,
     ) -> View:  # fmt: skip
         """The view at a time (µs), which is overwritten by the next; who is booked to end by then does not run.
@@ -106,7 +105,7 @@ class Assumed:
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now. Behind
             them each node has a place, of which PLENTY less what it lends is free.
         devices
-            The pooled devices; ``None``: as they are.
+            The pooled devices, as it shows them; ``None``: as they are.
         beside
             Waiting jobs that run then.
         """
@@ -125,11 +124,9 @@ class Assumed:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
             state.memory.lent[:] = ledger.lent
             state.memory.lent[node[node >= 0]] = PLENTY - left[node >= 0]
-        if devices is not None and self._devices is not None:
-            state.devices = devices.shown()
-            state.devices.reader = DeviceReader(state.devices, self._devices.reader)
-            state.seen.devices = state.devices.reader
-            self._view.devices = DeviceView(state.devices.reader)
+        if devices is not None:
+            state.devices, self._view.devices = devices.shown, devices.view
+            state.seen.devices = devices.shown.reader
         running = self.running[:, over:]
         if beside:
             more = np.array([(runs.end_us, job) for job, runs in beside.items()], np.int64).T

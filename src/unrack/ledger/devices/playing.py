@@ -8,7 +8,19 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.devices.columns import END_US, FREE, FREE_COUNT, GROUP, JOBS, LEAVING, MODEL, OFFLINE, POOL, Columns
+from unrack.kernels.structs import InKernels
+from unrack.ledger.devices.columns import (
+    END_US,
+    FREE,
+    FREE_COUNT,
+    GROUP,
+    JOBS,
+    LEAVING,
+    MODEL,
+    OFFLINE,
+    POOL,
+    Columns,
+)
 from unrack.ledger.devices.sharing import ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.holding import place_of
 from unrack.ledger.names import ENDS_US, WHO
@@ -26,24 +38,31 @@ BEGAN, ENDED = range(2)
 """Rows of ``Play.done``."""
 CLOSED = -2
 """The model of a group that nobody may join; no job has it."""
+LEASES, SHARES, DEVICES = range(3)
+"""Entries of ``Bookings.used``."""
 
 
-class Bookings(NamedTuple):
-    """Leases of devices that are held or reserved."""
+class _Bookings(NamedTuple):
+    lease: Ints  # int64[room, 5]
+    share: Ints  # int64[room, 5]: those of one lease stand together
+    amount: Ints  # int64[room, quantities]: of each share
+    device: Ints  # int64[room]: those of one share stand together, ascending
+    used: Ints  # int64[3]: how many LEASES, SHARES and DEVICES there are
 
-    lease: Ints  # int64[leases, 5]
-    share: Ints  # int64[shares, 5]: those of one lease stand together
-    amount: Ints  # int64[shares, quantities]
-    device: Ints  # int64[devices]: those of one share stand together, ascending
+
+class Bookings(InKernels, _Bookings):
+    """Leases of devices that are held or reserved, each with a number."""
 
 
-class Play(NamedTuple):
-    """What changes beside the devices as time goes on."""
-
+class _Play(NamedTuple):
     running: Ints  # int64[3, room]: booked end, job and lease of those that hold devices, in order of (end, job)
     done: Ints  # int64[2, room]: when each lease was booked to end as it started, and when it ended, µs; -1: it did not
     leaving: Ints  # int64[devices]: until when each is being detached, µs; 0: it is not
     mark: Ints  # int64[2]: NOW, µs; RUNNING: how many run
+
+
+class Play(InKernels, _Play):
+    """What changes beside the devices as time goes on."""
 
 
 @inlined
@@ -170,60 +189,42 @@ def take_all(c: Columns, b: Bookings, play: Play, lease: int) -> int:
 
 
 @compiled
-def start_all(c: Columns, b: Bookings, play: Play, leases: Ints, stay: bool) -> int:
-    """Start leases (int64[k]), each at its time, in order of time; those whose devices are not free do not start.
+def start_one(c: Columns, b: Bookings, play: Play, lease: int, stay: bool) -> int:
+    """Move on to the time of a lease and start it: TAKEN, ROOM, or a problem and it does not start.
 
-    Parameters
-    ----------
-    stay
-        False: each gives everything back at once, and only when it would have ended is noted; speeds may not depend
-        on who shares.
-
-    Returns
-    -------
-    int
-        How many it was done for; if not for all, the columns of sharers are to be made larger.
+    ``stay`` false: it would start now; everything is given back at once, and only when it would have ended is noted;
+    speeds may not depend on who shares.
     """
-    for i in range(leases.shape[0]):
-        lease = leases[i]
-        job, first, last = b.lease[lease, JOB], b.lease[lease, FIRST], b.lease[lease, LAST]
-        if stay:
-            move_on(c, b, play, b.lease[lease, START_US])
-        verdict = take_all(c, b, play, lease)
-        if verdict == ROOM:
-            return i
-        if verdict != TAKEN:
-            continue
-        end = first_end(c, job, b.lease[lease, EXPECTED_US], play.mark[NOW])
-        play.done[BEGAN, lease] = end
-        if not stay:
-            give_all(c, b, play, first, last, True)
-            continue
+    job, first, last = b.lease[lease, JOB], b.lease[lease, FIRST], b.lease[lease, LAST]
+    play.done[BEGAN, lease] = -1
+    if stay:
+        move_on(c, b, play, b.lease[lease, START_US])
+    verdict = take_all(c, b, play, lease)
+    if verdict != TAKEN:
+        return int(verdict)
+    end = first_end(c, job, b.lease[lease, EXPECTED_US], play.mark[NOW])
+    play.done[BEGAN, lease] = end
+    if stay:
         put(play.running, play.mark[RUNNING], end, job, lease)
         play.mark[RUNNING] += 1
         follow_all(c, b, play, first, last, job)
-    return len(leases)
+    else:
+        give_all(c, b, play, first, last, True)
+    return TAKEN
 
 
-@compiled
-def hold_all(c: Columns, b: Bookings, now: int, shares: Ints, close: bool) -> int:
-    """Take shares (int64[k]) that will be held later, as if from now on; devices that are not free are closed.
-
-    ``close``: all are closed. Returns as :func:`start_all`.
-    """
-    for i in range(shares.shape[0]):
-        if not close:
-            verdict = take_one(c, b, shares[i], now)
-            if verdict == ROOM:
-                return i
-            if verdict == TAKEN:
-                continue
-        for d in range(b.share[shares[i], FIRST_DEVICE], b.share[shares[i], LAST_DEVICE]):
-            device = b.device[d]
-            group = c.device[GROUP, device]
-            if group >= 0:
-                c.group[MODEL, group] = CLOSED
-            elif group == FREE:
-                c.device[GROUP, device] = LEAVING
-                c.pool[FREE_COUNT, c.device[POOL, device]] -= 1
-    return len(shares)
+@inlined
+def hold_one(c: Columns, b: Bookings, now: int, s: int, close: bool) -> int:
+    """Take a share that will be held later, as if from now on; if it is not free, or ``close``, it is closed."""
+    verdict = -1 if close else take_one(c, b, s, now)
+    if verdict in (TAKEN, ROOM):
+        return int(verdict)
+    for d in range(b.share[s, FIRST_DEVICE], b.share[s, LAST_DEVICE]):
+        device = b.device[d]
+        group = c.device[GROUP, device]
+        if group >= 0:
+            c.group[MODEL, group] = CLOSED
+        elif group == FREE:
+            c.device[GROUP, device] = LEAVING
+            c.pool[FREE_COUNT, c.device[POOL, device]] -= 1
+    return TAKEN

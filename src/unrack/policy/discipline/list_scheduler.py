@@ -127,7 +127,7 @@ class ListScheduler(AnyResource):
 
     def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
         notes, told = self.notes(view, memory), self.beyond_nodes(view)
-        return Choices(self.placement, notes, view, now, trust, told)
+        return Choices(self.placement, notes, view, now, trust, memory, told)
 
     @cached_property
     def pass_rule(self) -> PassRule:

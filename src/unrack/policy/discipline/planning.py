@@ -19,7 +19,7 @@ class Planning(AnyResource):
 
     def choices(self, view: View, memory: Plan, now: int, trust: bool) -> Choices:
         """The choices of a round; see :class:`Choices`."""
-        return Choices(self.mixed, self.notes(view, memory), view, now, trust)
+        return Choices(self.mixed, self.notes(view, memory), view, now, trust, memory)
 
     def missing(self, view: View, memory: Plan, job: int, now: int) -> Reason | None:
         """What there is too little of now for a job to start; ``None`` if it fits."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
-from unrack.policy.discipline.skyline.devices import Held, Timeline
 from unrack.policy.placement.contract import Alone, Placement
 from unrack.sealed import sealed
-from unrack.view import Assumed, AssumedRun, DeviceMoment, View
+from unrack.view import Assumed, AssumedRun, DeviceLine, View
 from unrack.workload.job import ESTIMATE
 
 
@@ -26,6 +25,12 @@ class Chosen(NamedTuple):
     length_us: int  # for how long the job would hold it
     # others who would end at another time, as they share: job to before and after, µs
     moved: dict[int, tuple[int, int]]
+
+
+class Keeps(Protocol):
+    """Keeps from one round to the next what would be made again."""
+
+    line: DeviceLine | None
 
 
 class Choices:
@@ -39,6 +44,8 @@ class Choices:
         Of the ledger, and the time, µs.
     trust
         As of the round.
+    kept
+        From round to round.
     told
         Whether by which rule is of interest.
 
@@ -50,15 +57,18 @@ class Choices:
         When jobs that hold devices, or are to hold some, end, µs, where they do.
     """
 
-    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, told: bool = True) -> None:
+    def __init__(
+        self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps, told: bool = True
+    ) -> None:
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
         # what was chosen for whom, of those that hold devices
         self.made: dict[int, Lease] = {}
-        self.now, self._trust, self._told = now, trust, told
+        self.now, self._trust, self._kept, self._told = now, trust, kept, told
         self._job = -1
         self._last: tuple[int, Lease | None] = -1, None
-        self._old: Held | None = None
+        self._old: tuple[int, int] | None = None  # what was reserved for the job
+        self._starting = False
 
     @cached_property
     def alone(self) -> Alone:
@@ -70,19 +80,10 @@ class Choices:
         return Assumed(self.view, self._trust)
 
     @cached_property
-    def _devices(self) -> DeviceMoment | None:
-        """The pooled devices now."""
-        return self._assumed.devices_now(self.now)
-
-    @cached_property
-    def timeline(self) -> Timeline | None:
+    def timeline(self) -> DeviceLine | None:
         """The pooled devices over time; ``None`` on a cluster without any."""
-        if self._devices is None:
-            return None
-        base = self._devices.copy()
-        if self._trust:
-            base.settle(overdue=False)
-        return Timeline(base)
+        self._kept.line = self._assumed.device_line(self.now, self._kept.line)
+        return self._kept.line
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
         """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
@@ -96,7 +97,7 @@ class Choices:
             ends = timeline.ends_us()
             assert ends is not None
             self.ends = ends
-            lengths |= {held.job: ends[held.job] - held.start_us for held in timeline.held}
+            lengths |= {job: ends[job] - start_us for job, start_us in timeline.reserved.items()}
         return lengths
 
     def find(
@@ -116,12 +117,12 @@ class Choices:
         lendable
             int64[nodes]: how many MB each node may lend; ``None``: all that is free.
         """
-        length, timeline, devices = max(1, self._expected_us(job)), self.timeline, None
+        length, timeline = max(1, self._expected_us(job)), self.timeline
         if job != self._job:
             self._job, self._old = job, None if timeline is None else timeline.remove(job)
         if timeline is not None:
-            devices = timeline.least(start_us, start_us + length)
-        view = self._assumed.at(start_us, free, places, left, devices, beside)
+            timeline.least(start_us, start_us + length)
+        view = self._assumed.at(start_us, free, places, left, timeline, beside)
         view.lendable = lendable
         return self._found(view, job, start_us, length)
 
@@ -138,12 +139,13 @@ class Choices:
         timeline = self.timeline if lease.shares else None
         if timeline is None:
             return Chosen(lease, length, {})
+        number = timeline.number_of(job, start_us, length, lease.shares)
         if self.slow:
-            after = timeline.ends_us(timeline.held_by((job, start_us, length, lease.shares)))
+            after = timeline.ends_us(number)
             end = -1 if after is None else after[job]
             self._after = after or {}
         else:
-            end = timeline.end_us(timeline.held_by((job, start_us, length, lease.shares)), length)
+            end = timeline.end_us(number)
         if end < 0:
             self.refuse()
             return None
@@ -154,8 +156,9 @@ class Choices:
         self, job: int, time: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun]
     ) -> bool:
         """Whether a job has a place at a time, µs; parameters as of :meth:`find`."""
-        devices = None if self.timeline is None else self.timeline.least(time, time + 1)
-        view = self._assumed.at(time, free, places, left, devices, beside)
+        if self.timeline is not None:
+            self.timeline.least(time, time + 1)
+        view = self._assumed.at(time, free, places, left, self.timeline, beside)
         return self.placement.find(view, self.notes, job, time) is not None
 
     @contextmanager
@@ -165,7 +168,7 @@ class Choices:
         if timeline is None or not lease.shares:
             yield
             return
-        timeline.restore(timeline.held_by((job, self.now, self._expected_us(job), lease.shares)))
+        timeline.add((job, self.now, self._expected_us(job), lease.shares))
         yield
         timeline.remove(job)
 
@@ -212,17 +215,18 @@ class Choices:
                 self.made[job] = lease
                 self.timeline.add((job, chosen_us, self._expected_us(job), lease.shares))
         elif self._old is not None and self.timeline is not None:
-            self.timeline.restore(self._old)
+            self.timeline.restore(*self._old)
         self._job, self._old = -1, None
 
     def may_start(self, lease: Lease) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
-        now = self._devices if lease.shares else None
-        if now is None:
+        timeline = self.timeline if lease.shares else None
+        if timeline is None:
             return True
-        number = now.booked.add((lease.job, now.now, self._expected_us(lease.job), lease.shares))
-        now.start([number])
-        return now.end_us(number) >= 0
+        if not self._starting:
+            self._starting = True
+            timeline.begin_starts()
+        return timeline.starts(timeline.number_of(lease.job, self.now, self._expected_us(lease.job), lease.shares))
 
     def _expected_us(self, job: int) -> int:
         return int(self.view.asks[ESTIMATE, job])

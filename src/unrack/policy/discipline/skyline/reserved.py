@@ -25,7 +25,7 @@ from unrack.policy.placement.claiming import claims_anywhere
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
-from unrack.view import View
+from unrack.view import DeviceLine, View
 from unrack.workload.job import CORES as CORES_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
@@ -79,6 +79,7 @@ class Reserved:
     planned_version: int = -1
     planned_at: int = -1
     notes: Any = None  # of the placement, where a choice was made
+    line: DeviceLine | None = None  # devices over time, where a choice was made
 
     @classmethod
     def begin(

@@ -1,0 +1,278 @@
+"""The pooled devices at times to come, as jobs that hold some end, and as reservations begin and end as booked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from unrack.ledger.copies.draft import twin_of
+from unrack.ledger.devices.columns import CHANGING, Columns
+from unrack.ledger.devices.line_kernel import (
+    DETACH_US,
+    HELD,
+    RIGHT,
+    START,
+    TURNS,
+    Line,
+    Reserved,
+    give_up,
+    least,
+    reserve,
+    start_all,
+    take_over,
+    would_end,
+)
+from unrack.ledger.devices.playing import (
+    BEGAN,
+    ENDED,
+    EXPECTED_US,
+    JOB,
+    LEASE,
+    LEASES,
+    NOW,
+    RUNNING,
+    START_US,
+    Bookings,
+    Play,
+    move_on,
+    next_us,
+    settle,
+    start_one,
+)
+from unrack.ledger.devices.reader import DeviceReader, with_more_sharers
+from unrack.ledger.devices.sharing import ROOM, TAKEN
+from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.devices.view import DeviceView
+from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.lease import Share
+from unrack.units import NEVER_US
+
+Shares = tuple[Share, ...]
+Booking = tuple[int, int, int, Shares]
+"""A job, when it starts (µs), for how long it works at speed 1 (µs), and what it holds."""
+BASE, HERE, OTHER = range(3)
+"""Which columns, of those that are its own."""
+SPARE = 64
+"""Room for further leases."""
+
+
+class DeviceLine:
+    """The pooled devices over time, by the booked ends of running jobs and by reservations.
+
+    Parameters
+    ----------
+    devices
+        Those of the ledger, which do not change.
+
+    Attributes
+    ----------
+    shown, view
+        The devices that were asked about last (:meth:`least`), for placements.
+    columns
+        All of it, for kernels.
+    """
+
+    def __init__(self, devices: DeviceState) -> None:
+        self._source, self._like = devices.columns, devices
+        count, quantities = len(devices.devices), devices.columns.capacity.shape[0]
+        self.shown = twin_of(devices)
+        self.shown.leaving = []
+        self._own = [_cleared(devices.columns) for _ in range(3)]
+        self.shown.columns = self._own[OTHER]
+        self.shown.reader = DeviceReader(self.shown, devices.reader)
+        self.view = DeviceView(self.shown.reader)
+        self._plays = [
+            Play(
+                np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64), np.zeros(count, np.int64), np.zeros(2, np.int64)
+            )
+            for _ in range(4)
+        ]
+        self._first = self._plays.pop()
+        rows = ((0, 5), (0, 5), (0, quantities), (0,))
+        self._booked = Bookings._make([np.zeros(shape, np.int64) for shape in (*rows, (3,))])
+        self._held = Reserved(np.zeros((3, 0), np.int64), np.zeros(5, np.int64))
+        self._held.mark[DETACH_US] = devices.devices.detach_us
+        self._known: dict[int, tuple[Shares, int]] = {}  # by job: its shares and the number of its lease
+        self._together()
+
+    def __deepcopy__(self, memo: Any) -> DeviceLine:
+        """Itself: nothing of it is needed after the round that it began with."""
+        return self
+
+    def serves(self, devices: DeviceState) -> bool:
+        """Whether it is of these devices, with as much room as they have."""
+        return devices is self._like and devices.columns is self._source
+
+    def begin(self, now: int, held: Iterable[tuple[int, int, Shares]], trust: bool) -> None:
+        """Take over the devices as they are now, µs.
+
+        Parameters
+        ----------
+        held
+            Booked end (µs), job and shares of running jobs that hold some.
+        trust
+            Whether jobs that are booked to end just now have ended.
+        """
+        runs = sorted(held, key=lambda run: run[:2])
+        if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
+            self._booked.used[:], self._known = 0, {}
+        numbers = [self.number_of(job, now, 0, shares) for _, job, shares in runs]
+        self._first.mark[:] = now, len(runs)
+        self.more_room(0, 0, 0)
+        base, first = self._plays[BASE], self._first
+        rows = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
+        first.running[:, : len(rows)] = np.array(rows, np.int64).reshape(-1, 3).T
+        first.leaving[:] = 0
+        first.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
+        first.done[:] = -1
+        take_over(self._source.kernel, first.kernel, self._own[BASE].kernel, base.kernel)
+        self._held.mark[[HELD, RIGHT, TURNS]] = 0
+        if trust:
+            settle(self._own[BASE].kernel, self._booked.kernel, base.kernel, False)
+
+    def _is_known(self, job: int, shares: Shares) -> bool:
+        return job in self._known and self._known[job][0] is shares
+
+    def number_of(self, job: int, start_us: int, expected_us: int, shares: Shares) -> int:
+        """The number of a lease, which may then be started or reserved."""
+        if self._is_known(job, shares):
+            number = self._known[job][1]
+            self._booked.lease[number, [START_US, EXPECTED_US]] = start_us, expected_us
+            return number
+        number, share, device = self._booked.used.tolist()
+        devices = [d for held in shares for d in held.devices]
+        self.more_room(1, len(shares), len(devices))
+        b = self._booked
+        for held in shares:
+            end = device + len(held.devices)
+            b.device[device:end], b.share[share] = held.devices, (job, held.node, held.parts, device, end)
+            b.amount[share] = 0
+            b.amount[share, : len(held.amounts)] = held.amounts
+            share, device = share + 1, end
+        b.lease[number] = job, start_us, expected_us, share - len(shares), share
+        b.used[:] = number + 1, share, device
+        self._known[job] = shares, number
+        return int(number)
+
+    def add(self, *leases: Booking) -> None:
+        """Reserve, in order of start."""
+        for lease in leases:
+            self.restore(self.number_of(*lease))
+
+    def remove(self, job: int) -> tuple[int, int] | None:
+        """Give up what is reserved for a job; what it was (lease and turn), or ``None``."""
+        lease, turn = give_up(self.columns.kernel, job)
+        return None if lease < 0 else (lease, turn)
+
+    def restore(self, lease: int, turn: int = -1) -> None:
+        """Reserve what was given up, or a lease behind all others that start at its time."""
+        self.more_room(1, 0, 0)
+        reserve(self.columns.kernel, lease, turn)
+
+    def least(self, start_us: int, end_us: int) -> None:
+        """Show what may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile."""
+        self._tried(least, start_us, end_us)
+        leaving = self._plays[OTHER].leaving
+        found = np.flatnonzero(leaving)
+        self.shown.detaching = dict(zip(found.tolist(), leaving[found].tolist(), strict=True))
+
+    def end_us(self, lease: int) -> int:
+        """When a job ends, where speeds do not depend on who shares, µs; -1: someone could not start as reserved."""
+        fits = self._tried(would_end, lease) == TAKEN
+        return int(self._plays[HERE].done[BEGAN, lease]) if fits else -1
+
+    def ends_us(self, beside: int = -1) -> dict[int, int] | None:
+        """When each job that holds devices, or is to, ends, µs; ``None``: someone cannot start as reserved."""
+        if self._tried(start_all, beside, True) != TAKEN:
+            return None
+        move_on(*self._asked, NEVER_US)
+        done = self._plays[OTHER].done[ENDED]
+        over = np.flatnonzero(done >= 0)
+        jobs = self._booked.lease[over, JOB]
+        order = np.lexsort((jobs, done[over]))
+        return dict(zip(jobs[order].tolist(), done[over][order].tolist(), strict=True))
+
+    def lengths_us(self) -> dict[int, int]:
+        """For how long each holds what is reserved if nobody slows it down, µs; who cannot start so gives it up: -1."""
+        self._tried(start_all, -1, False)
+        lengths = {}
+        for start_us, lease in self._held.held[[START, LEASE], : self._held.mark[HELD]].T.tolist():
+            end, job = int(self._plays[OTHER].done[BEGAN, lease]), int(self._booked.lease[lease, JOB])
+            lengths[job] = -1 if end < 0 else end - start_us
+            if end < 0:
+                self.remove(job)
+        return lengths
+
+    @property
+    def reserved(self) -> dict[int, int]:
+        """Job → reserved start, µs."""
+        start_us, lease = self._held.held[[START, LEASE], : self._held.mark[HELD]]
+        return dict(zip(self._booked.lease[lease, JOB].tolist(), start_us.tolist(), strict=True))
+
+    def moments(self) -> list[int]:
+        """When devices come free, µs, as jobs end and are then detached from theirs."""
+        self._tried(start_all, -1, False)
+        play, found = self._plays[OTHER], list[int]()
+        while (end := int(next_us(play.kernel))) < NEVER_US:
+            move_on(*self._asked, max(end, int(play.mark[NOW]) + 1))
+            found.append(int(play.mark[NOW]))
+        return found
+
+    def begin_starts(self) -> None:
+        """From now on ask whether leases may start (:meth:`starts`), on devices that are free now."""
+        take_over(self._source.kernel, self._first.kernel, *(self._asked[0], self._asked[2]))
+
+    def starts(self, lease: int) -> bool:
+        """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
+        while (verdict := start_one(*self._asked, lease, True)) == ROOM:
+            self._own[OTHER] = self.shown.columns = with_more_sharers(self._own[OTHER])
+        return bool(verdict == TAKEN)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _asked(self) -> tuple[Any, Any, Any]:
+        return self._own[OTHER].kernel, self._booked.kernel, self._plays[OTHER].kernel
+
+    def _tried(self, what: Callable[..., int], *how: Any) -> int:
+        """The answer of a kernel, with as much room for sharers as it takes."""
+        while (verdict := int(what(self.columns.kernel, *how))) == ROOM:
+            self.more_sharers()
+        return verdict
+
+    def more_sharers(self) -> None:
+        """Make more room for sharers."""
+        self._own = [with_more_sharers(columns) for columns in self._own]
+        self.shown.columns = self._own[OTHER]
+        self._together()
+
+    def more_room(self, leases: int, shares: int, devices: int) -> None:
+        """Make room for more leases, shares and devices of these, and for their reservations."""
+        needed = self._booked.used + np.array([leases, shares, devices])
+        b, held = self._booked, int(self._held.mark[HELD]) + leases
+        runs, room = int(self._first.mark[RUNNING]) + held, self._first.running.shape[1]
+        if (needed <= [len(b.lease), len(b.share), len(b.device)]).all() and runs <= room:
+            return
+        number, share, device = (needed + SPARE).tolist()
+        self._booked = Bookings._make([*map(grown_rows, b[:4], (number, share, share, device)), b.used])
+        room, most = max(room, 2 * runs + SPARE), len(self._booked.lease)
+        *self._plays, self._first = (
+            play._replace(running=grown(play.running, room), done=grown(play.done, most, -1))
+            for play in (*self._plays, self._first)
+        )
+        self._held = self._held._replace(held=grown(self._held.held, room))
+        self._together()
+
+    def _together(self) -> None:
+        own = (part.kernel for pair in zip(self._own, self._plays, strict=True) for part in pair)
+        self.columns = Line._make([*own, self._booked.kernel, self._held.kernel])
+
+
+def _cleared(columns: Columns) -> Columns:
+    """The same in which nothing is held."""
+    own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING}
+    own["job_group"][:], own["job_node"][:], own["job_speed"][:] = -1, -1, 1
+    own["group"][:] = 0
+    return columns._replace(**own)
