@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import twin_of
-from unrack.ledger.devices.columns import CHANGING, Columns
+from unrack.ledger.devices.columns import CHANGING, KIND, Columns
 from unrack.ledger.devices.line_kernel import (
+    ASKED,
     DETACH_US,
     HELD,
     RIGHT,
     START,
     TURNS,
     Line,
-    Reserved,
+    Upcoming,
     give_up,
     least,
     reserve,
@@ -28,6 +30,7 @@ from unrack.ledger.devices.playing import (
     BEGAN,
     ENDED,
     EXPECTED_US,
+    FIRST,
     JOB,
     LEASE,
     LEASES,
@@ -92,7 +95,8 @@ class DeviceLine:
         self._first = self._plays.pop()
         rows = ((0, 5), (0, 5), (0, quantities), (0,))
         self._booked = Bookings._make([np.zeros(shape, np.int64) for shape in (*rows, (3,))])
-        self._held = Reserved(np.zeros((3, 0), np.int64), np.zeros(5, np.int64))
+        jobs = devices.columns.wants.shape[2]
+        self._held = Upcoming(np.zeros((3, 0), np.int64), np.zeros(10, np.int64), np.full(jobs, -1, np.int64))
         self._held.mark[DETACH_US] = devices.devices.detach_us
         self._known: dict[int, tuple[Shares, int]] = {}  # by job: its shares and the number of its lease
         self._together()
@@ -128,7 +132,8 @@ class DeviceLine:
         first.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
         first.done[:] = -1
         take_over(self._source.kernel, first.kernel, self._own[BASE].kernel, base.kernel)
-        self._held.mark[[HELD, RIGHT, TURNS]] = 0
+        self._held.mark[[HELD, RIGHT, TURNS]], self._held.mark[ASKED] = 0, -1
+        self._held.made[:] = -1
         if trust:
             settle(self._own[BASE].kernel, self._booked.kernel, base.kernel, False)
 
@@ -241,6 +246,37 @@ class DeviceLine:
         while (verdict := int(what(self.columns.kernel, *how))) == ROOM:
             self.more_sharers()
         return verdict
+
+    def made(self, jobs: Ints) -> dict[int, Shares]:
+        """Job → the devices that a kernel has reserved for it since this was asked last, of these jobs."""
+        made, found = self._held.made, dict[int, Shares]()
+        for job in jobs[made[jobs] >= 0].tolist():
+            number = int(made[job])
+            shares = self._shares(number)
+            self._known[job] = shares, number
+            found[job] = shares
+        return found
+
+    def _shares(self, number: int) -> Shares:
+        b, found = self._booked, list[Share]()
+        names = self._like.devices.quantities
+        first, last = b.lease[number, FIRST:].tolist()
+        for (_, node, parts, device, end), amounts in zip(
+            b.share[first:last].tolist(), b.amount[first:last].tolist(), strict=True
+        ):
+            devices = tuple(b.device[device:end].tolist())
+            kind = int(self._source.device[KIND, devices[0]])
+            found.append(Share(node, devices, tuple(amounts[: len(names[kind])]), parts))
+        return tuple(found)
+
+    def more(self, sharers: bool) -> None:
+        """Make more room: for jobs on one device (``sharers``), or for leases."""
+        if sharers:
+            self.more_sharers()
+        else:
+            self.more_room(
+                *(len(column) + SPARE for column in (self._booked.lease, self._booked.share, self._booked.device))
+            )
 
     def more_sharers(self) -> None:
         """Make more room for sharers."""

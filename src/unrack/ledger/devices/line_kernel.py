@@ -28,19 +28,22 @@ from unrack.ledger.devices.playing import (
 from unrack.ledger.devices.sharing import ROOM, TAKEN
 
 START, TURN = range(2)
-"""Rows of ``Reserved.held``; the last is LEASE."""
-HELD, STARTED, RIGHT, TURNS, DETACH_US = range(5)
-"""Entries of ``Reserved.mark``."""
+"""Rows of ``Upcoming.held``; the last is LEASE."""
+HELD, STARTED, RIGHT, TURNS, DETACH_US, ASKED, ASKED_AT, TRIED, OLD, OLD_TURN = range(10)
+"""Entries of ``Upcoming.mark``."""
 
 
-class _Reserved(NamedTuple):
+class _Upcoming(NamedTuple):
     held: Ints  # int64[3, room]: the start (µs), turn and lease of each reservation, in order of (start, turn)
-    # int64[5]: HELD: how many there are; STARTED: how many of them have started `here`; RIGHT: 1, or 0 where `here` is
-    # to be made again; TURNS given so far; DETACH_US: for how long devices are detached
+    # int64[10]: HELD: how many there are; STARTED: how many of them have started `here`; RIGHT: 1, or 0 where `here` is
+    # to be made again; TURNS given so far; DETACH_US: for how long devices are detached. Of a plan: ASKED: the job that
+    # was asked about last, at place ASKED_AT of the order (-1: none); TRIED: the lease found for it; OLD, OLD_TURN: its
+    # lease of before, and its turn (-1: none)
     mark: Ints
+    made: Ints  # int64[jobs]: the lease that a plan has made for each job in this round; -1: none
 
 
-class Reserved(InKernels, _Reserved):
+class Upcoming(InKernels, _Upcoming):
     """What is reserved."""
 
 

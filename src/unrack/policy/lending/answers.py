@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
+from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.holding import add_rows
@@ -18,27 +18,20 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import change_claims, change_rows
-from unrack.policy.discipline.queue_kernel import PassRule, lacking, passed
 from unrack.policy.discipline.skyline.columns import (
     AT,
-    CHOOSE,
     CHOSEN,
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
     LEASES,
     LENGTH_CHOSEN,
-    LENT,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
-    STARTS,
     STEP,
-    Round,
-    Rule,
 )
 from unrack.policy.discipline.skyline.levels import short_of
-from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.skyline.starting import limit_lending
 from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by
 from unrack.policy.discipline.skyline.steps import Span as Held
@@ -48,10 +41,6 @@ from unrack.policy.discipline.walk import (
     CLAIMS_FOUND,
     FOUND,
     HELD_US,
-    JUDGED,
-    LOOK,
-    LOOKED_AT,
-    MOVES,
     PLACED,
     ROOM,
     SHADOW,
@@ -65,21 +54,6 @@ from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job, spr
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
-
-
-class Alone(NamedTuple):
-    """Who answers in one round."""
-
-    terms: Terms
-    aware: Any  # ranks lenders; ``None``: nothing does
-
-    def pass_over(self, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
-        return pass_over(self.terms, self.aware, *how)
-
-    def plan_round(self, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of jobs that want LENT it asks nothing."""
-        return plan_round(self.terms, self.aware, *how)
 
 
 class Moment(NamedTuple):
@@ -147,21 +121,6 @@ def write(job: int, out: Leases, span: Span, sky: Any, rows: Ints, row: int, cla
         claims[claim + i, 0], claims[claim + i, 1] = first + lender, mb
 
 
-@compiled
-def plan_round(
-    terms: Terms, aware: Any, order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool,
-    trust: bool, brief: bool, sky: Any,
-) -> int:  # fmt: skip
-    """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; it asks nothing of jobs that want LENT."""
-    while True:
-        count = planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
-        if count != CHOOSE or sky.wants[order[sky.cursor[AT]]] != LENT:
-            return int(count)
-        short = choose(order, running, whole, terms, aware, sky)
-        if short < 0:
-            return int(short)
-
-
 @inlined
 def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky: Any) -> int:
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
@@ -191,29 +150,6 @@ def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky
         cursor[CLAIMS_CHOSEN] = sky.fixed_at[1, job] - sky.fixed_at[0, job] + span.loan_end
         cursor[LENGTH_CHOSEN] = us
     return 0
-
-
-@compiled
-def pass_over(
-    terms: Terms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
-    depth: int, whole: bool, fit: int, alike: bool, sky: Any,
-) -> int:  # fmt: skip
-    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
-    while True:
-        rule = PassRule(backfill, depth, whole, fit)
-        count = passed(order, second, now, running, free_cores, rule, alike, sky)
-        nodes, job, stage = sky.installed.shape[1], sky.walk[ASKING], sky.walk[WALK_STAGE]
-        if count != CHOOSE or sky.wants[job] != LENT:
-            return int(count)
-        if stage == JUDGED and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
-            return int(count)
-        if stage == PLACED:
-            if sky.walk[ROWS_USED] + 3 * nodes > sky.out.shape[0]:
-                return lacking(sky, LOOK, STARTS)
-            fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
-            if sky.walk[CLAIMS_USED] + 2 * nodes + fixed > sky.new_claims.shape[0]:
-                return lacking(sky, LOOK, CLAIMED)
-        answer(now, running, whole, terms, aware, sky)
 
 
 @inlined

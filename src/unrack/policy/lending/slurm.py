@@ -18,7 +18,6 @@ from unrack.policy.columns import columns_of
 from unrack.policy.contract import Start
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.lending.answers import Alone
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
 from unrack.policy.lending.rules import Terms
@@ -115,7 +114,6 @@ class LentSlurm(SlurmLike):
         if memory.classes is None:
             memory.classes = classes_of(view, self.terms(view.cluster))
         alone, uses = self.mixed.alone(view, self.notes(view, memory)), view.columns.memory
-        assert isinstance(alone, Alone)
         assert uses is not None
         while True:
             count = plan_round(

@@ -9,22 +9,11 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease, Loan
 from unrack.policy.contract import Ability
+from unrack.policy.placement.alone import Alone
 from unrack.reasons import Reason
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-
-
-class Alone(Protocol):
-    """Passes and rounds as of :mod:`unrack.policy.discipline`, but that nothing is asked of jobs that want LENT."""
-
-    def pass_over(self, *how: Any) -> int:
-        """A pass over the queue."""
-        ...
-
-    def plan_round(self, *how: Any) -> int:
-        """A round of a plan."""
-        ...
 
 
 class Placement(Protocol):
@@ -50,7 +39,7 @@ class Placement(Protocol):
         ...
 
     def alone(self, view: View, notes: Any) -> Alone:
-        """Who chooses for jobs that ask for nothing but nodes and memory, on whole nodes."""
+        """Who chooses in kernels, for jobs that want LENT, DEVICES or LENT_DEVICES of plans and passes."""
         ...
 
     def kind(self, view: View, notes: Any, job: int) -> object:

@@ -16,7 +16,6 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
-from unrack.policy.lending.answers import Alone
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
 from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
@@ -109,9 +108,9 @@ class LentMemory:
         found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 
-    def alone(self, view: View, notes: Lenders) -> Alone:
-        """The first nodes and lenders that will do, by the rule."""
-        return Alone(notes.terms.kernel, self._aware(view, notes))
+    def chosen_by(self, view: View, notes: Lenders) -> tuple[Terms, Any]:
+        """The terms, and who ranks lenders (``None``: nothing does), for kernels."""
+        return notes.terms.kernel, self._aware(view, notes)
 
     def _lendable(self, view: View, room: Room) -> Ints:
         """What each node may lend besides what it does; none: all that is free."""

@@ -20,8 +20,9 @@ from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
+from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import Claiming, claiming
-from unrack.policy.placement.contract import Alone, MemoryRule, Room, Spot
+from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
@@ -122,9 +123,10 @@ class Mixed:
         return lease if claims.fits(lease) else None
 
     def alone(self, view: View, notes: Notes) -> Alone:
-        """The rule for memory."""
-        assert isinstance(self.memory, LentMemory)
-        return self.memory.alone(view, notes.memory)
+        """The rules, for kernels."""
+        memory = self.memory
+        terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self.place, -1))
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""

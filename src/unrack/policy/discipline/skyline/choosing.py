@@ -12,7 +12,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
-from unrack.policy.placement.contract import Alone, Placement
+from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View
 from unrack.workload.job import ESTIMATE
@@ -72,7 +73,7 @@ class Choices:
 
     @cached_property
     def alone(self) -> Alone:
-        """The choices for jobs that want LENT."""
+        """The choices that are made in kernels."""
         return self.placement.alone(self.view, self.notes)
 
     @cached_property

@@ -34,8 +34,10 @@ class Wants(IntEnum):
     NODES = 0  # nodes and their memory
     CLAIMS = 1  # these, and claims that are the same wherever it runs
     CHOICE = 2  # a choice that is made outside of the kernel
-    ELSEWHERE = 3  # such a choice, and memory may be that of other nodes
-    LENT = 4  # nodes and memory alone are chosen, and claims are the same wherever it runs
+    DEVICES = 3  # nodes and pooled devices are chosen, and claims are the same wherever it runs
+    ELSEWHERE = 4  # as CHOICE, and memory may be that of other nodes
+    LENT = 5  # nodes and memory alone are chosen, and claims are the same wherever it runs
+    LENT_DEVICES = 6  # as DEVICES, and memory may be that of other nodes
 
 
 class Rule(NamedTuple):
@@ -57,7 +59,7 @@ class Round(NamedTuple):
     brief: bool = False
 
 
-CHOICE, ELSEWHERE, LENT = int(Wants.CHOICE), int(Wants.ELSEWHERE), int(Wants.LENT)
+CHOICE, DEVICES, ELSEWHERE, LENT, LENT_DEVICES = (int(wants) for wants in list(Wants)[Wants.CHOICE :])
 START, FIRST_ROW, END_ROW, FIRST_CLAIM, END_CLAIM, LENGTH = range(6)
 """Rows of ``turn``: the reserved start of a job, µs (-1: none), and its rows and claims in ``new_rows``,
 ``new_claims``; and for how long it holds them, µs. All but the first are those of ``where`` as well."""
@@ -70,8 +72,9 @@ how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was
 for how long; what there was too little room for; and how many jobs of the order are looked at."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
-TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS = range(6)
-"""What there may be too little room for: ``turn``, steps, rows, claims, slots, ``out``."""
+TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS = range(8)
+"""What there may be too little room for: ``turn``, steps, rows, claims, slots, ``out``; leases of devices, and jobs on
+one device."""
 NO_ROOM, CHOOSE = -1, -2
 """Answers of a round that is not over: the columns are too small; a choice is to be made."""
 

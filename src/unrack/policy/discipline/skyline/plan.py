@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +16,15 @@ from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
+    BOOKED,
+    CHOICE,
     CHOOSE,
     CHOSEN,
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    DEVICES,
+    ELSEWHERE,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
@@ -30,8 +33,11 @@ from unrack.policy.discipline.skyline.columns import (
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
+    LENT_DEVICES,
     ROWS,
     ROWS_CHOSEN,
+    SHARERS,
+    SHORT,
     SLOTS,
     STAGE,
     START,
@@ -44,7 +50,7 @@ from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import lendable
-from unrack.view import AssumedRun, View
+from unrack.view import AssumedRun, DeviceLine, View
 from unrack.workload.job import ESTIMATE
 
 
@@ -83,26 +89,49 @@ class Plan(Passes):
         self.look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
-        made = self._begun(jobs, now, what, choices)
-        kernel: Callable[..., int] = plan_round
-        if self.lends and self.only_lent:
-            made = made or choices(now, what.trust)
-            kernel = made.alone.plan_round
+        how = jobs, now, running, *self.rule, *what
+        made, line = self._begun(jobs, now, what, choices), None
+        in_kernel = self._chosen_in_kernel(jobs)
         while True:
-            count = kernel(jobs, now, running, *self.rule, *what, self.columns.kernel)
+            if in_kernel or (self.lends and self.only_lent):
+                made = made or choices(now, what.trust)
+                line = made.timeline if in_kernel else None
+                alone = made.alone if self.lends else made.alone.without_loans
+                count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
+            else:
+                count = plan_round(*how, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
                 self._choose(made, int(cursor[AT]), jobs)
                 continue
-            self.replace(**more_room(self.columns, len(jobs), running))
+            if line is not None and cursor[SHORT] in (BOOKED, SHARERS):
+                line.more(bool(cursor[SHORT] == SHARERS))
+            else:
+                self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE] = BEGIN
             made = self._begun(jobs, now, what, choices)
-        if made is not None:
+        if line is not None:
+            self._reserved_in_kernel(line, self.columns.started[JOB, :count] if what.brief else jobs)
+        elif made is not None:
             self._settle(made)
             self.leases.update(made.made)
         return self._starts(count, now, made) if count else []
+
+    def _chosen_in_kernel(self, jobs: Ints) -> bool:
+        """Whether the devices of all who ask for any can be chosen in a kernel."""
+        wants = self.columns.wants[jobs] if self.in_kernel and self.chosen and not self.modelled else ()
+        some, others = np.isin(wants, (DEVICES, LENT_DEVICES)), np.isin(wants, (CHOICE, ELSEWHERE))
+        return bool(some.any() and not others.any())
+
+    def _reserved_in_kernel(self, line: DeviceLine, jobs: Ints) -> None:
+        """Note the leases of these jobs that a kernel has reserved."""
+        c = self.columns
+        for job, shares in line.made(jobs).items():
+            row, end, claim, last = c.where[:4, job].tolist()
+            lease = from_rows(job, c.rows[row:end], c.claims[claim:last], self.places)
+            self.leases[job] = lease._replace(shares=shares)
 
     def _begun(self, jobs: Ints, now: int, what: Round, choices: Chooser) -> Choices | None:
         """The choices of a round, where reservations hold devices: who cannot start as reserved any more has none."""

@@ -68,6 +68,7 @@ class Reserved:
     every: bool = False  # whether it is of all of them
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
+    in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     # reservations that hold devices
     leases: dict[int, Lease] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class Reserved:
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend)
         plan.only_lent = place == "first-fit" and len(may_lend) > 0
+        plan.in_kernel = place in FITS and view.slo is None and lends == (len(may_lend) > 0)
         plan.note_jobs(view)
         plan.group(view, place)
         return plan
@@ -167,11 +169,8 @@ class Reserved:
         for job in range(first, self.known):
             asks = devices is not None and devices.asks(job)
             claims = claims_anywhere(view, job)
-            choice = asks or claims is None
-            if choice or self.every:
-                alone = self.only_lent and not choice and (self.rule.whole or view.asks[CORES_ASKED, job] > 0)
-                lent = Wants.LENT if alone else Wants.ELSEWHERE
-                wants[job], self.chosen = lent if self.lends else Wants.CHOICE, True
+            if asks or claims is None or self.every:
+                wants[job], self.chosen = self._wants(view, job, asks, claims is not None), True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
             if asks and devices is not None:
@@ -183,6 +182,15 @@ class Reserved:
                     self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
                 self.columns.fixed[end : self.fixed] = claims
                 self.columns.fixed_at[:, job] = end, self.fixed
+
+    def _wants(self, view: View, job: int, asks: bool, anywhere: bool) -> Wants:
+        """Of a job with a choice; ``asks``: for devices; ``anywhere``: what it claims is the same wherever it runs."""
+        some = view.asks[CORES_ASKED, job] > 0
+        if asks and anywhere and some and self.in_kernel:
+            return Wants.LENT_DEVICES if self.lends else Wants.DEVICES
+        if not asks and anywhere and self.only_lent and (self.rule.whole or some):
+            return Wants.LENT
+        return Wants.ELSEWHERE if self.lends else Wants.CHOICE
 
     def too_coarse(self, view: View) -> bool:
         """Whether a job has come for which counting cores, or nodes, is not exact any more."""

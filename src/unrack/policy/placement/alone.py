@@ -1,0 +1,96 @@
+"""Compiled: plans and passes over the queue that ask nobody where the choice is made in a kernel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from unrack.jit import compiled
+from unrack.kernels.arrays import Ints
+from unrack.policy.discipline.queue_kernel import PassRule, lacking, passed
+from unrack.policy.discipline.skyline.columns import (
+    AT,
+    CHOOSE,
+    CLAIMED,
+    DEVICES,
+    LENT,
+    LENT_DEVICES,
+    STARTS,
+    Round,
+    Rule,
+)
+from unrack.policy.discipline.skyline.plan_round import planned
+from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
+from unrack.policy.lending.answers import answer, choose
+from unrack.policy.lending.rules import Terms
+from unrack.policy.pools.place_kernel import Answer
+from unrack.policy.pools.plan_kernel import choose_devices, settle_last
+
+
+class Alone(NamedTuple):
+    """Where jobs go in one round that want LENT, DEVICES or LENT_DEVICES."""
+
+    terms: Any  # on which memory is lent (:class:`Terms`); ``None``: it is not
+    aware: Any  # ranks lenders; ``None``: nothing does
+    room: Answer  # for the choice of devices
+    rule: int  # by which rule devices are chosen
+
+    @property
+    def without_loans(self) -> Alone:
+        """The same where nobody has to borrow."""
+        return self._replace(terms=None, aware=None)
+
+    def pass_over(self, *how: Any) -> int:
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
+        return pass_over(self.terms, self.aware, *how)
+
+    def plan_round(self, line: Any, *how: Any) -> int:
+        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of these jobs it asks nothing.
+
+        ``line``: the devices over time (:class:`unrack.ledger.devices.line_kernel.Line`); ``None``: nobody wants any,
+        or it asks about all that do.
+        """
+        return plan_round(self.terms, self.aware, line, None if line is None else self.room, self.rule, *how)
+
+
+@compiled
+def plan_round(
+    terms: Any, aware: Any, line: Any, room: Any, rule: int, order: Ints, now: int, running: int, grain: int,
+    whole: bool, fit: int, compress: bool, trust: bool, brief: bool, sky: Any,
+) -> int:  # fmt: skip
+    """As of :class:`Alone`."""
+    while True:
+        count = planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
+        wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
+        if line is not None and wants in (DEVICES, LENT_DEVICES):
+            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, sky)
+        elif terms is not None and wants == LENT:
+            short = choose(order, running, whole, terms, aware, sky)
+        else:
+            if line is not None:
+                settle_last(line, sky.turn, sky.asks, now)
+            return int(count)
+        if short < 0:
+            return int(short)
+
+
+@compiled
+def pass_over(
+    terms: Terms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
+    depth: int, whole: bool, fit: int, alike: bool, sky: Any,
+) -> int:  # fmt: skip
+    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
+    while True:
+        how = PassRule(backfill, depth, whole, fit)
+        count = passed(order, second, now, running, free_cores, how, alike, sky)
+        nodes, job, stage = sky.installed.shape[1], sky.walk[ASKING], sky.walk[STAGE]
+        if count != CHOOSE or sky.wants[job] != LENT:
+            return int(count)
+        if stage == JUDGED and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
+            return int(count)
+        if stage == PLACED:
+            if sky.walk[ROWS] + 3 * nodes > sky.out.shape[0]:
+                return lacking(sky, LOOK, STARTS)
+            fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
+            if sky.walk[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
+                return lacking(sky, LOOK, CLAIMED)
+        answer(now, running, whole, terms, aware, sky)

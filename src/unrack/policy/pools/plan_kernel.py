@@ -1,0 +1,321 @@
+"""Compiled: the choices of a plan for jobs that ask for pooled devices: nodes, memory and devices together.
+
+The tasks of a job are placed one after the other on what the others leave, as :mod:`unrack.policy.placement.mixed` has
+it for whatever else jobs may ask; here by rules that look at no models and no deadlines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
+from unrack.kernels.filled import zeros
+from unrack.kernels.ordering import order_of
+from unrack.ledger.devices.columns import NEXT
+from unrack.ledger.devices.line_kernel import (
+    ASKED,
+    ASKED_AT,
+    HELD,
+    OLD,
+    OLD_TURN,
+    TRIED,
+    give_up,
+    least,
+    reserve,
+    would_end,
+)
+from unrack.ledger.devices.playing import (
+    BEGAN,
+    DEVICES,
+    EXPECTED_US,
+    LEASES,
+    SHARES,
+    START_US,
+    take_one,
+)
+from unrack.ledger.devices.sharing import ROOM, TAKEN
+from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.ledger.names import ASKED_US, CPU, MEM
+from unrack.policy.columns import gang_of
+from unrack.policy.discipline.skyline.columns import (
+    AT,
+    BOOKED,
+    CHOSEN,
+    CLAIMED,
+    CLAIMS,
+    CLAIMS_CHOSEN,
+    LENGTH_CHOSEN,
+    ROWS,
+    ROWS_CHOSEN,
+    SHARERS,
+    STAGE,
+    START,
+    STEP,
+)
+from unrack.policy.discipline.skyline.columns import LEASES as ROWS_SHORT
+from unrack.policy.discipline.skyline.levels import short_of
+from unrack.policy.discipline.skyline.starting import limit_lending
+from unrack.policy.discipline.skyline.steps import Slots, lent_by
+from unrack.policy.lending.lease_kernel import Who, spread
+from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.pools.place_kernel import DEVICES as SIZE
+from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, Answer, simple
+from unrack.view import PLENTY
+
+
+class Room(NamedTuple):
+    """What is left while the tasks of one job are placed."""
+
+    cores: Ints  # int64[nodes]: cores that the next task may use; -1: the node takes none
+    free: Ints  # int64[2, nodes]: free cores and MB
+    lent: Ints  # int64[nodes]: MB of each that tasks elsewhere use; none, where no memory is lent
+    may_lend: Ints  # int64[nodes]: how many MB each may lend and run tasks
+    limit: Ints  # int64[nodes]: how many MB each may lend in all
+
+
+@inlined
+def offered(room: Room, terms: Any, mb: Ints) -> None:
+    """Fill ``mb`` with how much memory one task could have at each node, borrowed memory included."""
+    nodes = room.cores.shape[0]
+    free = zeros(terms.groups + 1)
+    for node in range(nodes):
+        g = terms.group[node]
+        free[terms.groups if g == -1 else g] += min(room.free[MEM, node], room.limit[node] - room.lent[node])
+    for node in range(nodes):
+        g = terms.groups if terms.group[node] == -1 else terms.group[node]
+        own = room.free[MEM, node]
+        mb[node] = free[g] + own - min(own, room.limit[node] - room.lent[node])
+        if g < terms.groups:
+            mb[node] += free[terms.groups]
+
+
+@inlined
+def node_for(
+    c: Any, job: int, cores: int, mb: int, rule: int, room: Room, terms: Any, shown: Ints, answer: Answer
+) -> int:  # fmt: skip
+    """The node for the next task, with the answer filled; below 0: there is none."""
+    nodes, node = room.cores.shape[0], -1
+    for n in range(nodes):
+        shown[CPU, n], shown[MEM, n] = room.cores[n], room.free[MEM, n]
+    if terms is None or terms.rule >= 4:
+        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
+    if terms is not None and node < 0:
+        offered(room, terms, shown[MEM])
+        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
+    return int(node)
+
+
+@inlined
+def take_devices(line: Any, job: int, node: int, start_us: int, answer: Answer, used: Ints) -> int:
+    """Note and take the devices of a task, behind those ``used`` so far: TAKEN, or ROOM."""
+    c, b = line.other, line.booked
+    for kind in range(c.needs.shape[0]):
+        if not c.needs[kind, job]:
+            continue
+        row, s, first = answer.rows[kind], used[SHARES], used[DEVICES]
+        last, leader = first, row[LEADER]
+        if leader >= 0:
+            d = leader
+            while d >= 0:
+                b.device[last] = d
+                last, d = last + 1, c.device[NEXT, d]
+        else:
+            for i in range(row[SIZE]):
+                b.device[last] = row[FIRST_DEVICE + i]
+                last += 1
+        b.share[s, 0], b.share[s, 1], b.share[s, 2], b.share[s, 3], b.share[s, 4] = (
+            job,
+            node,
+            row[NEW_PARTS],
+            first,
+            last,
+        )
+        for q in range(b.amount.shape[1]):
+            b.amount[s, q] = c.wants[kind, q, job]
+        used[SHARES], used[DEVICES] = s + 1, last
+        if take_one(c, b, s, start_us) != TAKEN:
+            return ROOM
+    return TAKEN
+
+
+@inlined
+def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
+    """The job that was asked about last has its reservation now, the one that was found for it or that of before."""
+    reserved, b = line.reserved, line.booked
+    mark = reserved.mark
+    job, tried = mark[ASKED], mark[TRIED]
+    if job < 0:
+        return
+    start_us, chosen_us = turn[START, mark[ASKED_AT]], b.lease[tried, START_US] if tried >= 0 else -2
+    if chosen_us == start_us or (start_us < 0 and chosen_us == now):
+        b.lease[tried, EXPECTED_US] = asks[ASKED_US, job]
+        reserve(line, tried, -1)
+        reserved.made[job] = tried
+    elif mark[OLD] >= 0:
+        reserve(line, mark[OLD], mark[OLD_TURN])
+    mark[ASKED] = -1
+
+
+@inlined
+def choose_devices(
+    order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: Answer, rule: int,
+    sky: Any,
+) -> int:  # fmt: skip
+    """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
+
+    0; below that: there is too little room.
+    """
+    cursor, low, b, mark = sky.cursor, sky.low, line.booked, line.reserved.mark
+    job, start_us = order[cursor[AT]], sky.times[cursor[STEP]]
+    tasks, cores, mb, us = gang_of(sky.asks, job)
+    us = max(1, us)
+    nodes, kinds, installed = sky.installed.shape[1], line.other.needs.shape[0], sky.installed
+    fixed_at, fixed = sky.fixed_at[0, job], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    loans_room = 2 * nodes + tasks
+    if cursor[ROWS] + nodes + loans_room > sky.new_rows.shape[0]:
+        return short_of(cursor, ROWS_SHORT)
+    if cursor[CLAIMS] + loans_room + fixed > sky.new_claims.shape[0]:
+        return short_of(cursor, CLAIMED)
+    used, compose = b.used.copy(), answer.rows.shape[1] - FIRST_DEVICE
+    if (
+        used[LEASES] >= b.lease.shape[0]
+        or used[SHARES] + tasks * kinds > b.share.shape[0]
+        or used[DEVICES] + tasks * kinds * compose > b.device.shape[0]
+        or mark[HELD] + 2 > line.reserved.held.shape[1]
+    ):
+        return short_of(cursor, BOOKED)
+    if mark[ASKED] != job:
+        settle_last(line, sky.turn, sky.asks, now)
+        mark[ASKED], mark[ASKED_AT] = job, cursor[AT]
+        mark[OLD], mark[OLD_TURN] = give_up(line, job)
+    mark[TRIED] = -1
+    cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
+    if least(line, start_us, start_us + us) == ROOM:
+        return short_of(cursor, SHARERS)
+    lends = sky.may_lend.shape[0] > 0
+    slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[1]), sky.free_places.shape[0]
+    first_place -= nodes
+    room = Room(
+        np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,
+        np.empty(nodes if lends else 0, np.int64),
+    )  # fmt: skip
+    places = 0
+    for node in range(nodes):
+        is_open = installed[CPU, node] > 0
+        if lends:
+            already = lent_by(low, 0, slots, first_place, node)
+            is_open = is_open and already <= sky.may_lend[node]
+            room.limit[node] = PLENTY
+            room.lent[node] = already
+        room.free[CPU, node], room.free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
+        is_open = is_open and not (whole and low[0, CPU, node] < installed[CPU, node])
+        room.cores[node] = low[0, CPU, node] if is_open else -1
+        places += max(room.cores[node], 0) // max(cores, 1)
+    if places < tasks:
+        return 0
+    if lends:
+        limit_lending(order.shape[0], us, sky, room.limit)
+        for node in range(nodes):  # beside what each lends already
+            room.limit[node] += room.lent[node]
+    count, local = zeros(nodes), zeros(nodes)
+    shown, only, none = np.empty((2, nodes), np.int64), np.empty(nodes if lends else 0, np.int64), np.empty(0, np.int64)
+    loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
+    for _ in range(tasks):
+        node = node_for(line.other, job, cores, mb, rule, room, terms, shown, answer)
+        if node < 0:
+            return 0
+        if take_devices(line, job, node, start_us, answer, used) == ROOM:
+            return short_of(cursor, SHARERS)
+        here = mb
+        if terms is not None and (terms.rule < 4 or room.free[MEM, node] < mb):
+            limit = np.empty(nodes, np.int64)
+            for n in range(nodes):
+                only[n], limit[n] = -1, room.limit[n] - room.lent[n]
+            only[node] = room.cores[node]
+            who = Who(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
+            _, _, own, lent = spread(terms, only, room.free, installed, who, aware)
+            here = own[0]
+            for i in range(lent.shape[0]):
+                if loan_end == loans_room:
+                    return short_of(cursor, ROWS_SHORT)
+                for column in range(3):
+                    loans[loan_end, column] = lent[i, column]
+                room.free[MEM, lent[i, LENDER]] -= lent[i, LOAN_MB]
+                room.lent[lent[i, LENDER]] += lent[i, LOAN_MB]
+                loan_end += 1
+            for n in range(nodes if lent.shape[0] > 0 else 0):
+                if room.lent[n] > room.may_lend[n]:
+                    room.cores[n] = -1
+        if room.cores[node] >= 0:
+            room.cores[node] -= cores
+        room.free[CPU, node] -= cores
+        room.free[MEM, node] -= here
+        count[node] += 1
+        local[node] += here
+    lease = used[LEASES]
+    b.lease[lease, 0], b.lease[lease, 1], b.lease[lease, 2] = job, start_us, us
+    b.lease[lease, 3], b.lease[lease, 4] = first_share, used[SHARES]
+    b.used[LEASES], b.used[SHARES], b.used[DEVICES] = lease + 1, used[SHARES], used[DEVICES]
+    verdict = would_end(line, lease)
+    if verdict == ROOM:
+        return short_of(cursor, SHARERS)
+    if verdict != TAKEN:
+        return 0
+    length = line.here_play.done[BEGAN, lease] - start_us
+    if lends and loan_end > 0 and length > us and not leaves_open(order.shape[0], length, loans, loan_end, sky):
+        return 0
+    mark[TRIED] = lease
+    at = start = cursor[ROWS]
+    for node in range(nodes):
+        if count[node] > 0:
+            held = installed[CPU, node] if whole else cores * count[node]
+            alone = at if terms is None and not whole else start  # a row a node, as these are placed elsewhere
+            at = add_node(sky.new_rows, alone, at, node, count[node], held, local[node])
+    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at - start, length
+    claim = cursor[CLAIMS]
+    for i in range(fixed):
+        for column in range(2):
+            sky.new_claims[claim + i, column] = sky.fixed[fixed_at + i, column]
+    cursor[CLAIMS_CHOSEN] = fixed
+    if loan_end > 0:
+        write_loans(loans, loan_end, at, claim + fixed, first_place, sky)
+    return 0
+
+
+@inlined
+def leaves_open(jobs: int, length: int, loans: Ints, loan_end: int, sky: Any) -> bool:
+    """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
+    left, fits = np.empty(sky.may_lend.shape[0], np.int64), True
+    for node in range(left.shape[0]):
+        left[node] = PLENTY
+    limit_lending(jobs, length, sky, left)
+    for i in range(loan_end):
+        left[loans[i, LENDER]] -= loans[i, LOAN_MB]
+        fits = fits and left[loans[i, LENDER]] >= 0
+    return fits
+
+
+@inlined
+def write_loans(loans: Ints, loan_end: int, row: int, claim: int, first_place: int, sky: Any) -> None:
+    """Write loans as rows and claims, one for each pair of nodes: by borrower, and as they came."""
+    rows, claims, borrower = sky.new_rows, sky.new_claims, np.empty(loan_end, np.int64)
+    for i in range(loan_end):
+        borrower[i] = loans[i, 0]
+    first, at = row, row
+    for i in order_of(borrower):
+        lender, mb, r = loans[i, LENDER], loans[i, LOAN_MB], first
+        while r < at and not (rows[r, TASKS] == -1 - loans[i, 0] and rows[r, FIRST] == lender):
+            r += 1
+        if r == at:
+            rows[r, FIRST], rows[r, NODES], rows[r, TASKS], rows[r, CORES], rows[r, LOCAL_MB] = (
+                lender, 1, -1 - loans[i, 0], 0, 0,
+            )  # fmt: skip
+            claims[claim + r - first, 0], claims[claim + r - first, 1] = first_place + lender, 0
+            at += 1
+        rows[r, LOCAL_MB] += mb
+        claims[claim + r - first, 1] += mb
+    sky.cursor[ROWS_CHOSEN] += at - first
+    sky.cursor[CLAIMS_CHOSEN] += at - first
