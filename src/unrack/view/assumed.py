@@ -52,6 +52,20 @@ class Beside(View):
         return self.held[number].lease if number in self.held else super().lease(number)
 
 
+def device_line(view: View, now: int, trust: bool, kept: DeviceLine | None) -> DeviceLine | None:
+    """The pooled devices from now (µs) on, in what was ``kept`` of a line; ``None`` on a cluster without any.
+
+    ``trust``: as of :class:`Assumed`.
+    """
+    devices, extra = view._state.devices, view._state.extra
+    if devices is None:
+        return None
+    line = kept if kept is not None and kept.serves(devices) else DeviceLine(devices)
+    runs, asking = view.running[:, : view.running_count].T.tolist(), devices.asking
+    line.begin(now, ((end, job, extra[job].shares) for end, job in runs if asking[job] and job in extra), trust)
+    return line
+
+
 class Assumed:
     """What policies would see if other amounts were free; the ledger itself does not change.
 
@@ -69,7 +83,7 @@ class Assumed:
     """
 
     def __init__(self, view: View, trust: bool) -> None:
-        self._ledger, self._devices, self._trust = view, view._state.devices, trust
+        self._ledger, self._trust = view, trust
         self.running = view.running[:, : view.running_count]
         self._state = assumed(view._state)
         self._view = Beside(self._state, view._store)
@@ -79,17 +93,6 @@ class Assumed:
     def lends(self) -> bool:
         """Whether it is kept who uses whose memory."""
         return self._state.memory is not None
-
-    def device_line(self, now: int, kept: DeviceLine | None) -> DeviceLine | None:
-        """The pooled devices from now (µs) on, in what was ``kept`` of a line; ``None`` on a cluster without any."""
-        if self._devices is None:
-            return None
-        line = kept if kept is not None and kept.serves(self._devices) else DeviceLine(self._devices)
-        asking, extra = self._devices.asking, self._state.extra
-        runs = self._ledger.running[:, : self._ledger.running_count].T.tolist()
-        held = ((end, job, extra[job].shares) for end, job in runs if asking[job] and job in extra)
-        line.begin(now, held, self._trust)
-        return line
 
     def at(
         self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceLine | None = None,

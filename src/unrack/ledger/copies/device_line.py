@@ -22,6 +22,7 @@ from unrack.ledger.devices.line_kernel import (
     give_up,
     least,
     reserve,
+    reserve_all,
     start_all,
     take_over,
     would_end,
@@ -88,7 +89,7 @@ class DeviceLine:
         self.view = DeviceView(self.shown.reader)
         self._plays = [
             Play(
-                np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64), np.zeros(count, np.int64), np.zeros(2, np.int64)
+                np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64), np.zeros(count, np.int64), np.zeros(3, np.int64)
             )
             for _ in range(4)
         ]
@@ -123,7 +124,7 @@ class DeviceLine:
         if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known = 0, {}
         numbers = [self.number_of(job, now, 0, shares) for _, job, shares in runs]
-        self._first.mark[:] = now, len(runs)
+        self._first.mark[:] = now, len(runs), 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
         self.more_room(0, 0, 0)
         base, first = self._plays[BASE], self._first
         rows = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
@@ -163,8 +164,9 @@ class DeviceLine:
 
     def add(self, *leases: Booking) -> None:
         """Reserve, in order of start."""
-        for lease in leases:
-            self.restore(self.number_of(*lease))
+        numbers = np.array([self.number_of(*lease) for lease in leases], np.int64)
+        self.more_room(len(leases), 0, 0)
+        reserve_all(self.columns.kernel, numbers)
 
     def remove(self, job: int) -> tuple[int, int] | None:
         """Give up what is reserved for a job; what it was (lease and turn), or ``None``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.devices.columns import FREE_COUNT, GROUP, JOBS, MODEL, NEXT, Columns
@@ -18,6 +18,7 @@ from unrack.ledger.devices.playing import (
     LAST,
     LEASE,
     NOW,
+    ON_THEIR_WAY,
     RUNNING,
     START_US,
     Play,
@@ -67,35 +68,45 @@ class Line(InKernels, _Line):
 @compiled
 def take_over(source: Columns, from_play: Play, c: Columns, play: Play) -> None:
     """Make devices, and what changes beside them, as others are; of the same cluster, with as much room."""
-    rows = source.job_group.shape[0]
-    for d in range(c.device.shape[1]):
+    devices = c.device.shape[1]
+    for d in range(devices):
         for i in range(c.group[JOBS, d]):
             for h in range(c.job_group.shape[0]):
                 c.job_group[h, c.sharer[i, d]], c.job_node[h, c.sharer[i, d]] = -1, -1
-    for d in range(c.device.shape[1]):
-        c.device[GROUP, d], c.device[NEXT, d] = source.device[GROUP, d], source.device[NEXT, d]
-        for row in range(c.group.shape[0]):
-            c.group[row, d] = source.group[row, d]
-        for q in range(c.held.shape[0]):
-            c.held[q, d], c.installed[q, d] = source.held[q, d], source.installed[q, d]
+    copy_row(source.device, c.device, GROUP)
+    copy_row(source.device, c.device, NEXT)
+    for row in range(c.group.shape[0]):
+        copy_row(source.group, c.group, row)
+    for q in range(c.held.shape[0]):
+        copy_row(source.held, c.held, q)
+        copy_row(source.installed, c.installed, q)
+    for d in range(devices):
         for i in range(c.group[JOBS, d]):
             job = source.sharer[i, d]
             c.sharer[i, d] = job
-            for h in range(rows):
+            for h in range(source.job_group.shape[0]):
                 c.job_group[h, job], c.job_node[h, job] = source.job_group[h, job], source.job_node[h, job]
                 c.job_speed[h, job] = source.job_speed[h, job]
             for row in range(2):
                 c.progress[row, job], c.clock[row, job] = source.progress[row, job], source.clock[row, job]
-        play.leaving[d] = from_play.leaving[d]
-    for p in range(c.pool.shape[1]):
-        c.pool[FREE_COUNT, p] = source.pool[FREE_COUNT, p]
+    copy_row(source.pool, c.pool, FREE_COUNT)
     c.counter[0] = source.counter[0]
     play.mark[NOW], play.mark[RUNNING] = from_play.mark[NOW], from_play.mark[RUNNING]
+    play.mark[ON_THEIR_WAY] = from_play.mark[ON_THEIR_WAY]
+    for d in range(devices if play.mark[ON_THEIR_WAY] >= 0 else 0):
+        play.leaving[d] = from_play.leaving[d]
     for i in range(play.mark[RUNNING]):
         for row in range(3):
             play.running[row, i] = from_play.running[row, i]
-    for lease in range(play.done.shape[1]):
-        play.done[BEGAN, lease], play.done[ENDED, lease] = from_play.done[BEGAN, lease], from_play.done[ENDED, lease]
+    copy_row(from_play.done, play.done, BEGAN)
+    copy_row(from_play.done, play.done, ENDED)
+
+
+@inlined
+def copy_row(source: Ints, target: Ints, row: int) -> None:
+    """Make a row of a table as that of another."""
+    for i in range(target.shape[1]):
+        target[row, i] = source[row, i]
 
 
 @compiled
@@ -210,6 +221,13 @@ def reserve(line: Line, lease: int, turn: int) -> None:
     mark[HELD] += 1
     if at < mark[STARTED] or start_us <= line.here_play.mark[NOW]:
         mark[RIGHT] = 0
+
+
+@compiled
+def reserve_all(line: Line, leases: Ints) -> None:
+    """Reserve leases (int64[k]), as :func:`reserve` does; there is room."""
+    for lease in leases:
+        reserve(line, lease, -1)
 
 
 @compiled

@@ -32,7 +32,7 @@ HOLDER, NODE, PARTS, FIRST_DEVICE, LAST_DEVICE = range(5)
 """Columns of ``Bookings.share``."""
 LEASE = 2
 """A row of ``Play.running``; the first are ENDS_US and WHO."""
-NOW, RUNNING = range(2)
+NOW, RUNNING, ON_THEIR_WAY = range(3)
 """Entries of ``Play.mark``."""
 BEGAN, ENDED = range(2)
 """Rows of ``Play.done``."""
@@ -58,7 +58,7 @@ class _Play(NamedTuple):
     running: Ints  # int64[3, room]: booked end, job and lease of those that hold devices, in order of (end, job)
     done: Ints  # int64[2, room]: when each lease was booked to end as it started, and when it ended, µs; -1: it did not
     leaving: Ints  # int64[devices]: until when each is being detached, µs; 0: it is not
-    mark: Ints  # int64[2]: NOW, µs; RUNNING: how many run
+    mark: Ints  # int64[3]: NOW, µs; RUNNING: how many run; ON_THEIR_WAY: -1 where no device is ever being detached
 
 
 class Play(InKernels, _Play):
@@ -141,7 +141,7 @@ def settle(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
         play.done[ENDED, lease] = mark[NOW]
         give_all(c, b, play, b.lease[lease, FIRST], b.lease[lease, LAST], False)
         follow_all(c, b, play, b.lease[lease, FIRST], b.lease[lease, LAST], -1)
-    for d in range(play.leaving.shape[0]):
+    for d in range(play.leaving.shape[0] if play.mark[ON_THEIR_WAY] >= 0 else 0):
         if 0 < play.leaving[d] <= mark[NOW]:
             play.leaving[d] = 0
             if c.device[GROUP, d] == LEAVING:
@@ -157,7 +157,7 @@ def next_us(play: Play) -> int:
     first = NEVER_US
     if play.mark[RUNNING] > 0:
         first = play.running[ENDS_US, 0]
-    for d in range(play.leaving.shape[0]):
+    for d in range(play.leaving.shape[0] if play.mark[ON_THEIR_WAY] >= 0 else 0):
         if 0 < play.leaving[d] < first:
             first = play.leaving[d]
     return int(first)

@@ -15,7 +15,7 @@ from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.contract import Placement
 from unrack.sealed import sealed
-from unrack.view import Assumed, AssumedRun, DeviceLine, View
+from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
 
 
@@ -83,7 +83,7 @@ class Choices:
     @cached_property
     def timeline(self) -> DeviceLine | None:
         """The pooled devices over time; ``None`` on a cluster without any."""
-        self._kept.line = self._assumed.device_line(self.now, self._kept.line)
+        self._kept.line = device_line(self.view, self.now, self._trust, self._kept.line)
         return self._kept.line
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:

@@ -121,9 +121,11 @@ class Plan(Passes):
 
     def _chosen_in_kernel(self, jobs: Ints) -> bool:
         """Whether the devices of all who ask for any can be chosen in a kernel."""
-        wants = self.columns.wants[jobs] if self.in_kernel and self.chosen and not self.modelled else ()
-        some, others = np.isin(wants, (DEVICES, LENT_DEVICES)), np.isin(wants, (CHOICE, ELSEWHERE))
-        return bool(some.any() and not others.any())
+        if not (self.in_kernel and self.chosen) or self.modelled:
+            return False
+        wants = self.columns.wants[jobs]
+        some = (wants == DEVICES) | (wants == LENT_DEVICES)
+        return bool(some.any()) and not (((wants == CHOICE) | (wants == ELSEWHERE)).any())
 
     def _reserved_in_kernel(self, line: DeviceLine, jobs: Ints) -> None:
         """Note the leases of these jobs that a kernel has reserved."""
