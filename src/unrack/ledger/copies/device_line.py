@@ -310,7 +310,7 @@ class DeviceLine:
 
 def _cleared(columns: Columns) -> Columns:
     """The same in which nothing is held."""
-    own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING}
+    own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING if name != "asked"}
     own["job_group"][:], own["job_node"][:], own["job_speed"][:] = -1, -1, 1
     own["group"][:] = 0
     return columns._replace(**own)
