@@ -9,7 +9,8 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.copies.draft import twin_of
-from unrack.ledger.devices.columns import CHANGING, KIND, Columns
+from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, Columns
+from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
 from unrack.ledger.devices.line_kernel import (
     ASKED,
     DETACH_US,
@@ -91,9 +92,9 @@ class DeviceLine:
             Play(
                 np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64), np.zeros(count, np.int64), np.zeros(3, np.int64)
             )
-            for _ in range(4)
+            for _ in range(3)
         ]
-        self._first = self._plays.pop()
+        self._runs = list[tuple[int, int, int]]()  # booked end (µs), job and lease of those that hold devices now
         rows = ((0, 5), (0, 5), (0, quantities), (0,))
         self._booked = Bookings._make([np.zeros(shape, np.int64) for shape in (*rows, (3,))])
         jobs = devices.columns.wants.shape[2]
@@ -124,19 +125,32 @@ class DeviceLine:
         if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known = 0, {}
         numbers = [self.number_of(job, now, 0, shares) for _, job, shares in runs]
-        self._first.mark[:] = now, len(runs), 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
+        self._runs = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
         self.more_room(0, 0, 0)
-        base, first = self._plays[BASE], self._first
-        rows = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
-        first.running[:, : len(rows)] = np.array(rows, np.int64).reshape(-1, 3).T
-        first.leaving[:] = 0
-        first.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
-        first.done[:] = -1
-        take_over(self._source.kernel, first.kernel, self._own[BASE].kernel, base.kernel)
+        self._as_now(now)
         self._held.mark[[HELD, RIGHT, TURNS]], self._held.mark[ASKED] = 0, -1
         self._held.made[:] = -1
         if trust:
-            settle(self._own[BASE].kernel, self._booked.kernel, base.kernel, False)
+            settle(self._own[BASE].kernel, self._booked.kernel, self._plays[BASE].kernel, False)
+
+    def _as_now(self, now: int) -> None:
+        """Let the columns of now be those of the ledger, which nobody may write meanwhile."""
+        source, own, play = self._source, self._own[BASE], self._plays[BASE]
+        before = play.running[1, : play.mark[RUNNING]]
+        own.job_group[:, before], own.job_node[:, before] = -1, -1
+        for name in (*HELD_BY_DEVICE, "counter"):
+            column = getattr(source, name)
+            getattr(own, name)[: len(column)] = column
+        jobs = np.array([job for _, job, _ in self._runs], np.int64)
+        for name in BY_JOB:
+            column = getattr(source, name)
+            getattr(own, name)[: len(column), jobs] = column[:, jobs]
+        count = len(self._runs)
+        play.running[:, :count] = np.array(self._runs, np.int64).reshape(-1, 3).T
+        play.leaving[:] = 0
+        play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
+        play.done[:] = -1
+        play.mark[:] = now, count, 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
 
     def _is_known(self, job: int, shares: Shares) -> bool:
         return job in self._known and self._known[job][0] is shares
@@ -229,7 +243,9 @@ class DeviceLine:
 
     def begin_starts(self) -> None:
         """From now on ask whether leases may start (:meth:`starts`), on devices that are free now."""
-        take_over(self._source.kernel, self._first.kernel, *(self._asked[0], self._asked[2]))
+        self._as_now(int(self._plays[BASE].mark[NOW]))
+        columns, _, play = self._asked
+        take_over(self._own[BASE].kernel, self._plays[BASE].kernel, columns, play)
 
     def starts(self, lease: int) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
@@ -290,16 +306,15 @@ class DeviceLine:
         """Make room for more leases, shares and devices of these, and for their reservations."""
         needed = self._booked.used + np.array([leases, shares, devices])
         b, held = self._booked, int(self._held.mark[HELD]) + leases
-        runs, room = int(self._first.mark[RUNNING]) + held, self._first.running.shape[1]
+        runs, room = len(self._runs) + held, self._plays[BASE].running.shape[1]
         if (needed <= [len(b.lease), len(b.share), len(b.device)]).all() and runs <= room:
             return
         number, share, device = (needed + SPARE).tolist()
         self._booked = Bookings._make([*map(grown_rows, b[:4], (number, share, share, device)), b.used])
         room, most = max(room, 2 * runs + SPARE), len(self._booked.lease)
-        *self._plays, self._first = (
-            play._replace(running=grown(play.running, room), done=grown(play.done, most, -1))
-            for play in (*self._plays, self._first)
-        )
+        self._plays = [
+            play._replace(running=grown(play.running, room), done=grown(play.done, most, -1)) for play in self._plays
+        ]
         self._held = self._held._replace(held=grown(self._held.held, room))
         self._together()
 
