@@ -16,7 +16,6 @@ from unrack.errors import InputError
 from unrack.study.workers.cluster import (
     PATIENCE_S,
     OnCluster,
-    Stamp,
     answered_there,
     of_scheduler_file,
     reached,
@@ -83,9 +82,9 @@ class DaskWorkers(OnCluster):
         self._stack.callback(_quietly, cluster.close, timeout=10)
         return cluster
 
-    def _stamps(self) -> Iterator[tuple[str, Stamp | None]]:
+    def _stamps(self) -> Iterator[tuple[str, str | None]]:
         for worker, found in self._client.run(stamp_there, on_error="return").items():
-            yield f"worker {worker}", found if isinstance(found, Stamp) else None
+            yield f"worker {worker}", found if isinstance(found, str) else None
 
     def _members(self) -> list[tuple[int, int]]:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -171,7 +170,7 @@ def _waiting(dask_scheduler: Any) -> list[str]:
     return [str(task.key) for task in dask_scheduler.unrunnable]
 
 
-def _on_worker(packed: Packed, wanted: Stamp, number: int, topic: str, inputs: dict[str, bytes]) -> bytes:
+def _on_worker(packed: Packed, wanted: str, number: int, topic: str, inputs: dict[str, bytes]) -> bytes:
     from distributed import get_worker
 
     worker: Any = get_worker()
