@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.study.workers.contract import Answer, Compiling, GoneError, Running, Task, Tell
+from unrack.study.workers.contract import Answer, GoneError, Task, Tell
 from unrack.study.workers.shared import Packed, Packer
 from unrack.study.workers.work import answered, refused
 
@@ -148,9 +148,9 @@ class OnCluster:
             raise RunError(f"{self.name}: no worker is left, for {PATIENCE_S:.0f} s; finished runs are kept")
 
     def _hear(self, number: int, *news: int) -> None:
-        """Pass on what a worker told of a task: where it is, or a change of what is compiled."""
+        """Pass on what a worker told of a task."""
         if number in self._open:
-            self._open[number][1](Running(*news) if len(news) == 2 else Compiling(*news))
+            self._open[number][1](*news)
 
     def _settle(self, number: int, answers: bytes | None, error: BaseException | None = None) -> None:
         """A task has ended; without answers and without an error its worker is gone."""
@@ -207,12 +207,10 @@ def check_stamp(where: str, found: str | None, wanted: str) -> None:
         raise InputError(where, found or "no unrack", f"{wanted}, as here: install the same on every worker")
 
 
-def answered_there(
-    where: str, packed: Packed, wanted: str, fetch: Callable[[str], bytes], tell: Callable[..., None]
-) -> bytes:
+def answered_there(where: str, packed: Packed, wanted: str, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
     """The answers of a worker of a cluster to a task, unless its stamp is another; ``where``: what messages call it."""
     try:
         check_stamp(where, stamp(), wanted)
     except InputError as error:
         return refused(packed, error)
-    return answered(packed, fetch, lambda news: tell(*news))
+    return answered(packed, fetch, tell)

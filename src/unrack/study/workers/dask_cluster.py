@@ -22,6 +22,7 @@ from unrack.study.workers.cluster import (
     stamp,
     stamp_there,
 )
+from unrack.study.workers.contract import COMPILES
 from unrack.study.workers.shared import Packed
 from unrack.study.workers.work import CancelledError
 
@@ -176,11 +177,11 @@ def _on_worker(packed: Packed, wanted: str, number: int, topic: str, inputs: dic
     worker: Any = get_worker()
     key = worker.get_current_task()
 
-    def tell(*news: int) -> None:
+    def tell(place: int, told: int) -> None:
         known = worker.state.tasks.get(key)
-        if len(news) == 2 and (known is None or known.state == "cancelled"):
+        if place != COMPILES and (known is None or known.state == "cancelled"):
             raise CancelledError
-        worker.log_event(topic, (number, *news))
+        worker.log_event(topic, (number, place, told))
 
     where = f"--on dask, worker {worker.address}"
     return answered_there(where, packed, wanted, inputs.__getitem__, tell)

@@ -85,8 +85,8 @@ class RayWorkers(OnCluster):
     def capacity(self) -> int:
         """Two tasks a core; now and then news are asked for, and passed on when they are here."""
         if self._news is not None and self._library.wait([self._news], timeout=0)[0]:
-            for number, *news in self._library.get(self._news):
-                self._hear(number, *news)
+            for news in self._library.get(self._news):
+                self._hear(*news)
             self._news = None
         if self._news is None and time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
