@@ -14,8 +14,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.policy.file import load_policy
 from unrack.study.grid import load_study
-from unrack.study.starters.examples import examples
-from unrack.study.starters.files import Kind, example_files, policy_files, study_file, write_files
+from unrack.study.starters.files import Kind, example_files, examples, policy_files, study_file, write_files
 from unrack.testing import LAWS, check_policy
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,7 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.study.grid import Run, load_study
-from unrack.study.memory import needed_mb
-from unrack.study.runner import keep_runs, measure_runs
+from unrack.study.runner import keep_runs, measure_runs, needed_mb
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.table import open_workers, parse_on
 
@@ -83,9 +82,8 @@ def test_a_run_needs_no_more_than_is_estimated(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
 from unrack.study.grid import load_study
-from unrack.study.memory import needed_mb
 from unrack.study.results.keep import files_of
-from unrack.study.runner import simulated
+from unrack.study.runner import needed_mb, simulated
 run = load_study({str(tmp_path / "study.toml")!r}).runs[0]
 files_of(run, simulated(run))
 status = Path("/proc/self/status").read_text()  # what getrusage says is at least what the parent process had

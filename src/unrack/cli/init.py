@@ -22,7 +22,7 @@ def begin(
 ) -> None:
     """Write a policy or a study to begin with, which runs as it is; or list the examples that can be copied."""
     if listed:
-        from unrack.study.starters.examples import examples
+        from unrack.study.starters.files import examples
 
         found = examples()
         tail = ("", "Copy one, with the files that it needs: unrack init study --example NAME")

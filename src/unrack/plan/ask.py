@@ -26,8 +26,7 @@ from unrack.report.charts.spec import colour_of
 from unrack.study.input.document import Document
 from unrack.study.results.record import write_whole
 from unrack.study.workers.contract import Workers
-from unrack.study.workers.spread import at_work
-from unrack.study.workers.table import On
+from unrack.study.workers.table import On, open_workers
 
 ANSWER = "plan.json"
 PAGE = "plan.html"
@@ -214,6 +213,6 @@ def carried_out(
 ) -> Planned:
     """Carry out a plan, and write its page where a directory is given."""
     folder = TemporaryDirectory(prefix="unrack-plan-") if directory is None else nullcontext(str(directory))
-    with folder as where, at_work(workers) as those:
+    with folder as where, open_workers(workers) as those:
         found = answer(plan, execute(plan, those, Path(where), told=told, audit=audit))
         return Planned(found, None if directory is None else write_plan(Path(where), plan.name, found))

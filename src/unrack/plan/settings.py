@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
@@ -15,6 +15,7 @@ from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, wit
 from unrack.plan.rule import Rule
 from unrack.plan.search import Way
 from unrack.plan.vary import Vary, read_varies, values_of
+from unrack.resources.checked import Strict
 from unrack.study.input.document import Document
 
 SHARE = 0.9
@@ -35,10 +36,8 @@ Part = Annotated[FiniteFloat, BeforeValidator(_share), Field(gt=0, le=1)]
 Sure = Annotated[FiniteFloat, BeforeValidator(_share), Field(ge=0.5, lt=1)]
 
 
-class PlanTable(BaseModel):
+class PlanTable(Strict):
     """The keys of ``[plan]``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # such as ``"wait_s_p95 < 10 min"``; all must hold together, for every workload
     goals: list[str] = Field(default_factory=list)

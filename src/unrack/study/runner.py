@@ -20,12 +20,11 @@ from unrack.sim.guard import said
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.study.grid import Run, Study
-from unrack.study.memory import check_memory
 from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary
 from unrack.study.workers.contract import Heard, Workers
 from unrack.study.workers.dispatch import answers
-from unrack.study.workers.spread import at_work, spread_over
-from unrack.study.workers.table import On
+from unrack.study.workers.spread import spread_over
+from unrack.study.workers.table import On, open_workers
 
 Told = Callable[["Progress"], None]
 R = TypeVar("R")
@@ -33,6 +32,13 @@ Measure = Callable[[Run, Result, float], R]
 """What is wanted of a finished run: given the run, its result, and how many seconds it took on the wall."""
 TELL_EVERY_S = 0.1
 PROCESSES = On()
+PROGRAM_MB = 280.0
+"""A process that has loaded the code and its kernels; compiling them takes some 400 more for a while."""
+JOB_KB = 2.0
+NODE_KB = 0.2
+"""Measured (peak resident size, audit included), 10 000 to 1 000 000 jobs on 100 to 100 000 nodes: 0.9 KB a job of one
+task, 2.2 where jobs of many tasks are scattered."""
+MARGIN = 1.25
 
 
 class Progress(NamedTuple):
@@ -83,7 +89,7 @@ def run_study(
             (directory / outdated).unlink(missing_ok=True)
     failures: list[Failure] = []
     if left:
-        with at_work(workers, min(jobs, len(left))) as those:
+        with open_workers(workers, min(jobs, len(left))) as those:
             failures = _run_left(those, study.runs, left, directory, told, audit)
     else:
         _Board(study.runs, left, told).tell()
@@ -277,8 +283,31 @@ def measure_runs(
     RunError
         A worker was killed, and so were those that took its runs over.
     """
-    with at_work(workers, jobs) as those:
+    with open_workers(workers, jobs) as those:
         yield from spread_over(those, partial(_measured, measure, audit), _asked(_small_enough(those, runs)))
+
+
+# --- how much memory runs need: estimated before they start, so that no worker is killed for it after an hour --------
+
+
+def needed_mb(run: Run) -> int:
+    """What a run needs at its peak, with a margin, MB (of 2²⁰ bytes)."""
+    return round(MARGIN * (PROGRAM_MB + (JOB_KB * len(run.workload) + NODE_KB * len(run.cluster)) / 1024))
+
+
+def check_memory(workers: Workers, runs: Iterable[Run]) -> None:
+    """Refuse runs that need more than a worker has: an InputError has the numbers, and those of the largest."""
+    limit = workers.memory_mb
+    if limit is None:
+        return
+    large = [run for run in runs if needed_mb(run) > limit]
+    if not large:
+        return
+    run = max(large, key=needed_mb)
+    others = f"; {len(large) - 1:,} other runs need too much, too" if len(large) > 1 else ""
+    got = f"{len(run.workload):,} jobs on {len(run.cluster):,} nodes, which need about {needed_mb(run):,} MB{others}"
+    fewer = ": with fewer workers (--jobs) each has more" if workers.count > 1 else ""
+    raise InputError(f"run {run.id}", got, f"at most {limit:,} MB, what a worker has ({workers.name}){fewer}")
 
 
 # --- one run, where it is run -----------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def holdings(
 
     from unrack.metric.holdings import totals
     from unrack.study.results.from_folder import finished_run
-    from unrack.study.results.record import write_table, write_whole
+    from unrack.study.results.record import packed, write_whole
 
     need_ending("--out", out, ".csv", ".parquet")
     again = finished_run(directory, run)
@@ -42,7 +42,7 @@ def holdings(
         again.index(job)
         held = held.filter(pl.col("job").cast(pl.String) == job)
     if out is not None:
-        write_whole(out, held.write_csv()) if out.suffix == ".csv" else write_table(out, held)
+        write_whole(out, held.write_csv() if out.suffix == ".csv" else packed(held))
     shown = totals(held, again.cluster()) if job is None else held
     if as_json:
         print_json(shown.to_dicts(), other=str)

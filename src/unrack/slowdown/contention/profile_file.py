@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -67,15 +68,8 @@ def synthetic_profiles() -> ProfileSet:
     return read_profiles(SYNTHETIC)
 
 
-def write_profiles(profiles: ProfileSet, folder: str | Path) -> tuple[Path, Path]:
-    """Write ``apps.csv`` and ``curves.csv`` in the tidy format; reading them back gives the same set.
-
-    Raises
-    ------
-    InputError
-        The folder cannot be made or written to.
-    """
-    target = Path(folder)
+def profile_texts(profiles: ProfileSet) -> dict[str, str]:
+    """The content of ``apps.csv`` and ``curves.csv`` in the tidy format; reading them back gives the same set."""
     rows: list[Sequence[object]] = [tuple(profile) for profile in profiles.profiles]
     points: list[Sequence[object]] = []
     for curve in profiles.curves:
@@ -84,18 +78,33 @@ def write_profiles(profiles: ProfileSet, folder: str | Path) -> tuple[Path, Path
             (curve.app, curve.nodes, curve.reads, curve.interfering, side, bandwidth, speed)
             for bandwidth, speed in curve.points
         ]
-    paths = target / NAMES[0][0], target / NAMES[1][0]
+    texts = {}
+    for (name, _), header, lines in zip(NAMES, (PROFILE_COLUMNS, CURVE_COLUMNS), (rows, points), strict=True):
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([_plain(value) for value in line] for line in lines)
+        texts[name] = stream.getvalue()
+    return texts
+
+
+def write_profiles(profiles: ProfileSet, folder: str | Path) -> tuple[Path, Path]:
+    """Write what :func:`profile_texts` gives; returns the paths.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be made or written to.
+    """
+    target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        for place, header, lines in zip(paths, (PROFILE_COLUMNS, CURVE_COLUMNS), (rows, points), strict=True):
-            with place.open("w", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(header)
-                writer.writerows([_plain(value) for value in line] for line in lines)
+        for name, text in profile_texts(profiles).items():
+            (target / name).write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         want = "a folder that can be made and written to"
         raise InputError(str(target), error.strerror or str(error), want) from None
-    return paths
+    return target / NAMES[0][0], target / NAMES[1][0]
 
 
 def _plain(value: object) -> object:

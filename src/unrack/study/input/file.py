@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     FiniteFloat,
     field_validator,
@@ -17,6 +15,7 @@ from pydantic import (
 )
 
 from unrack.cluster.domains import NODE
+from unrack.resources.checked import Strict
 from unrack.sim.world import Ties
 from unrack.slowdown.combined import Together
 from unrack.units import amount_of, time_us
@@ -32,12 +31,6 @@ def _above_0(value: int) -> int:
 
 TimeUs = Annotated[int, BeforeValidator(_time)]
 SomeTimeUs = Annotated[TimeUs, AfterValidator(_above_0)]
-
-
-class Strict(BaseModel):
-    """A table in which an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class WorkloadTable(Strict):

@@ -7,9 +7,7 @@ import io
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -28,11 +26,11 @@ from unrack.policy.table import canonical
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.result import Result
 from unrack.slowdown.combined import WORDS
-from unrack.slowdown.contention.profile_file import write_profiles
+from unrack.slowdown.contention.profile_file import profile_texts
 from unrack.study.grid import Run, Study
 from unrack.study.notes import told_of
 from unrack.study.results.cluster_record import cluster_record
-from unrack.study.results.record import RECORD, defused, is_intact, read_record, sealed, write_table, write_whole
+from unrack.study.results.record import RECORD, defused, is_intact, packed, read_record, sealed, write_whole
 from unrack.workload.usage.curves import curves_frame
 
 CURVES = "curves.parquet"
@@ -61,56 +59,39 @@ def list_runs(directory: Path, runs: Sequence[Run]) -> None:
     write_whole(directory / "runs" / LISTED, json.dumps([run.id for run in runs], indent=1) + "\n")
 
 
-def keep_run(directory: Path, run: Run, result: Result, more: Mapping[str, Any] | None = None) -> None:
+def keep_run(directory: Path, run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write a finished run, with further keys of its record; the folder appears whole or not at all."""
-    with _appearing(directory, run.id) as building:
-        _fill(building, run, result, more or {})
+    keep_files(directory, run.id, files_of(run, result, more))
 
 
-def files_of(run: Run, result: Result) -> Files:
-    """What :func:`keep_run` would write."""
-    with tempfile.TemporaryDirectory(prefix="unrack-") as name:
-        folder = Path(name)
-        _fill(folder, run, result)
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def files_of(run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> Files:
+    """The files of a finished run, its record last."""
+    files = {f"{name}.parquet": packed(frame) for name, frame in result.tables.items()
+             if name != "failures" or frame.height}  # fmt: skip
+    if (usage := run.workload.jobs.usage) is not None:
+        files[CURVES] = packed(curves_frame(usage))
+    if run.world.contention is not None:
+        texts = profile_texts(run.world.contention.profiles)
+        files |= {f"{PROFILES}/{name}": text.encode() for name, text in texts.items()}
+    record = sealed({**description(run, result), **more}, files)
+    return {**files, RECORD: (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
 def keep_files(directory: Path, run_id: str, files: Files) -> None:
     """Write what :func:`files_of` gave, perhaps on another machine; the folder appears whole or not at all."""
-    with _appearing(directory, run_id) as building:
+    runs = directory / "runs"
+    target, building = runs / run_id, runs / f".{run_id}.{os.getpid()}"
+    shutil.rmtree(building, ignore_errors=True)
+    try:
         for name, content in files.items():
             path = building / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, content)
-
-
-@contextmanager
-def _appearing(directory: Path, run_id: str) -> Iterator[Path]:
-    """A folder to fill, which takes the place of the run's own if all went well."""
-    runs = directory / "runs"
-    target, building = runs / run_id, runs / f".{run_id}.{os.getpid()}"
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    try:
-        yield building
         shutil.rmtree(target, ignore_errors=True)
         building.replace(target)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
-
-
-def _fill(building: Path, run: Run, result: Result, more: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Write the files of a finished run, its record last."""
-    for name, frame in result.tables.items():
-        if name != "failures" or frame.height:
-            write_table(building / f"{name}.parquet", frame)
-    if (usage := run.workload.jobs.usage) is not None:
-        write_table(building / CURVES, curves_frame(usage))
-    if run.world.contention is not None:
-        write_profiles(run.world.contention.profiles, building / PROFILES)
-    record = sealed({**description(run, result), **more}, building)
-    write_whole(building / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def description(run: Run, result: Result) -> dict[str, Any]:

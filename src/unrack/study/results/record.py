@@ -60,7 +60,7 @@ class RunRecord(_Kept):
     files: dict[str, str] = Field(default_factory=dict)
 
 
-def write_whole(path: Path, content: str | bytes | memoryview) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, or leave what was there: never a part.
 
     Raises
@@ -89,18 +89,17 @@ def defused(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
-def write_table(path: Path, frame: pl.DataFrame) -> None:
-    """As :func:`write_whole`, a table as Parquet; polars itself says of a full disk that it has "computed" wrongly."""
-    packed = BytesIO()
-    frame.write_parquet(packed, compression="zstd")
-    write_whole(path, packed.getbuffer())
+def packed(frame: pl.DataFrame) -> bytes:
+    """A table as Parquet; polars itself, writing to a full disk, says that it has "computed" wrongly."""
+    stream = BytesIO()
+    frame.write_parquet(stream, compression="zstd")
+    return stream.getvalue()
 
 
-def sealed(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+def sealed(record: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
     """The record with the checksums of all files of its folder, and its own."""
-    written = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != RECORD)
-    files = {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in written}
-    whole = {**record, FILES: files}
+    digests = {name: _digest(files[name]) for name in sorted(files, key=lambda name: name.split("/"))}
+    whole = {**record, FILES: digests}
     return {**whole, CHECKSUM: _own(whole)}
 
 

@@ -17,10 +17,10 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.study.workers.contract import Answer, Compiling, GoneError, Running, Task, Tell
+from unrack.study.workers.contract import Answer, GoneError, Task, Tell
 from unrack.study.workers.shared import Packed, Packer
 from unrack.study.workers.work import answered, refused
 
@@ -113,7 +113,7 @@ class OnCluster:
     def _connect(self, address: str, count: int) -> None:
         raise NotImplementedError
 
-    def _stamps(self) -> Iterable[tuple[str, Stamp | None]]:
+    def _stamps(self) -> Iterable[tuple[str, str | None]]:
         """What each worker is called, and the stamp that it gives in a process of its own; ``None``: it has none."""
         raise NotImplementedError
 
@@ -148,9 +148,9 @@ class OnCluster:
             raise RunError(f"{self.name}: no worker is left, for {PATIENCE_S:.0f} s; finished runs are kept")
 
     def _hear(self, number: int, *news: int) -> None:
-        """Pass on what a worker told of a task: where it is, or a change of what is compiled."""
+        """Pass on what a worker told of a task."""
         if number in self._open:
-            self._open[number][1](Running(*news) if len(news) == 2 else Compiling(*news))
+            self._open[number][1](*news)
 
     def _settle(self, number: int, answers: bytes | None, error: BaseException | None = None) -> None:
         """A task has ended; without answers and without an error its worker is gone."""
@@ -184,49 +184,33 @@ def of_scheduler_file(where: str, path: str) -> str:
         raise InputError(where, got, "what 'dask scheduler --scheduler-file' wrote") from None
 
 
-class Stamp(NamedTuple):
-    """Versions of all that can change a byte of a kept run; ``code``: a hash of this package's source."""
-
-    unrack: str
-    code: str
-    python: str
-    numpy: str
-    polars: str
-
-    def __str__(self) -> str:
-        rest = f"Python {self.python}, NumPy {self.numpy}, Polars {self.polars}"
-        return f"unrack {self.unrack} (code {self.code}) with {rest}"
-
-
 @cache
-def stamp() -> Stamp:
-    """That of this process."""
+def stamp() -> str:
+    """Versions of all that can change a byte of a kept run, with a hash of this package's source; in this process."""
     total = hashlib.sha256()
     root = Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
         total.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    python = ".".join(platform.python_version_tuple()[:2])
-    return Stamp(version("unrack"), total.hexdigest()[:8], python, version("numpy"), version("polars"))
+    code, python = total.hexdigest()[:8], ".".join(platform.python_version_tuple()[:2])
+    libraries = f"Python {python}, NumPy {version('numpy')}, Polars {version('polars')}"
+    return f"unrack {version('unrack')} (code {code}) with {libraries}"
 
 
-def stamp_there() -> Stamp:
+def stamp_there() -> str:
     """That of the worker that calls this."""
     return stamp()
 
 
-def check_stamp(where: str, found: Stamp | None, wanted: Stamp) -> None:
+def check_stamp(where: str, found: str | None, wanted: str) -> None:
     """Refuse, by an InputError, a worker that would not give the same bytes; ``None``: this package is not there."""
     if found != wanted:
-        got = "no unrack" if found is None else str(found)
-        raise InputError(where, got, f"{wanted}, as here: install the same on every worker")
+        raise InputError(where, found or "no unrack", f"{wanted}, as here: install the same on every worker")
 
 
-def answered_there(
-    where: str, packed: Packed, wanted: Stamp, fetch: Callable[[str], bytes], tell: Callable[..., None]
-) -> bytes:
+def answered_there(where: str, packed: Packed, wanted: str, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
     """The answers of a worker of a cluster to a task, unless its stamp is another; ``where``: what messages call it."""
     try:
         check_stamp(where, stamp(), wanted)
     except InputError as error:
         return refused(packed, error)
-    return answered(packed, fetch, lambda news: tell(*news))
+    return answered(packed, fetch, tell)

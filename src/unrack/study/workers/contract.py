@@ -29,21 +29,10 @@ class Answer(NamedTuple):
     took_s: float
 
 
-class Running(NamedTuple):
-    """How far the item at ``place`` of a task is."""
-
-    place: int
-    done: int
-
-
-class Compiling(NamedTuple):
-    """A worker begins (1) or ends (-1) to compile a kernel."""
-
-    change: int
-
-
-Tell: TypeAlias = Callable[[Running | Compiling], None]
-"""Told, by any thread, what happens while a task is worked on."""
+Tell: TypeAlias = Callable[[int, int], None]
+"""Told, by any thread, while a task is worked on: the place of an item in it, and how far that is; or COMPILES and 1 or
+-1: the worker begins or ends to compile a kernel."""
+COMPILES = -1
 
 
 class GoneError(RunError):

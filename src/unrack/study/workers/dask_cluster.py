@@ -16,13 +16,13 @@ from unrack.errors import InputError
 from unrack.study.workers.cluster import (
     PATIENCE_S,
     OnCluster,
-    Stamp,
     answered_there,
     of_scheduler_file,
     reached,
     stamp,
     stamp_there,
 )
+from unrack.study.workers.contract import COMPILES
 from unrack.study.workers.shared import Packed
 from unrack.study.workers.work import CancelledError
 
@@ -83,9 +83,9 @@ class DaskWorkers(OnCluster):
         self._stack.callback(_quietly, cluster.close, timeout=10)
         return cluster
 
-    def _stamps(self) -> Iterator[tuple[str, Stamp | None]]:
+    def _stamps(self) -> Iterator[tuple[str, str | None]]:
         for worker, found in self._client.run(stamp_there, on_error="return").items():
-            yield f"worker {worker}", found if isinstance(found, Stamp) else None
+            yield f"worker {worker}", found if isinstance(found, str) else None
 
     def _members(self) -> list[tuple[int, int]]:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -171,17 +171,17 @@ def _waiting(dask_scheduler: Any) -> list[str]:
     return [str(task.key) for task in dask_scheduler.unrunnable]
 
 
-def _on_worker(packed: Packed, wanted: Stamp, number: int, topic: str, inputs: dict[str, bytes]) -> bytes:
+def _on_worker(packed: Packed, wanted: str, number: int, topic: str, inputs: dict[str, bytes]) -> bytes:
     from distributed import get_worker
 
     worker: Any = get_worker()
     key = worker.get_current_task()
 
-    def tell(*news: int) -> None:
+    def tell(place: int, told: int) -> None:
         known = worker.state.tasks.get(key)
-        if len(news) == 2 and (known is None or known.state == "cancelled"):
+        if place != COMPILES and (known is None or known.state == "cancelled"):
             raise CancelledError
-        worker.log_event(topic, (number, *news))
+        worker.log_event(topic, (number, place, told))
 
     where = f"--on dask, worker {worker.address}"
     return answered_there(where, packed, wanted, inputs.__getitem__, tell)

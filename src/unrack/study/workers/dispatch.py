@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from unrack.errors import RunError
-from unrack.study.workers.contract import Answer, Compiling, GoneError, Running, Task, Work, Workers
+from unrack.study.workers.contract import COMPILES, Answer, GoneError, Task, Work, Workers
 
 TASK_S = 0.25
 """How long the items of a task should take together: handing over a task costs some milliseconds."""
@@ -93,7 +93,7 @@ def answers(
     heard: SimpleQueue[tuple[int, Any]] = SimpleQueue()
     pace, numbers, taken, me = _Pace(workers, most), count(), 0, threading.get_ident()
 
-    def tell(number: int, news: Running | Compiling) -> None:
+    def tell(number: int, *news: int) -> None:
         if threading.get_ident() == me:  # this very thread is at work, and will look at what it heard only then
             hear(number, news)
         else:
@@ -102,11 +102,13 @@ def answers(
     def hear(number: int, news: Any) -> None:
         if isinstance(news, Future):
             ended(open_tasks.pop(number), news)
-        elif isinstance(news, Compiling):
+            return
+        place, told = news
+        if place == COMPILES:
             if compiling is not None:
-                compiling(news.change)
+                compiling(told)
         elif running is not None and number in open_tasks:
-            running(open_tasks[number][news.place][0], news.done)
+            running(open_tasks[number][place][0], told)
 
     def ended(task: list[tuple[int, Any]], future: Future[tuple[Answer, ...]]) -> None:
         try:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from unrack.jit import telling_of_each
 from unrack.sim.guard import Interrupts
-from unrack.study.workers.contract import Answer, Compiling, Task, Tell
+from unrack.study.workers.contract import COMPILES, Answer, Task, Tell
 from unrack.study.workers.work import worked
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -50,7 +51,7 @@ class Here:
             The user wants to stop, and not only the item's code.
         """
         future: Future[tuple[Answer, ...]] = Future()
-        with telling_of_each(lambda change: tell(Compiling(change))):
+        with telling_of_each(partial(tell, COMPILES)):
             future.set_result(worked(task.work, task.items, tell, _tried, tell_every_s=0.0))
         return future
 

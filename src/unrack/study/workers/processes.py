@@ -66,7 +66,7 @@ class Processes:
                     with self._counting:
                         self.sent += 1
                 else:
-                    tell(said)
+                    tell(*said)
         except (EOFError, OSError):
             process.end()
             raise GoneError("a worker process is gone") from None
@@ -126,7 +126,7 @@ def _serve(connection: Connection) -> None:
         return connection.recv_bytes()
 
     while True:
-        connection.send(answered(connection.recv(), fetch, connection.send))
+        connection.send(answered(connection.recv(), fetch, lambda *news: connection.send(news)))
 
 
 def _end_with_parent() -> None:

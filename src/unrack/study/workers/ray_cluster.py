@@ -14,7 +14,6 @@ from unrack.errors import InputError
 from unrack.study.workers.cluster import (
     PATIENCE_S,
     OnCluster,
-    Stamp,
     answered_there,
     reached,
     stamp,
@@ -64,13 +63,13 @@ class RayWorkers(OnCluster):
         self._board: Any = ray.remote(num_cpus=0)(_Board).remote()
         self._work = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
 
-    def _stamps(self) -> Iterator[tuple[str, Stamp | None]]:
+    def _stamps(self) -> Iterator[tuple[str, str | None]]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Node
 
         ask = self._library.remote(num_cpus=0, max_retries=1)(stamp_there)
         for node in self._nodes():
             there = ask.options(scheduling_strategy=Node(node_id=node["NodeID"], soft=False)).remote()
-            found: Stamp | None = None
+            found: str | None = None
             with suppress(self._library.exceptions.RayError):
                 found = self._library.get(there, timeout=PATIENCE_S)
             yield f"node {node['NodeManagerHostname']}", found
@@ -86,8 +85,8 @@ class RayWorkers(OnCluster):
     def capacity(self) -> int:
         """Two tasks a core; now and then news are asked for, and passed on when they are here."""
         if self._news is not None and self._library.wait([self._news], timeout=0)[0]:
-            for number, *news in self._library.get(self._news):
-                self._hear(number, *news)
+            for news in self._library.get(self._news):
+                self._hear(*news)
             self._news = None
         if self._news is None and time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
@@ -137,7 +136,7 @@ class _Board:
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-def _on_worker(packed: Packed, wanted: Stamp, number: int, board: Any, inputs: dict[str, Any]) -> bytes:
+def _on_worker(packed: Packed, wanted: str, number: int, board: Any, inputs: dict[str, Any]) -> bytes:
     import ray
 
     where = f"--on ray, node {ray.util.get_node_ip_address()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from typing import TypeVar
 
@@ -41,7 +41,7 @@ def spread(work: Callable[[T], R], items: Iterable[T], workers: int | Workers | 
     >>> list(spread(abs, [3, -4], 1))
     [3, 4]
     """
-    with at_work(workers, count) as those:
+    with open_workers(workers, count) as those:
         yield from spread_over(those, partial(_unheard, work), items)
 
 
@@ -68,17 +68,6 @@ def spread_over(workers: Workers, work: Callable[[T, Heard], R], items: Iterable
                 if next_one.error is not None:
                     raise next_one.error
                 yield next_one.value
-
-
-@contextmanager
-def at_work(workers: int | Workers | On, count: int = 1) -> Iterator[Workers]:
-    """Those workers, which stay, or as many as that, opened for the while; a number: of processes."""
-    if isinstance(workers, int | On):
-        on, count = (On(), workers) if isinstance(workers, int) else (workers, count)
-        with open_workers(on, count) as opened:
-            yield opened
-    else:
-        yield workers
 
 
 def _unheard(work: Callable[[T], R], item: T, heard: Heard) -> R:

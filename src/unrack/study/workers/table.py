@@ -44,17 +44,20 @@ def parse_on(text: str) -> On:
 
 
 @contextmanager
-def open_workers(on: On, count: int) -> Iterator[Workers]:
+def open_workers(on: int | Workers | On, count: int = 1) -> Iterator[Workers]:
     """Workers of a kind, to be used for one batch after another; at the end nothing of them is left.
 
     Parameters
     ----------
     on
-        From :func:`parse_on`.
+        From :func:`parse_on`; or how many processes; or workers that are open already, and stay so.
     count
         How many are started; a cluster that runs already has its own.
     """
-    workers = _opened(on, count)
+    if not isinstance(on, int | On):
+        yield on
+        return
+    workers = _opened(On(), on) if isinstance(on, int) else _opened(on, count)
     try:
         yield workers
     finally:

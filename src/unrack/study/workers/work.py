@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from unrack.errors import RunError
 from unrack.jit import telling_of_each
 from unrack.sim.guard import said, with_tracebacks
-from unrack.study.workers.contract import Answer, Compiling, Running, Tell, Work
+from unrack.study.workers.contract import COMPILES, Answer, Tell, Work
 from unrack.study.workers.shared import Packed, Shelf, unpacked
 
 TELL_EVERY_S = 0.25
@@ -37,7 +38,7 @@ def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes
         _inputs.move_to_end(key)
         return _inputs[key]
 
-    with _alone, telling_of_each(lambda change: tell(Compiling(change))):
+    with _alone, telling_of_each(partial(tell, COMPILES)):
         try:
             work, items = unpacked(packed, found)
         except Exception as raised:  # the code that the task names is not here, or fails when it is loaded
@@ -69,7 +70,7 @@ def worked(
             nonlocal last
             if (now := time.monotonic()) - last >= tell_every_s:
                 last = now
-                tell(Running(place, done))
+                tell(place, done)
 
         began = time.perf_counter()
         value, error = tried(lambda item=item, heard=heard: work(item, heard))  # type: ignore[misc]
