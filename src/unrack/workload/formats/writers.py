@@ -101,7 +101,7 @@ def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints
         *app_notes,
     ]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    write_bytes(path, ("\n".join(notes) + "\n" + body).encode())
+    _write_bytes(path, ("\n".join(notes) + "\n" + body).encode())
 
 
 def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
@@ -117,7 +117,7 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         The file cannot be written.
     """
     jobs = workload.jobs
-    parquet = str(path).lower().endswith(".parquet")
+    parquet = _is_parquet(path)
 
     def time(values: Ints) -> pl.Series:
         return pl.Series(values) / 1e6 if parquet else _seconds(pl.Series(values))
@@ -146,16 +146,18 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         columns |= {"on": jobs.under_way.on, "ran": ran.set(pl.Series(~jobs.under_way.runs), None)}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
-    write_bytes(path, table_bytes(frame, parquet))
+    write_frame(path, frame)
 
 
-def table_bytes(frame: pl.DataFrame, parquet: bool) -> bytes:
-    """A table as the content of a Parquet or CSV file."""
-    if not parquet:
-        return frame.write_csv().encode()
+def write_frame(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
+    """Write a table as Parquet if the path ends in ``.parquet``, else as CSV, packed if it ends in ``.gz``."""
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
+    frame.write_parquet(buffer) if _is_parquet(path) else frame.write_csv(buffer)
+    _write_bytes(path, buffer.getvalue())
+
+
+def _is_parquet(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).lower().endswith(".parquet")
 
 
 def _seconds(micro: pl.Series) -> pl.Series:
@@ -187,14 +189,7 @@ def _named(codes: np.typing.NDArray[np.int32], names: tuple[str, ...]) -> pl.Ser
     return pl.Series([*names, None], dtype=pl.String).gather(np.where(codes < 0, len(names), codes))
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file; packed if the path ends in ``.gz``.
-
-    Raises
-    ------
-    TraceError
-        It cannot be written.
-    """
+def _write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     given = os.fspath(path)
     packed = gzip.compress(data, mtime=0) if given.endswith(".gz") else data
     try:
