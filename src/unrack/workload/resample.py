@@ -29,7 +29,6 @@ from unrack.workload.job import JobTable, Workload
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 
-_RULE = "drawn again"
 _SEED = 0x7265  # beside the seed, so that these draws are no other filter's
 _MOST_JOBS = 10_000_000
 _MOST_ASKED = 2**52  # of which a thousand can be added up
@@ -88,8 +87,7 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     rows = _rows(asks, math.ceil(target), np.random.default_rng([_SEED, seed if table.seed is None else table.seed]))
     drawn = _renamed(jobs.take(rows), jobs.ids.gather(rows), table.keep_times)
     words = f"drawn until {table.amount} reach {table.share:g} × {table.of:g}: {len(rows)} jobs of {len(jobs)}"
-    changed = {**workload.intake.changed, _RULE: workload.intake.changed.get(_RULE, 0) + len(rows)}
-    return recorded(workload, drawn, words, changed=changed)
+    return recorded(workload, drawn, words, changed={"drawn again": len(rows)})
 
 
 def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
@@ -103,7 +101,7 @@ def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
         return _times_tasks(jobs, jobs.cores if amount == "cores" else jobs.memory_mb, amount), 1
     if (name, quantity) in jobs.devices:
         return _times_tasks(jobs, jobs.devices[name, quantity], amount), 1
-    known = [*("cores", "memory_mb"), *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
+    known = ["cores", "memory_mb", *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
     known += [GPUS] if (GPUS, "count") in jobs.devices else []
     raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
 
@@ -151,26 +149,22 @@ def recorded(
     dropped: Mapping[str, int] | None = None,
     changed: Mapping[str, int] | None = None,
 ) -> Workload:
-    """The workload with other jobs, and one more line under ``Filters`` in the header of its intake.
+    """The workload with other jobs, and one more line under ``Filters`` in the header of its intake: what was done.
 
-    Parameters
-    ----------
-    workload
-        What was changed.
-    jobs
-        What it has become.
-    words
-        The line: what was done.
-    dropped, changed
-        The counts of the intake from now on; by default they stay.
+    ``dropped``, ``changed``: rule → how many jobs more were dropped or changed by it.
     """
-    header = dict(workload.intake.header)
-    header["Filters"] = f"{header['Filters']}\n{words}" if "Filters" in header else words
+    intake = workload.intake
+    before = intake.header.get("Filters")
+    header = {**intake.header, "Filters": words if before is None else f"{before}\n{words}"}
     intake = replace(
-        workload.intake,
+        intake,
         kept=len(jobs),
         header=header,
-        dropped=workload.intake.dropped if dropped is None else dropped,
-        changed=workload.intake.changed if changed is None else changed,
+        dropped=_more(intake.dropped, dropped or {}),
+        changed=_more(intake.changed, changed or {}),
     )
     return replace(workload, jobs=jobs, intake=intake)
+
+
+def _more(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {**counts, **{rule: counts.get(rule, 0) + jobs for rule, jobs in more.items() if jobs}}

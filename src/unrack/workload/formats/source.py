@@ -103,13 +103,7 @@ class Locator:
 
 
 def each(things: Iterable[T], make: Callable[[T], Made]) -> list[Made]:
-    """What is made of each of some lines; where some are at fault, one error about all of these.
-
-    Raises
-    ------
-    TraceError
-        As said; it speaks of the first.
-    """
+    """What is made of each of some lines; where some are at fault, one error about all of these."""
     made: list[Made] = []
     wrong: list[TraceError] = []
     for thing in things:
@@ -134,13 +128,7 @@ def without(source: Source, lines: Iterable[int]) -> Source:
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """The file that a path names: ``~`` and variables expanded, then looked for here and in ``$UNRACK_TRACES``.
-
-    Raises
-    ------
-    TraceError
-        There is no such file, or it is a folder.
-    """
+    """The file that a path names: ``~`` and variables expanded, then looked for here and in ``$UNRACK_TRACES``."""
     given = os.fspath(path)
     expanded = Path(os.path.expandvars(given)).expanduser()
     folder = os.environ.get(TRACES_VARIABLE, "")
@@ -161,13 +149,7 @@ def find(path: str | os.PathLike[str]) -> Path:
 
 
 def toml_file(path: str) -> dict[str, Any]:
-    """The content of a TOML file, which is looked for as by :func:`find`.
-
-    Raises
-    ------
-    InputError
-        There is none, or it is no TOML.
-    """
+    """The content of a TOML file, which is looked for as by :func:`find`."""
     try:
         return tomllib.loads(find(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -213,13 +195,7 @@ def load(path: str | os.PathLike[str] | Source) -> Source:
 
 
 def text_bytes(source: Source) -> bytes:
-    """The content with line feeds as line ends and without a byte-order mark.
-
-    Raises
-    ------
-    TraceError
-        The content is binary, or text in an encoding of two or four bytes a character.
-    """
+    """The content with line feeds as line ends and without a byte-order mark; what is no such text is refused."""
     data = source.data
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise source.fault(None, "", "text in UTF-16 or UTF-32", "text in UTF-8")
@@ -229,28 +205,6 @@ def text_bytes(source: Source) -> bytes:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
-
-
-def sniff(source: Source) -> str:
-    """The format of a file, from its content: ``"parquet"``, ``"servers"``, ``"swf"`` or ``"csv"``.
-
-    JSON, in which there are only servers, starts with ``{`` or ``[``. SWF starts with a ``;`` comment or has 18 fields
-    between blanks, the first of them numbers. A file that looks like neither SWF nor CSV is taken for what its name
-    says.
-    """
-    if source.data.startswith(b"PAR1"):
-        return "parquet"
-    first = next((line for line in text_bytes(source)[:1_000_000].split(b"\n") if line.strip()), b"").strip()
-    if first.startswith((b"{", b"[")):
-        return "servers"
-    fields = first.split()
-    number = re.compile(rb"[+-]?[0-9.]+")
-    if first.startswith(b";") or (len(fields) >= 18 and all(number.fullmatch(field) for field in fields[:11])):
-        return "swf"
-    if any(separator in first for separator in (b",", b";", b"\t", b"|")):
-        return "csv"
-    named_swf = re.search(r"\.swf(\.gz)?$", source.path, re.IGNORECASE) is not None
-    return "swf" if named_swf or (len(fields) > 1 and all(number.fullmatch(field) for field in fields)) else "csv"
 
 
 def traces_found() -> list[str]:
