@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import WHOLE
-from unrack.workload.formats.intake import ASK, DEVICE, EXTRA
+from unrack.workload.formats.intake import ASK, DEVICE, EXTRA, asks_of
 from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, whole
 from unrack.workload.formats.source import Locator
-from unrack.workload.tier_asks import NO_CEILING, first_fault, tier_asks
+from unrack.workload.tier_asks import first_fault
 
 LIMITS = ("local", "ceiling")
 WORDS = ("group", "spread", "forbidden")
@@ -90,8 +90,7 @@ class TableColumns:
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
-        if (on := self._on()) is not None:
-            made |= on
+        made |= self._on()
         return [values.alias(name) for name, values in made.items()]
 
     def _called(self, ours: str) -> str:
@@ -221,14 +220,7 @@ class TableColumns:
         if (held < 0).any():
             row = int(np.argmax(held < 0))
             raise self.at.fault(row, self._called("memory"), f"{held[row]} MB", "0 MB or more")
-        asks = tier_asks(
-            made["local"].fill_null(0).to_numpy() if "local" in made else np.zeros(count, np.int64),
-            made["ceiling"].fill_null(NO_CEILING).to_numpy() if "ceiling" in made else None,
-            group=made.get("group"),
-            spread=made.get("spread"),
-            forbidden=made.get("forbidden"),
-        )
-        if (fault := first_fault(asks, tasks.fill_null(1).to_numpy(), held)) is not None:
+        if (fault := first_fault(asks_of(made, count), tasks.fill_null(1).to_numpy(), held)) is not None:
             raise self.at.fault(fault.row, self._called(fault.field), fault.got, fault.want)
         return made
 
@@ -242,14 +234,13 @@ class TableColumns:
             return amounts(values, called, self.at, factor)
         return -amounts(-values, called, self.at, factor)
 
-    def _on(self) -> dict[str, pl.Series] | None:
-        """The nodes of jobs that run at the start, and for how long these have run; ``None``: no job does."""
+    def _on(self) -> dict[str, pl.Series]:
+        """The nodes of jobs that run at the start, and for how long these have run; nothing: no job does."""
         if ON not in self.columns or (on := self._text(ON)).null_count() == len(on):
-            return None
+            return {}
         ran = self._time("ran")
-        none = pl.Series([0]).new_from_index(0, self.frame.height)
         line = pl.Series([self.at.line_of(row) or 0 for row in range(self.frame.height)], dtype=pl.Int64)
-        return {"on": on, "ran_us": (none if ran is None else ran).fill_null(0), "line": line}
+        return {"on": on, "ran_us": self._constant(0) if ran is None else ran.fill_null(0), "line": line}
 
     def _text(self, ours: str) -> pl.Series:
         """A column of words; those that say that there is none are null."""
