@@ -113,10 +113,7 @@ class Request:
 def read_request(content: Mapping[str, Any], where: str) -> Request:
     """The servers of a file's content: ``servers``, and ``most_clusters``.
 
-    Raises
-    ------
-    InputError
-        Something is missing or impossible; the error names the server and its field.
+    What is missing or impossible is an InputError that names the server and its field.
     """
     raw = content.get("servers")
     if not isinstance(raw, list):

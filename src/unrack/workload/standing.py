@@ -18,13 +18,9 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
     """What the jobs hold that run when a run begins, in order of their numbers.
 
     Each of their tasks has the cores and the memory that it asks for, on the nodes that the table says. Where a
-    resource leaves a choice, as of the GPUs of a node, it is made for one job after the other.
-
-    Raises
-    ------
-    InputError
-        A node does not exist or cannot hold what is said to run there; or a job has pooled devices, which nobody says
-        which they are. The file and line are named where they are known.
+    resource leaves a choice, as of the GPUs of a node, it is made for one job after the other. Refused, with file and
+    line where these are known, are nodes that do not exist or cannot hold what is said to run there; and pooled
+    devices, as nothing says which they are.
     """
     under_way = jobs.under_way
     if under_way is None:
@@ -67,13 +63,7 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
 
 
 def tasks_on(cluster: Cluster, jobs: JobTable, job: int) -> dict[int, int]:
-    """Node → how many tasks a job has there.
-
-    Raises
-    ------
-    InputError
-        Nodes that do not exist, or that the tasks cannot be shared out over.
-    """
+    """Node → how many tasks a job has there; nodes that the tasks cannot be shared out over are refused."""
     under_way, tasks = jobs.under_way, int(jobs.tasks[job])
     assert under_way is not None
     text = str(under_way.on[job])

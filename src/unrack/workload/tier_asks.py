@@ -112,14 +112,9 @@ def tier_asks(
     spread: pl.Series | None = None,
     forbidden: pl.Series | None = None,
 ) -> TierAsks:
-    """Build the columns from names.
+    """Build the columns of :class:`TierAsks` from names; by default there is no ceiling.
 
-    Parameters
-    ----------
-    floor_mb, ceiling_mb : int64[jobs]
-        As in :class:`TierAsks`; by default there is no ceiling.
-    group, spread, forbidden
-        Names, null = none; several forbidden tiers with ``;`` between them.
+    ``group``, ``spread``, ``forbidden``: names, null = none; several forbidden tiers with ``;`` between them.
 
     Examples
     --------

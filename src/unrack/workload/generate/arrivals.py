@@ -73,16 +73,9 @@ class _Loaded(Strict):
         return self.fat_node if self.cores is None else {"cores": self.cores, **self.fat_node}
 
     def times_s(self, units: Floats, gap_s: float, seed: int) -> Floats:
-        """``float64[jobs]``: arrivals in s, ascending.
+        """``float64[jobs]``: arrivals in s, ascending, of gaps of mean 1 (``units``: float64[jobs]) and the mean gap.
 
-        Parameters
-        ----------
-        units : float64[jobs]
-            What ``units`` drew: gaps whose mean is 1.
-        gap_s
-            The mean gap.
-        seed
-            Of what is drawn besides, from a stream of its own: the same at every ``gap_s``.
+        What is drawn besides comes from a stream of its own: the same at every ``gap_s``.
         """
         return np.cumsum(units) * gap_s
 

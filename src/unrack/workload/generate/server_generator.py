@@ -153,28 +153,11 @@ def servers(count: int = 1000, *, seed: int = 0, name: str | None = None, **opti
 
 
 def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
-    """Draw a workload of servers.
+    """Draw a workload of servers: of a :class:`ServerSpec`, or a mapping of its keys.
 
-    Parameters
-    ----------
-    spec
-        What to draw; a mapping is validated.
-    seed
-        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, which
-        servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the beginning.
-        What belongs to replicas is drawn once a group.
-    name
-        The workload's name; default: "servers".
-
-    Returns
-    -------
-    Workload
-        A job of one task a server; its run time and requested time are its lifetime.
-
-    Raises
-    ------
-    InputError
-        The mapping is not a valid specification, or what is drawn is out of range.
+    Each is a job of one task, whose run time and requested time are its lifetime. The draws of ``seed`` are, in order:
+    gaps, which servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the
+    beginning. What belongs to replicas is drawn once a group.
     """
     spec = ServerSpec.read(spec, "generate, ")
     rng = numbers_from(seed)

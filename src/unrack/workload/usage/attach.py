@@ -229,10 +229,8 @@ _ALIKE = 1e-9
 def nearest(jobs: list[Floats], sources: list[Floats]) -> Ints:
     """``int64[jobs]``: the nearest source of each; equally near ones of one place are taken in turns.
 
-    Parameters
-    ----------
-    jobs, sources : list of float64[jobs], list of float64[sources]
-        A column for each property. Each is divided by its standard deviation among the sources.
+    A column for each property, float64[jobs] and float64[sources], is divided by its standard deviation among the
+    sources.
 
     Examples
     --------

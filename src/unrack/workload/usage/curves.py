@@ -109,13 +109,7 @@ def ranges(first: Ints, index: Ints) -> Ints:
 
 
 def check_curves(curves: UsageCurves) -> None:
-    """Refuse columns that are no step functions of progress.
-
-    Raises
-    ------
-    InputError
-        As said; it names the job (from 0), and what is wrong with its curve.
-    """
+    """Refuse columns that are no step functions of progress: an InputError names the job (from 0) and the fault."""
     of_curve = np.repeat(np.arange(len(curves)), curves.curves)
 
     def refuse(curve: int, got: str, want: str) -> None:
@@ -174,13 +168,7 @@ def curves_again(frame: pl.DataFrame, jobs: int) -> UsageCurves:
 
 
 def check_usage(usage: UsageCurves, tasks: Ints) -> None:
-    """Refuse curves that are not one, or one a task, of each job that has any.
-
-    Raises
-    ------
-    InputError
-        As said, or as of :func:`unrack.workload.usage.curves.check_curves`.
-    """
+    """Refuse curves that are not one, or one a task, of each job that has any; and what is no curve."""
     if len(usage) != len(tasks):
         raise InputError("usage", f"curves of {len(usage)} jobs", f"of all {len(tasks)} jobs")
     wrong = np.flatnonzero((usage.curves > 1) & (usage.curves != tasks))

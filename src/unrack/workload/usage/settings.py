@@ -121,21 +121,10 @@ class OverestimateTable(Strict):
 
 
 def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
-    """The workload with usage as the value of the filter ``usage`` says.
+    """The workload with usage as the value of the filter ``usage`` says; curves that the jobs had are gone.
 
-    Parameters
-    ----------
-    workload
-        Whose jobs get curves; those that they had are gone.
-    value
-        A file of series, a name or ``.toml`` file of shapes, or a table: :class:`UsageTable`.
-    seed
-        Where the value gives none.
-
-    Raises
-    ------
-    InputError
-        The value is wrong, or the source cannot be read or does not fit the jobs.
+    ``value``: a file of series, a name or ``.toml`` file of shapes, or a table: :class:`UsageTable`. ``seed``: where
+    the table gives none.
     """
     if isinstance(value, str):
         value = {"shapes" if value in SHAPES or value.endswith(".toml") else "file": value}
@@ -184,19 +173,7 @@ def _from_series(
 def ask_for_more(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """The workload with requests above use as the value of the filter ``overestimate`` says.
 
-    Parameters
-    ----------
-    workload
-        Whose jobs ask for more.
-    value
-        A share for all, or a table: :class:`OverestimateTable`.
-    seed
-        Where the value gives none.
-
-    Raises
-    ------
-    InputError
-        The value is wrong.
+    ``value``: a share for all, or a table: :class:`OverestimateTable`. ``seed``: where the table gives none.
     """
     if not isinstance(value, Mapping):
         value = {"share": value}

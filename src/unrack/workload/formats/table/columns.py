@@ -59,13 +59,7 @@ class TableColumns:
     relative: bool  # deadlines are counted from the submission
 
     def jobs(self) -> list[pl.Series]:
-        """The columns that :func:`unrack.workload.formats.intake.workload` takes.
-
-        Raises
-        ------
-        TraceError
-            A value is not of the kind its column is mapped to.
-        """
+        """The columns that :func:`unrack.workload.formats.intake.workload` takes."""
         made = self._times()
         tasks, cores = self._size("tasks"), self._size("cores")
         made |= {"tasks": tasks, "cores": cores}

@@ -112,21 +112,7 @@ def read_table(
 def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], overrun: str) -> Workload:
     """The workload of a table, by the shared rules; columns that are nothing of ours are carried along.
 
-    Parameters
-    ----------
-    table
-        The table, and how to read it.
-    kind
-        The name of the reader.
-    other
-        Our name → the column that another name gave away.
-    overrun
-        As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        A value is not of the kind its column is mapped to.
+    ``kind``: the name of the reader. ``other``: our name → the column that another name gave away.
     """
     frame, taken = table.frame, set(table.columns.values())
     others = [frame[name] for name in frame.columns if name not in taken]
@@ -140,15 +126,7 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
 def mapped(
     frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator, defaults: Mapping[str, float | str]
 ) -> dict[str, str]:
-    """Our name → the file's column: those that were said, and those of the same name.
-
-    Raises
-    ------
-    TraceError
-        The file has no such column.
-    InputError
-        Not a mapping, or not of our names.
-    """
+    """Our name → the file's column: those that were said, and those of the same name."""
     found = {name.removeprefix(DEVICE): name for name in frame.columns if _known(name.removeprefix(DEVICE))}
     found = {ours: name for ours, name in found.items() if ours in COLUMNS or _told(name)}
     if not isinstance(columns, Mapping):

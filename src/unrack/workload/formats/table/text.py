@@ -121,13 +121,7 @@ def _records(source: Source, data: bytes, separator: str, skipped: int, only_fir
 
 
 def parquet_frame(source: Source) -> tuple[pl.DataFrame, Locator]:
-    """A Parquet file as a frame.
-
-    Raises
-    ------
-    TraceError
-        It is damaged, or has columns of lists or structs.
-    """
+    """A Parquet file as a frame; one with columns of lists or structs is refused."""
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:

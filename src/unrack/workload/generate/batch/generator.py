@@ -51,29 +51,11 @@ A_MONDAY = 946_857_600
 def generate_batch(
     spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None, folder: Path | None = None
 ) -> Workload:
-    """Draw a workload from a model of batch systems.
+    """Draw a workload from a model of batch systems: a :class:`BatchSpec`, or a mapping of its keys.
 
-    Parameters
-    ----------
-    spec
-        What to draw; a mapping is validated.
-    seed
-        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: what the model
-        draws of the jobs, their memory, which of them are in the mix, gaps.
-    name
-        The workload's name; default: that of the model.
-    folder
-        Where the files that the specification names are looked for first.
-
-    Returns
-    -------
-    Workload
-        Its clock begins on a Monday at midnight; ``status`` is carried along as in logs.
-
-    Raises
-    ------
-    InputError
-        The mapping is not a valid specification, or it cannot be drawn.
+    The draws of ``seed`` are, in order: what the model draws of the jobs, their memory, which of them are in the mix,
+    gaps. The clock begins on a Monday at midnight; ``status`` is carried along as in logs. Files that the specification
+    names are looked for in ``folder`` first.
 
     Examples
     --------
@@ -187,26 +169,7 @@ def drawn_jobs(
     rng: np.random.Generator,
     count: int,
 ) -> BatchJobs:
-    """Draw jobs, match them with profiles, and give them memory.
-
-    Parameters
-    ----------
-    spec
-        What to draw.
-    model
-        The model.
-    profiles
-        Applications to match jobs with; ``None``: jobs have none.
-    rng
-        Where the numbers come from: first the model's, then the memory's.
-    count
-        How many.
-
-    Raises
-    ------
-    InputError
-        Memory is too large, or not known of a profile.
-    """
+    """Draw jobs, match them with profiles, if there are any, and give them memory; in this order of draws."""
     draw = model.draw(rng, count, spec.nodes, spec.cancelled == "zero-run")
     rows = None
     memory = np.zeros(count, np.int64)
@@ -268,18 +231,7 @@ def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> b
 
 
 def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> BatchModel:
-    """The parameters of that name, of that TOML file, or in that table.
-
-    Parameters
-    ----------
-    which
-        A key of :data:`PARAMETERS` (default: :data:`DEFAULT`), a path, or the keys of
-        :class:`unrack.workload.generate.batch.model.BatchModel`.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it does not hold parameters of the model.
+    """The parameters of a name in :data:`PARAMETERS`, of a TOML file, or in a table of the keys of :class:`BatchModel`.
 
     Examples
     --------
@@ -300,15 +252,7 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
 
 
 def written(model: BatchModel, made_by: str = "") -> str:
-    """The text of a TOML file with the parameters.
-
-    Parameters
-    ----------
-    model
-        The parameters.
-    made_by
-        A comment for its first line.
-    """
+    """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
     content = model.model_dump(mode="json", exclude_none=True)
     lines = [f"# {made_by}"] if made_by else []
     lines += [_line(key, value) for key, value in content.items() if not isinstance(value, dict)]

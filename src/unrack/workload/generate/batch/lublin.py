@@ -69,16 +69,9 @@ class LublinModel(Strict):
     request_factor: Distribution = Field(default=1, validate_default=True)
 
     def draw(self, rng: np.random.Generator, count: int, nodes: int, never_ran: bool = False) -> Draw:
-        """Draw jobs without their arrivals: sizes, then run times in whole seconds, then request factors.
+        """Draw jobs for a system without their arrivals: sizes, then run times in whole seconds, then request factors.
 
-        Parameters
-        ----------
-        rng
-            Where the numbers come from.
-        count, nodes
-            How many jobs; of which system.
-        never_ran
-            Changes nothing: the model has no cancelled jobs.
+        ``never_ran`` changes nothing: the model has no cancelled jobs.
         """
         highest = math.log2(nodes)
         middle = min(max(highest - self.upper_gap, self.low), highest)
