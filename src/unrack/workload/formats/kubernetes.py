@@ -44,12 +44,10 @@ def read_pods(
     A pod asks for what its containers request together, or for what one of its init containers requests if that is
     more. Time 0 is the latest time in the file: pods that have a node (they run, or are about to) are there then, and
     those that wait are submitted right after it (a µs apart), in the order of their creation. Its namespace becomes the
-    user, and its controller's name the app.
+    user, and its controller's name the app. Other objects of the list, such as nodes, are passed over.
 
     Parameters
     ----------
-    path
-        The file; other objects of the list, such as nodes, are passed over.
     run
         How long each pod runs from now on, s or text such as ``"1 h"``; needed for pods without an
         activeDeadlineSeconds, which has them run until then.
@@ -60,13 +58,6 @@ def read_pods(
     running
         Pods that run: ``"kept"`` on their nodes, which the cluster has to have by the same names, or ``"anew"``: placed
         by the policy, before those that wait.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a pod has a value that cannot be.
-    InputError
-        An option has a value it cannot have, or a run time is not known.
     """
     choice("cpu", cpu, ("whole", "milli"))
     choice("running", running, RUNNING)

@@ -155,8 +155,6 @@ def read_pbs(
 
     Parameters
     ----------
-    path
-        The file.
     memory
         ``"requested"``, ``"used"`` (resources_used.mem), ``"max"`` of both, or ``"ignore"``.
     gpus
@@ -170,13 +168,6 @@ def read_pbs(
         Queue → its limit, which then counts in place of ``unlimited``.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a line is not what it should be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory", memory, ("requested", "used", "max", "ignore"))

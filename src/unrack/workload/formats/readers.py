@@ -1,4 +1,4 @@
-"""All readers in a table, and the one function that picks among them."""
+"""All readers in a table, and the one function that picks among them; what it raises, each of them may."""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ def tidy_table(curves: UsageCurves, ids: pl.Series, run_s: Floats, shares: bool 
     columns = [ids.gather(job).alias("job")]
     if len(curves.point) - 1 > len(curves):
         columns.append(rows["curve"].alias("node"))
-    columns.append((rows["at"] / WHOLE).alias("progress"))
-    columns.append((rows["mb"] / SHARE_UNIT).alias("memory_share") if shares else rows["mb"])
+    columns.append(pl.Series("progress", curves.at / WHOLE))
+    columns.append(pl.Series("memory_share", curves.mb / SHARE_UNIT) if shares else rows["mb"])
     if not np.isnan(run_s).all():
         columns.append(pl.Series("run_s", run_s[job.to_numpy()]).fill_nan(None))
     return pl.DataFrame(columns)

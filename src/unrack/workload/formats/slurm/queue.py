@@ -66,8 +66,6 @@ def read_queue(
 
     Parameters
     ----------
-    path
-        The file.
     memory
         ``"requested"`` or ``"ignore"``.
     gpus, gres, licences
@@ -84,13 +82,6 @@ def read_queue(
     running
         Jobs that run: ``"kept"`` on the nodes that they have, which the cluster has to have by the same names, or
         ``"anew"``: placed by the policy, before those that wait.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("memory", memory, ("requested", "ignore"))
     choice("held", held, ("drop", "keep"))

@@ -57,8 +57,6 @@ def read_sacct(
 
     Parameters
     ----------
-    path
-        The file.
     delimiter
         One character between the fields; by default found from the header, as are aligned columns.
     size
@@ -88,13 +86,6 @@ def read_sacct(
         As in :func:`unrack.workload.formats.swf.read_swf`.
     running
         Of ``unfinished = now``: as in :func:`unrack.workload.formats.slurm.queue.read_queue`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("arrival", arrival, ("submit", "eligible"))

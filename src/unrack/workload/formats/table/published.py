@@ -61,21 +61,12 @@ def read_perlmutter(
 
     Parameters
     ----------
-    path
-        The file.
     cores_per_node
         Cores of each task; a task is a node. 128 in the system's CPU nodes.
     time_unit, memory_unit
         As in :func:`unrack.workload.formats.table.read.read_table`. The published times are in units of 10 s.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read.
-    InputError
-        An option has a value it cannot have.
     """
     cores = count("cores_per_node", cores_per_node)
     made = read_table(
@@ -106,13 +97,6 @@ def read_alibaba(
         Memory of a machine, which the trace does not tell.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     try:
@@ -155,19 +139,10 @@ def read_slurm_jobs(
 
     Parameters
     ----------
-    path
-        The file.
     cores_per_node
         Of the system.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     cores = count("cores_per_node", cores_per_node)

@@ -41,8 +41,6 @@ def read_table(
 
     Parameters
     ----------
-    path
-        The file.
     columns
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
         ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``,
@@ -63,7 +61,8 @@ def read_table(
     deadline_is
         ``"absolute"``: on the clock of ``submit``; ``"relative"``: counted from the submission.
     aliases
-        Whether columns are also found by usual names; how each was read is in the intake's header, under ``Columns``.
+        Whether columns are also found by usual names, of which two for one of ours are refused; how each was read is
+        in the intake's header, under ``Columns``.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
     has_header
@@ -71,14 +70,6 @@ def read_table(
         a header the columns are called column_1, column_2 …
     separator
         Between the fields of a CSV; by default found from the first line.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, holds something else than was mapped, or has two columns that could be
-        the same one of ours.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory_per", memory_per, ("task", "core", "job"))

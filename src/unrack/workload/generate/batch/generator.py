@@ -73,9 +73,7 @@ def generate_batch(
         jobs = drawn_jobs(spec, model, profiles, rng, _count(spec, model, rng))
     count = len(jobs.draw.nodes)
     gap_s = _gap_s(spec, model, jobs.draw)
-    times_s = model.times_s(model.units(rng, count), gap_s) if isinstance(model, LublinModel) else (
-        model.arrivals.times_s(model.arrivals.units(rng, count), gap_s)
-    )  # fmt: skip
+    times_s = model.arrivals.times_s(model.arrivals.units(rng, count), gap_s)
     app = None
     if profiles is not None and jobs.profile is not None:
         app = pl.Series([one.id for one in profiles]).gather(jobs.profile)
@@ -119,18 +117,12 @@ def _words(spec: BatchSpec, model: BatchModel | LublinModel) -> str:
     return f"after Cirne and Berman 2001, fitted to {model.source or 'a log'}"
 
 
-def _per_day(spec: BatchSpec, model: BatchModel | LublinModel) -> float:
-    if spec.jobs_per_day is not None:
-        return spec.jobs_per_day
-    return model.jobs_per_day if isinstance(model, LublinModel) else model.arrivals.jobs_per_day
-
-
 def _count(spec: BatchSpec, model: BatchModel | LublinModel, rng: np.random.Generator) -> int:
     """How many jobs: as said; or so many days at the rate, or until their node-seconds make the load."""
     if spec.jobs is not None:
         return spec.jobs
     assert spec.days is not None
-    expected = _per_day(spec, model) * spec.days
+    expected = (spec.jobs_per_day or model.arrivals.jobs_per_day) * spec.days
     if spec.load is not None:
         sample = model.draw(np.random.Generator(np.random.PCG64(0)), 20_000, spec.nodes, spec.cancelled == "zero-run")
         mean = float((sample.nodes * sample.run_s).mean())
@@ -142,7 +134,7 @@ def _count(spec: BatchSpec, model: BatchModel | LublinModel, rng: np.random.Gene
 
 def _gap_s(spec: BatchSpec, model: BatchModel | LublinModel, draw: Draw) -> float:
     if spec.load is None:
-        return DAY_S / _per_day(spec, model)
+        return DAY_S / (spec.jobs_per_day or model.arrivals.jobs_per_day)
     mean = float((draw.nodes * draw.run_s).mean())
     if mean == 0:
         raise InputError("generate, load", f"{spec.load:g}", "jobs that run")
@@ -201,18 +193,15 @@ def _mixed_jobs(
     assert spec.large_share is not None
     assert spec.normal_node is not None
     assert spec.jobs is not None
-    want = InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
     for times in _POOLS:
         if times * spec.jobs > MOST_JOBS:
             break
         pool = drawn_jobs(spec, model, profiles, rng, times * spec.jobs)
         hours = pool.draw.nodes * pool.draw.run_s / 3600
         large = pool.memory_mb > spec.normal_node
-        if not _enough(hours, large, spec.large_share, spec.jobs):
-            continue
-        chosen = chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)
-        return pool.take(rng.permutation(chosen))
-    raise want
+        if _enough(hours, large, spec.large_share, spec.jobs):
+            return pool.take(rng.permutation(chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)))
+    raise InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
 
 
 def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> bool:
@@ -238,11 +227,9 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
     >>> batch_parameters("kth-sp2").sizes.nodes
     100
     """
-    if which is None:
-        which = DEFAULT
     if isinstance(which, Mapping):
         return BatchModel.read(which, "parameters, ")
-    name = os.fspath(which)
+    name = DEFAULT if which is None else os.fspath(which)
     if name in PARAMETERS:
         text = resources.files("unrack.workload").joinpath("fitted", f"{name}.toml").read_text(encoding="utf-8")
         return BatchModel.read(tomllib.loads(text), f"{name}, ")

@@ -89,6 +89,11 @@ class LublinModel(Strict):
         request_s = np.maximum(np.ceil(run_s * self.request_factor.draw(rng, count)), run_s)
         return Draw(size, run_s, request_s, np.full(count, COMPLETED, np.int64))
 
+    @property
+    def arrivals(self) -> LublinModel:
+        """When jobs arrive: the model says it itself."""
+        return self
+
     def units(self, rng: np.random.Generator, count: int) -> Floats:
         """``float64[count]``: gaps of mean 1 on the clock of the rate (their own mean, not that of the model)."""
         shape, scale = np.full(count, self.gap_shape), np.full(count, self.gap_scale)
