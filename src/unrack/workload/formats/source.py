@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import re
 import tomllib
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,14 +150,32 @@ def find(path: str | os.PathLike[str]) -> Path:
     raise TraceError(given, None, "", "no such file", f"a file in {places}{also}")
 
 
-def toml_file(path: str) -> dict[str, Any]:
-    """The content of a TOML file, which is looked for as by :func:`find`."""
+def parameters_of(name: str, what: str, known: Iterable[str], folder: str) -> dict[str, Any]:
+    """The content of a TOML file: one that is looked for as by :func:`find`, or by a ``known`` name one of our own.
+
+    ``what`` they are, in messages; ``folder``: of this package.
+    """
+    if name in known:
+        own = resources.files("unrack.workload").joinpath(*folder.split("/"), f"{name}.toml")
+        return tomllib.loads(own.read_text(encoding="utf-8"))
+    if not name.endswith(".toml"):
+        raise InputError(what, repr(name), f"a file that ends in .toml, or one of {', '.join(known)}")
     try:
-        return tomllib.loads(find(path).read_text(encoding="utf-8"))
+        return tomllib.loads(find(name).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(path, error.strerror or str(error), "a file that can be read") from None
+        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(path, str(error), "a TOML file") from None
+        raise InputError(name, str(error), "a TOML file") from None
+
+
+def parameters_text(content: Mapping[str, Any], written: Callable[[Any], str] = json.dumps, made_by: str = "") -> str:
+    """The text of a TOML file with parameters; ``made_by`` is a comment for its first line."""
+    lines = [f"# {made_by}"] if made_by else []
+    lines += [f"{key} = {written(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    for key, table in content.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{key}]", *(f"{name} = {written(value)}" for name, value in table.items())]
+    return "\n".join(lines) + "\n"
 
 
 def load(path: str | os.PathLike[str] | Source) -> Source:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,7 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
-from unrack.workload.formats.source import toml_file
+from unrack.workload.formats.source import parameters_of, parameters_text
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
@@ -148,11 +146,6 @@ class BatchJobs(NamedTuple):
     memory_mb: Ints
     profile: Ints | None
 
-    def take(self, rows: Ints) -> BatchJobs:
-        """Some of the jobs, in the order of the rows."""
-        draw = Draw._make(column[rows] for column in self.draw)
-        return BatchJobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
-
 
 def drawn_jobs(
     spec: BatchSpec,
@@ -200,7 +193,9 @@ def _mixed_jobs(
         hours = pool.draw.nodes * pool.draw.run_s / 3600
         large = pool.memory_mb > spec.normal_node
         if _enough(hours, large, spec.large_share, spec.jobs):
-            return pool.take(rng.permutation(chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)))
+            rows = rng.permutation(chosen_for_share(rng, hours, large, spec.large_share, spec.jobs))
+            draw = Draw._make(column[rows] for column in pool.draw)
+            return BatchJobs(draw, pool.memory_mb[rows], None if pool.profile is None else pool.profile[rows])
     raise InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
 
 
@@ -230,30 +225,19 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
     if isinstance(which, Mapping):
         return BatchModel.read(which, "parameters, ")
     name = DEFAULT if which is None else os.fspath(which)
-    if name in PARAMETERS:
-        text = resources.files("unrack.workload").joinpath("fitted", f"{name}.toml").read_text(encoding="utf-8")
-        return BatchModel.read(tomllib.loads(text), f"{name}, ")
-    if not name.endswith(".toml"):
-        raise InputError("parameters", repr(name), f"a file that ends in .toml, or one of {', '.join(PARAMETERS)}")
-    return BatchModel.read(toml_file(name), f"{name}, ")
+    return BatchModel.read(parameters_of(name, "parameters", PARAMETERS, "fitted"), f"{name}, ")
 
 
 def written(model: BatchModel, made_by: str = "") -> str:
     """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
-    content = model.model_dump(mode="json", exclude_none=True)
-    lines = [f"# {made_by}"] if made_by else []
-    lines += [_line(key, value) for key, value in content.items() if not isinstance(value, dict)]
-    for key, table in content.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{key}]", *(_line(name, value) for name, value in table.items())]
-    return "\n".join(lines) + "\n"
+    return parameters_text(model.model_dump(mode="json", exclude_none=True), _value, made_by)
 
 
-def _line(key: str, value: Any) -> str:
+def _value(value: Any) -> str:
     if isinstance(value, list) and isinstance(value[0], list):
         rows = "".join(f"    {json.dumps(row)},\n" for row in value)
-        return f"{key} = [\n{rows}]"
+        return f"[\n{rows}]"
     if isinstance(value, list):
         numbers = textwrap.fill(", ".join(map(str, value)), 112, initial_indent="    ", subsequent_indent="    ")
-        return f"{key} = [\n{numbers},\n]"
-    return f"{key} = {json.dumps(value)}"
+        return f"[\n{numbers},\n]"
+    return json.dumps(value)
