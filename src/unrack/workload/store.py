@@ -31,8 +31,7 @@ class JobStore:
         self.slo = base.slo
         self._arrived: list[Job] = []
         self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
-        self._user: Numbers | None = None
-        self._app: Numbers | None = None
+        self._numbers: dict[str, Numbers] = {}  # of users and applications, once they are asked for
         self._show()
 
     def _show(self) -> None:
@@ -49,24 +48,23 @@ class JobStore:
             self.slo = _joined(self.slo, self.count, row.slo)
         self._arrived.append(replace(job, index=self.count))
         self.count += 1
-        if self._user is not None:
-            self._user.note(job.user, self.count - 1)
-        if self._app is not None:
-            self._app.note(job.app, self.count - 1)
+        for of, numbers in self._numbers.items():
+            numbers.note(getattr(job, of), self.count - 1)
 
     @property
     def user(self) -> Ints:
         """int64[room]: the number of each job's user, in the order in which users first submit; -1: not known."""
-        if self._user is None:
-            self._user = Numbers(self.base.user, self.base.user_names, [job.user for job in self._arrived])
-        return self._user.seen
+        return self._numbered("user", self.base.user, self.base.user_names)
 
     @property
     def app(self) -> Ints:
         """int64[room]: the number of each job's application, in the order in which they first come; -1: not known."""
-        if self._app is None:
-            self._app = Numbers(self.base.app, self.base.app_names, [job.app for job in self._arrived])
-        return self._app.seen
+        return self._numbered("app", self.base.app, self.base.app_names)
+
+    def _numbered(self, of: str, codes: NDArray[np.int32], names: tuple[str, ...]) -> Ints:
+        if of not in self._numbers:
+            self._numbers[of] = Numbers(codes, names, [getattr(job, of) for job in self._arrived])
+        return self._numbers[of].seen
 
     def job(self, index: int) -> Job:
         """A job as an object."""

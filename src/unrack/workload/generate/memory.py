@@ -41,8 +41,6 @@ LARGEST_SMALL = 32
 SMALL_SHARES = (69.5, 19.4, 7.7, 3.0, 0.4)
 LARGE_SHARES = (53.0, 16.9, 14.8, 11.2, 4.2)
 """Per cent of the jobs in each band; rounding in the table makes the latter 100.1."""
-SHARES = (0.0, 0.15, 0.25, 0.5, 0.75, 1.0)
-"""The thesis's mixes."""
 
 _CLOSE = 0.002
 _SHUFFLES = 16

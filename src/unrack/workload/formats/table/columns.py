@@ -196,12 +196,9 @@ class TableColumns:
         limits = {ours: values for ours in LIMITS if (values := self._numbers(ours)) is not None}
         made = {ours: self._limit(ours, values) for ours, values in limits.items()}
         for ours in WORDS:
-            default = None if ours == "spread" else self.defaults.get(ours)
-            if ours in self.columns:
-                text = self._text(ours)
-                made[ours] = text if default is None else text.fill_null(str(default))
-            elif default is not None:
-                made[ours] = self._constant(str(default))
+            text = self._text(ours) if ours in self.columns else None
+            if (words := text if ours == "spread" else self._with_default(ours, text)) is not None:
+                made[ours] = words
         made = {ours: values for ours, values in made.items() if values.null_count() < len(values)}
         if not made:
             return {}
@@ -241,15 +238,20 @@ class TableColumns:
         return said(self.frame[self.columns[ours]].cast(pl.String))
 
     def _names(self, ours: str) -> pl.Series | None:
-        if ours not in self.columns:
-            return self._constant(str(self.defaults[ours])) if ours in self.defaults and ours != "id" else None
-        values = self.frame[self.columns[ours]]
-        if values.dtype == pl.String:
-            values = typed(values)
-        elif values.dtype.is_integer():
-            values = numbers(values, self.columns[ours], self.at)
-        else:
-            values = values.cast(pl.String)
-        if ours in self.defaults and ours != "id":
-            values = values.cast(pl.String).fill_null(str(self.defaults[ours]))
-        return values
+        values = None
+        if ours in self.columns:
+            values = self.frame[self.columns[ours]]
+            if values.dtype == pl.String:
+                values = typed(values)
+            elif values.dtype.is_integer():
+                values = numbers(values, self.columns[ours], self.at)
+            else:
+                values = values.cast(pl.String)
+        return values if ours == "id" else self._with_default(ours, values)
+
+    def _with_default(self, ours: str, words: pl.Series | None) -> pl.Series | None:
+        """Words with the default in their gaps, if there is one, or in place of the column."""
+        if ours not in self.defaults:
+            return words
+        default = str(self.defaults[ours])
+        return self._constant(default) if words is None else words.cast(pl.String).fill_null(default)

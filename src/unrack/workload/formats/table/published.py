@@ -248,11 +248,10 @@ def read_openb(
         count.alias(asked("count")),
         milli.replace({WHOLE_MILLI: 0}).alias(asked("milli")),
     ]
-    words = ["cores in thousandths" if cpu == "milli" else "cores rounded up"]
     if _MODELS in fields.frame.columns:
         columns += [fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"), *unheeded([fields.frame[_MODELS]])]
     columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
-    header = {"Columns": "; ".join(words)}
+    header = {"Columns": "cores in thousandths" if cpu == "milli" else "cores rounded up"}
     return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)
 
 
