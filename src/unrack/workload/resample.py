@@ -92,25 +92,18 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
 
 def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
     """int64[jobs] of what each job asks for, and how much of that is 1 of the amount."""
-    name, _, quantity = amount.partition(".")
-    if amount == GPUS and (GPUS, "count") in jobs.devices:
+    known = {"cores": (jobs.cores, 1), "memory_mb": (jobs.memory_mb, 1)}
+    known |= {f"{kind}.{what}": (each, 1) for (kind, what), each in sorted(jobs.devices.items())}
+    if (GPUS, "count") in jobs.devices:
         milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
-        each = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli)
-        return _times_tasks(jobs, each, amount), WHOLE_MILLI
-    if amount in ("cores", "memory_mb"):
-        return _times_tasks(jobs, jobs.cores if amount == "cores" else jobs.memory_mb, amount), 1
-    if (name, quantity) in jobs.devices:
-        return _times_tasks(jobs, jobs.devices[name, quantity], amount), 1
-    known = ["cores", "memory_mb", *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
-    known += [GPUS] if (GPUS, "count") in jobs.devices else []
-    raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
-
-
-def _times_tasks(jobs: JobTable, each: Ints, amount: str) -> Ints:
-    total = jobs.tasks.astype(np.float64) * each
-    if len(total) and total.max() > _MOST_ASKED:
-        raise InputError("filter resample", f"a job that asks for {total.max():g} {amount}", f"at most {_MOST_ASKED:g}")
-    return jobs.tasks * each
+        known[GPUS] = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli), WHOLE_MILLI
+    if amount not in known:
+        raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
+    each, unit = known[amount]
+    most = (jobs.tasks.astype(np.float64) * each).max()
+    if most > _MOST_ASKED:
+        raise InputError("filter resample", f"a job that asks for {most:g} {amount}", f"at most {_MOST_ASKED:g}")
+    return jobs.tasks * each, unit
 
 
 def _rows(asks: Ints, target: int, rng: np.random.Generator) -> Ints:

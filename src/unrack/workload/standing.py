@@ -39,7 +39,8 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
                 if needs > free[row, node]:
                     has = int((cluster.cores, cluster.memory_mb)[row][node])
                     taken = f", of which {has - free[row, node]} are taken" if free[row, node] < has else ""
-                    got = f"{needs} {what} on node {_called(cluster, node)}, which has {has}{taken}"
+                    called = cluster.names[node] if cluster.names else node
+                    got = f"{needs} {what} on node {called}, which has {has}{taken}"
                     raise under_way.fault(job, jobs.ids[job], "on", got, "nodes that can hold what runs on them")
                 free[row, node] -= needs
         nodes = sorted(tasks)
@@ -102,7 +103,3 @@ def _no_pooled_devices(jobs: JobTable, job: int) -> None:
             got = f"a job that runs when the run begins and holds {kind}.{quantity}"
             want = "none of pooled devices, as nothing says which it holds"
             raise jobs.under_way.fault(job, jobs.ids[job], "on", got, want)
-
-
-def _called(cluster: Cluster, node: int) -> str:
-    return cluster.names[node] if cluster.names else str(node)

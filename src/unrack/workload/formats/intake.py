@@ -266,6 +266,7 @@ def _table(frame: pl.DataFrame, path: str) -> JobTable:
         pl.col("deadline_us").fill_null(-1).clip(lower_bound=-1),
     )
     extra = {name: name.removeprefix(EXTRA) for name in frame.columns if name.startswith(EXTRA)}
+    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
     devices = {}
     for name in frame.columns:
         if name.startswith(DEVICE):
@@ -283,7 +284,7 @@ def _table(frame: pl.DataFrame, path: str) -> JobTable:
         app=filled["app"],
         extra=filled.select(list(extra)).rename(extra) if extra else None,
         devices=devices,
-        slo=_asks(frame),
+        slo=asks_of(asks, frame.height) if asks else None,
         under_way=_under_way(frame, path),
     )
 
@@ -294,11 +295,6 @@ def _under_way(frame: pl.DataFrame, path: str) -> UnderWay | None:
     if "line" not in frame.columns:
         return UnderWay(frame["on"], frame["ran_us"].to_numpy(), source=path, way_out=ANEW)
     return UnderWay(frame["on"], frame["ran_us"].to_numpy(), frame["line"].to_numpy(), path)
-
-
-def _asks(frame: pl.DataFrame) -> TierAsks | None:
-    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
-    return asks_of(asks, frame.height) if asks else None
 
 
 def asks_of(columns: Mapping[str, pl.Series], jobs: int) -> TierAsks:

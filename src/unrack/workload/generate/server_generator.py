@@ -49,10 +49,6 @@ def _choice(shares: Mapping[int, float]) -> dict[str, Any]:
     return {"kind": "choice", "values": list(shares), "weights": list(shares.values())}
 
 
-def _forever(value: Any) -> Any:
-    return FOREVER_S if value == FOREVER else value
-
-
 class Replicas(Strict):
     """Some servers are replicas of each other."""
 
@@ -85,7 +81,9 @@ class ServerSpec(Strict):
     weekdays: Weekdays | None = None
     # In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
     # :data:`unrack.workload.generate.distributions.CLOUD`.
-    lifetime_s: Annotated[Distribution, BeforeValidator(_forever)] = Field(default=FOREVER, validate_default=True)
+    lifetime_s: Annotated[Distribution, BeforeValidator(lambda value: FOREVER_S if value == FOREVER else value)] = (
+        Field(default=FOREVER, validate_default=True)
+    )
     # cores, memory_mb: of a server, independent of each other; by default as in Table 2
     cores: Distribution = Field(default=_choice(AZURE_CORES), validate_default=True)
     memory_mb: Distribution = Field(default=_choice(AZURE_MEMORY_MB), validate_default=True)

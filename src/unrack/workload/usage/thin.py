@@ -39,7 +39,6 @@ class Thinned:
     """Curves, and what they cost."""
 
     curves: UsageCurves  # one for each series
-    unit: float  # the amount of a curve that stands for 1 MB, or for a share of 1, in the series
     # samples, points: before and after
     samples: int
     points: int
@@ -180,7 +179,7 @@ def stepped(series: UsageSeries, keep: Bools) -> Thinned:
     above = height[np.cumsum(keep) - 1] - series.amount if len(height) else np.zeros(0)
     spots = series.point[:-1]
     return Thinned(
-        curves, unit, len(series.amount), len(mb),
+        curves, len(series.amount), len(mb),
         np.maximum.reduceat(above, spots) if len(above) else np.zeros(0),
         np.add.reduceat(above * series.spans(), spots) if len(above) else np.zeros(0),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.states import job_state
 from unrack.slurm_text.times import ENDLESS
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Columns, Listing, first_said
@@ -155,7 +156,7 @@ def _memory(
     for name, bare in (("reqmem", "job"), ("minmemorynode", "node"), ("minmemorycpu", "core")):
         if name not in columns:
             continue
-        found = columns.memories(name)
+        found = columns.made(name, amount_of_memory)
         for per, times in ways.items():
             amounts = {
                 entry: said.mb

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from unrack.slurm_text.times import moment_s, span_s
-from unrack.slurm_text.tres import Memory, memory
 from unrack.workload.formats.quantities import MOST, shown
 from unrack.workload.formats.source import Locator, Source, each, text_bytes
 
@@ -255,10 +254,6 @@ class Columns:
     def seconds_us(self, name: str) -> pl.Series:
         """Int64 µs of a number of seconds."""
         return self.column(name, _seconds, pl.Int64) * 1_000_000
-
-    def memories(self, name: str, unit: str = "M") -> dict[str, Memory | None]:
-        """Entry → how much memory, of all different entries."""
-        return self.made(name, lambda entry: memory(entry, unit))
 
 
 def first_said(*columns: pl.Series) -> pl.Series:

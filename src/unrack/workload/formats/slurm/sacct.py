@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
@@ -172,7 +174,11 @@ def _used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
 
 
 def _on_a_node(columns: Columns) -> pl.Series:
-    said = {entry: one.mb or None for entry, one in columns.memories("maxrss", "K").items() if one is not None}
+    said = {
+        entry: one.mb or None
+        for entry, one in columns.made("maxrss", partial(amount_of_memory, unit="K")).items()
+        if one is not None
+    }
     largest = columns.looked_up("maxrss", said, pl.Int64)
     tasks, nodes = columns.whole("ntasks").fill_null(1), columns.whole("nnodes").fill_null(1)
     on_a_node = (tasks + nodes - 1) // nodes
