@@ -98,7 +98,6 @@ def read_pods(
 
 
 def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source, tally: Tally) -> pl.DataFrame:
-    """Submissions and run times."""
     if run_s is None and (unknown := frame["limit_s"].null_count()):
         pods = f"{unknown} pods without activeDeadlineSeconds"
         raise InputError(f"{source.path}: run times", pods, "the option run = '1 h', how long pods run from now on")

@@ -209,7 +209,6 @@ def _host_count(entry: str) -> int | None:
 
 
 def _snapshot(source: Source) -> Listing:
-    """Read what one of the tools printed."""
     start = source.data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith((b"{", b"[")):
         return _of_json(source)
