@@ -113,9 +113,10 @@ def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source,
     )
     tally.change_where(frame, "past its limit", (pl.col("left_us") < 1_000_000) & ~ends)
     order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
+    whole = pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us")
     return frame.with_columns(
-        work_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
-        request_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
+        work_us=whole,
+        request_us=whole,
         on=pl.when(runs).then(f"{EXTRA}node"),
         submit_us=pl.when(runs).then(0).otherwise(order),
         tasks=pl.lit(1, pl.Int64),

@@ -68,12 +68,10 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
     table = pl.DataFrame({"cpus": size["cpus"], "nodes": nodes})
     gpus = held.get(GPU, _none(table.height)) if choices.gpus != "ignore" else _none(table.height)
     table = _tasks(table.with_columns(gpus=gpus), tally)
-    memory = None
+    made = [table["tasks"], table["cores"]]
     if choices.memory != "ignore":
         memory = _memory(columns, table, first, second, used_mb, choices.memory)
         refuse(memory >= MOST_MB, memory, "memory", columns.at, "an amount below 4 EB")
-    made = [table["tasks"], table["cores"]]
-    if memory is not None:
         made.append(memory.alias("memory_mb"))
     as_what = dict(choices.gres) | ({} if choices.gpus == "ignore" else {GPU: choices.gpus})
     for name, key in as_what.items():
@@ -90,9 +88,7 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
     if choices.licences:
         made += [amounts.alias(f"{DEVICE}counted.{name}") for name, amounts in licensed.items()]
     elif licensed:
-        tally.change(
-            "licences ignored", int(pl.DataFrame(licensed).select(pl.any_horizontal(pl.all() > 0).sum()).item())
-        )
+        tally.change_where(pl.DataFrame(licensed), "licences ignored", pl.any_horizontal(pl.all() > 0))
     return pl.DataFrame(made)
 
 

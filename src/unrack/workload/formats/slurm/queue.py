@@ -41,7 +41,6 @@ _OF_JSON = {
 }  # fmt: skip
 _TIMES = ("submit", "eligible", "start", "deadline", "lastschedeval")
 _HOSTS = "hosts"
-LONGEST_US = 7 * 86_400_000_000
 _HELD = r"(?i)held|dependency|begintime|reservation|deadline"
 
 
@@ -96,13 +95,13 @@ def read_queue(
     tally = Tally()
     jobs = timed(found.frame.with_row_index("row"), found, "submit")
     read = jobs.height
-    ours, more, header = begun(jobs, found, choices, tally, running, held == "drop", longest_us, now_us, by_partition)
+    ours, more, header = begun(jobs, found, choices, tally, running, by_partition, longest_us, held == "drop", now_us)
     return workload(source, "slurm-queue", read + more, ours, tally, "keep", header)
 
 
 def begun(
-    jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, drop_held: bool = True,
-    longest_us: int = LONGEST_US, now_us: int | None = None, by_partition: Mapping[str, int] | None = None,
+    jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, by_partition: Mapping[str, int],
+    longest_us: int, drop_held: bool = True, now_us: int | None = None,
 ) -> tuple[pl.DataFrame, int, dict[str, str]]:  # fmt: skip
     """The columns of a workload that begins with what runs; how many jobs lists of members add; what it says of itself.
 
@@ -116,7 +115,7 @@ def begun(
         jobs = tally.drop(jobs, "held back", pl.col("held"))
     unsaid = jobs["request_us"].is_null() & jobs["left_us"].is_null()
     partition = found.columns(jobs).text("partition")
-    jobs = with_limits(jobs, unsaid, partition, by_partition or {}, longest_us, tally).drop("endless")
+    jobs = with_limits(jobs, unsaid, partition, by_partition, longest_us, tally).drop("endless")
     jobs = _until_the_limit(jobs, latest, longest_us, tally)
     kept = identified(jobs.drop("left_us", "held"), found, tally)
     ours = described(kept, found, None, choices, tally)
@@ -151,16 +150,15 @@ def _until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, ta
     """Run times and requests: what is left of the limit, and for those that wait all of it; submitted in this order."""
     runs, limit = pl.col(STATE).is_in(HOLDING), pl.col("request_us")
     tally.change_where(jobs, "holds from the start", runs)
-    ran = pl.coalesce("ran_us", pl.lit(now_us, pl.Int64) - pl.col("start_us"), pl.lit(0, pl.Int64))
     has_run = pl.col("work_us") if {"elapsed", "elapsedraw"} & set(jobs.columns) else pl.lit(None, pl.Int64)
-    jobs = jobs.with_columns(ran_us=has_run).with_columns(ran_us=ran)
+    since_start = pl.lit(now_us, pl.Int64) - pl.col("start_us")
+    jobs = jobs.with_columns(ran_us=pl.coalesce(has_run, since_start, pl.lit(0, pl.Int64)))
     left = pl.coalesce("left_us", limit.fill_null(longest_us) - pl.col("ran_us"))
     jobs = jobs.with_columns(work_us=pl.when(runs).then(left).otherwise(limit.fill_null(longest_us)))
     ends = pl.col(STATE) == "COMPLETING"
     tally.change_where(jobs, "being ended", ends)
     tally.change_where(jobs, "past its limit", (pl.col("work_us") < 1_000_000) & ~ends)
-    jobs = jobs.with_columns(work_us=pl.when(ends).then(0).otherwise("work_us"))
-    jobs = jobs.with_columns(pl.col("work_us").clip(lower_bound=1_000_000))
+    jobs = jobs.with_columns(work_us=pl.when(ends).then(1_000_000).otherwise(pl.col("work_us").clip(1_000_000)))
     waited_s = (pl.lit(now_us, pl.Int64) - pl.col("submit_us")) / 1e6
     order = pl.struct(pl.col("submit_us").fill_null(0), "row").rank("ordinal").cast(pl.Int64)
     deadline = pl.col("deadline_us") - pl.lit(now_us, pl.Int64)

@@ -115,9 +115,7 @@ def read_sacct(
     if unfinished == "now" or (unfinished == "drop" and _none_is_over(jobs[STATE])):
         if memory in ("used", "max"):
             raise InputError("option memory", repr(memory), "requested or ignore, as jobs run and wait still")
-        ours, more, header = begun(
-            jobs, found, choices, tally, running, longest_us=longest_us, by_partition=by_partition
-        )
+        ours, more, header = begun(jobs, found, choices, tally, running, by_partition, longest_us)
         return workload(source, "sacct", frame.height + more, ours, tally, "keep", header)
     partition = found.columns(jobs).text("partition")
     limited = with_limits(jobs, jobs["endless"], partition, by_partition, longest_us, tally)
