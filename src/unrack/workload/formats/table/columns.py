@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import WHOLE
-from unrack.workload.formats.intake import ASK, DEVICE, EXTRA, asks_of
+from unrack.workload.formats.intake import ASK, DEVICE, EXTRA, asks_of, unheeded
 from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, whole
 from unrack.workload.formats.source import Locator
 from unrack.workload.tier_asks import first_fault
@@ -39,6 +39,12 @@ def typed(values: pl.Series) -> pl.Series:
     if values.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").fill_null(True).all():
         return values.cast(pl.Int64)
     return values
+
+
+def carried(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Columns that are nothing of ours, to be carried along; what they ask for in vain is counted."""
+    kept = [typed(one) if one.dtype == pl.String else one for one in columns]
+    return [*(one.alias(EXTRA + one.name) for one in kept), *unheeded(columns)]
 
 
 @dataclass(frozen=True)

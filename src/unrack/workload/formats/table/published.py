@@ -26,7 +26,7 @@ from unrack.workload.formats.quantities import (
     whole,
 )
 from unrack.workload.formats.source import Locator, Source, load
-from unrack.workload.formats.table.columns import typed
+from unrack.workload.formats.table.columns import carried, typed
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.table.text import WHOLE_MILLI, Fields, asked, csv_frame
 from unrack.workload.job import Workload
@@ -177,10 +177,9 @@ def read_slurm_jobs(
     if "sim_executable" in frame.columns:
         apps = typed(frame["sim_executable"])
         ours.append(apps.set((apps.cast(pl.String) == "-2").fill_null(False), None).alias("app"))
-    others = [frame[name] for name in frame.columns if name not in _READ]
-    rest = [*(typed(values).alias(EXTRA + values.name) for values in others), *unheeded(others)]
+    ours += carried([frame[name] for name in frame.columns if name not in _READ])
     header = {"Columns": f"{cores} cores a node; requested time = wclimit, app = sim_executable"}
-    return workload(source, "slurm", frame.height, pl.DataFrame([*ours, *rest]), tally, overrun, header)
+    return workload(source, "slurm", frame.height, pl.DataFrame(ours), tally, overrun, header)
 
 
 def _memory_mb(memory: pl.Series, per_cpu: pl.Series, cores: int, at: Locator) -> pl.Series:

@@ -13,11 +13,11 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
-from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, unheeded, workload
+from unrack.workload.formats.intake import DEVICE, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases
-from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, typed
+from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, carried
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
 from unrack.workload.job import Workload
 
@@ -106,10 +106,7 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
     ``kind``: the name of the reader. ``other``: our name → the column that another name gave away.
     """
     frame, taken = table.frame, set(table.columns.values())
-    others = [frame[name] for name in frame.columns if name not in taken]
-    rest = [(typed(one) if one.dtype == pl.String else one).alias(EXTRA + one.name) for one in others]
-    asked = unheeded(others)
-    ours = pl.DataFrame([*table.jobs(), *rest, *asked])
+    ours = pl.DataFrame([*table.jobs(), *carried([frame[name] for name in frame.columns if name not in taken])])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
     return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
 
