@@ -226,8 +226,7 @@ def _found(source: Source) -> str:
     if source.data.startswith(b"PAR1"):
         return "parquet"
     text = text_bytes(source)
-    begin = text[:1_000_000].decode("utf-8", "replace")
-    first = next((line for line in begin.split("\n") if line.strip()), "").strip()
+    first = text[:1_000_000].lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     if first.startswith(("{", "[")):
         return _of_json(text[:100_000].decode("utf-8", "replace"))
     if _PBS.fullmatch(first):
