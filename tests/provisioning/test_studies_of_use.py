@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from curves_by_hand import usage_curves
 from used_worlds import job, nodes, run, table, work
 
 from unrack.errors import InputError, StudyError
@@ -15,7 +16,7 @@ from unrack.sim.simulate import simulate
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
-from unrack.workload.usage.curves import curves_again, curves_frame, usage_curves
+from unrack.workload.usage.curves import curves_again, curves_frame
 
 STUDY = """
 name = "use"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from curves_by_hand import usage_curves
 from used_worlds import S, some, work
 
 from unrack.policy.table import parse_policy
@@ -20,7 +21,6 @@ from unrack.sim.simulate import prepared, simulate
 from unrack.sim.world import World as Physics
 from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
-from unrack.workload.usage.curves import usage_curves
 
 sys.path.append(str(Path(__file__).parents[1] / "laws"))
 from law_worlds import World, faults

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from curves_by_hand import usage_curves
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.result import Result
@@ -13,7 +14,6 @@ from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
-from unrack.workload.usage.curves import usage_curves
 
 S = 1_000_000
 Points = list[tuple[float, float]]

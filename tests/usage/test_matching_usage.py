@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from curves_by_hand import usage_curves
 
 from unrack.errors import InputError
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.usage.attach import constant, fitted, given, matched, part_of, with_constants
-from unrack.workload.usage.curves import UsageSeries, series_of, usage_curves
+from unrack.workload.usage.curves import UsageSeries, series_of
 
 S = 1_000_000
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from curves_by_hand import usage_curves
 
 from unrack.errors import InputError
 from unrack.workload.filters import filtered
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
-from unrack.workload.usage.curves import usage_curves
-from unrack.workload.usage.settings import by_share, by_user, careless, uniform
+from unrack.workload.usage.settings import ask_for_more
 
 S = 1_000_000
 
@@ -29,7 +29,7 @@ def made(count: int = 4, users: list[str | None] | None = None) -> Workload:
 
 
 def test_all_ask_for_more_by_a_share_and_use_what_they_asked_for() -> None:
-    found = by_share(made(), 0.6)
+    found = ask_for_more(made(), 0.6)
     assert found.jobs.memory_mb.tolist() == [160, 320, 480, 640]
     assert found.jobs.usage is not None
     assert found.jobs.usage.mb.tolist() == [100, 200, 300, 400]
@@ -38,54 +38,55 @@ def test_all_ask_for_more_by_a_share_and_use_what_they_asked_for() -> None:
 
 
 def test_a_tenth_of_a_hundred_is_ten_and_parts_of_a_megabyte_round_up() -> None:
-    assert by_share(made(3), 0.1).jobs.memory_mb.tolist() == [110, 220, 330]
-    assert by_share(made(1), 0.001).jobs.memory_mb.tolist() == [101]
+    assert ask_for_more(made(3), 0.1).jobs.memory_mb.tolist() == [110, 220, 330]
+    assert ask_for_more(made(1), 0.001).jobs.memory_mb.tolist() == [101]
 
 
 def test_curves_that_jobs_have_stay() -> None:
     workload = made(2)
     usage = usage_curves([[[(0, 10), (0.5, 100)]], []])
-    found = by_share(replace(workload, jobs=replace(workload.jobs, usage=usage)), 1.0)
+    found = ask_for_more(replace(workload, jobs=replace(workload.jobs, usage=usage)), 1.0)
     assert found.jobs.usage is not None
     assert found.jobs.usage.mb.tolist() == [10, 100, 200]
 
 
 def test_exact_requests_change_nothing_but_the_column() -> None:
-    found = by_share(made(), 0)
+    found = ask_for_more(made(), 0)
     assert found.jobs.usage is None
     assert found.jobs.memory_mb.tolist() == [100, 200, 300, 400]
 
 
 def test_a_cap_holds_requests_at_the_largest_node_and_takes_nothing_away() -> None:
-    assert by_share(made(), 1.0, cap_mb=350).jobs.memory_mb.tolist() == [200, 350, 350, 400]
+    assert ask_for_more(made(), {"share": 1.0, "cap": 350}).jobs.memory_mb.tolist() == [200, 350, 350, 400]
 
 
 def test_independent_shares_are_even_and_follow_the_seed() -> None:
-    found = uniform(made(20_000), 0.0, 1.0, seed=3)
+    evenly = {"uniform": [0, 1]}
+    found = ask_for_more(made(20_000), evenly, seed=3)
     share = found.jobs.extra["overestimate"].to_numpy()
     assert abs(share.mean() - 0.5) < 0.01
     assert 0 <= share.min() < 0.01
     assert 0.99 < share.max() < 1
     assert abs(np.corrcoef(share, np.arange(20_000))[0, 1]) < 0.02
-    assert uniform(made(), 0, 1, 3).jobs.digest() == uniform(made(), 0, 1, 3).jobs.digest()
-    assert uniform(made(), 0, 1, 3).jobs.digest() != uniform(made(), 0, 1, 4).jobs.digest()
+    assert ask_for_more(made(), evenly, 3).jobs.digest() == ask_for_more(made(), evenly, 3).jobs.digest()
+    assert ask_for_more(made(), evenly, 3).jobs.digest() != ask_for_more(made(), evenly, 4).jobs.digest()
 
 
 def test_users_ask_for_more_each_by_a_share() -> None:
-    found = by_user(made(4, ["ann", "bob", "ann", None]), {"ann": 1.0}, others=0.5)
+    found = ask_for_more(made(4, ["ann", "bob", "ann", None]), {"users": {"ann": 1.0}, "others": 0.5})
     assert found.jobs.memory_mb.tolist() == [200, 300, 600, 600]
 
 
 def test_careless_users_are_so_in_all_their_jobs() -> None:
     names = [f"u{k % 10}" for k in range(200)]
-    found = careless(made(200, names), 0.3, by=1.0, seed=2)
+    found = ask_for_more(made(200, names), {"careless": 0.3, "by": 1.0}, seed=2)
     by_name = found.jobs.extra.with_columns(user=pl.Series(names)).group_by("user").agg(pl.col("overestimate").unique())
     shares = [one for (one,) in by_name["overestimate"].to_list()]
     assert sorted(shares) == [0.0] * 7 + [1.0] * 3
 
 
 def test_careless_jobs_are_as_many_as_said() -> None:
-    found = careless(made(100), 0.25, by=0.5, of="jobs", seed=1)
+    found = ask_for_more(made(100), {"careless": 0.25, "by": 0.5, "of": "jobs"}, seed=1)
     assert sorted(found.jobs.extra["overestimate"].to_list()) == [0.0] * 75 + [0.5] * 25
     assert found.jobs.usage is not None
     assert int(found.jobs.usage.curves.sum()) == 25

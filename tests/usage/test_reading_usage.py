@@ -54,7 +54,7 @@ def test_records_stand_for_equal_parts_of_the_progress_and_the_job_lasts_one_mor
     assert found.at.tolist() == [0, 0.25, 0.5, 0.75]
     assert found.run_s.tolist() == [240]
     assert found.interval_s == 60
-    assert found.means().tolist() == [1.5]
+    assert float(found.amount @ found.spans()) == 1.5
 
 
 def test_nodes_of_a_job_share_its_clock_and_one_that_comes_late_counts_from_the_beginning() -> None:

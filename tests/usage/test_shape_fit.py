@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from curves_by_hand import usage_curves
 
 from unrack.errors import InputError
-from unrack.workload.usage.curves import UsageSeries, series_of, usage_curves
+from unrack.workload.usage.curves import UsageSeries, series_of
 from unrack.workload.usage.read import read_usage
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.fit import fit

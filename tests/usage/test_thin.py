@@ -41,7 +41,9 @@ amounts = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)
 def test_the_same_points_are_kept_as_by_a_plain_recursive_twin(amount: list[float], share: float) -> None:
     series = one_series(amount)
     tolerance = share * series.peaks()
-    found = np.flatnonzero(kept(series.point, series.at, series.amount, tolerance, np.array([np.inf])))
+    found = np.flatnonzero(
+        kept(series.point.copy(), series.at.copy(), series.amount.copy(), tolerance, np.array([np.inf]))
+    )
     assert set(found.tolist()) == recursive(series.at.tolist(), amount, float(tolerance[0]), 0, len(amount) - 1)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unrack.errors import InputError
 from unrack.units import SECOND_US
-from unrack.workload.generate.batch.curve import along, curve_of, distance, steps
+from unrack.workload.generate.batch.curve import along, correlation_of, curve_of, distance, steps
 from unrack.workload.generate.batch.generator import PARAMETERS, batch_parameters, written
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import CANCELLED
@@ -116,6 +116,12 @@ def test_a_curve_keeps_order_and_bounds(values: list[float], points: int) -> Non
     assert found[0] == pytest.approx(min(values), rel=1e-5)
     assert found[-1] == pytest.approx(max(values), rel=1e-5)
     assert (np.diff(steps(points)) > 0).all()
+
+
+def test_a_curve_is_the_values_at_equal_steps_and_scores_correlate_by_rank() -> None:
+    assert curve_of(np.array([3.0, 1.0, 2.0]), 3) == (1.0, 2.0, 3.0)
+    assert correlation_of(np.array([1.0, 2.0, 3.0]), np.array([10.0, 100.0, 1000.0])) == 1.0
+    assert correlation_of(np.ones(3), np.array([10.0, 100.0, 1000.0])) == 0.0
 
 
 def test_a_curve_of_two_values_is_uniform_in_the_logarithm() -> None:

@@ -15,7 +15,6 @@ from unrack.workload.generate.generator import generate
 from unrack.workload.generate.memory import (
     BAND_GB,
     LARGE_SHARES,
-    SHARES,
     SMALL_SHARES,
     chosen_for_share,
     match,
@@ -50,7 +49,7 @@ def test_memory_within_the_bands_agrees_with_the_quartiles_of_the_normal_jobs_of
     assert np.allclose(np.quantile(large, [0.25, 0.5, 0.75]), [76_176, 86_961, 99_956], rtol=0.1)
 
 
-@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("share", [0.0, 0.15, 0.25, 0.5, 0.75, 1.0])  # the mixes of the thesis
 def test_a_mix_has_the_share_of_node_hours_and_the_jobs_asked_for(share: float) -> None:
     spec = {"model": "cirne", "nodes": 1024, "cores_per_node": 32, "jobs": 3000, "load": 0.9, "memory": "table-5.5"}
     jobs = generate({**spec, "large_share": share, "normal_node": "64 GB"}, seed=4).jobs

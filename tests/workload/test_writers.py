@@ -92,8 +92,11 @@ def test_names_are_numbered_in_swf_and_named_in_its_header(tmp_path: Path) -> No
 
 
 def test_waiting_times_given_become_those_of_the_log(tmp_path: Path) -> None:
-    jobs = job_table(submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64))
-    write_swf(tmp_path / "t.swf", workload(jobs), wait_us=np.array([2_500_000, -1]))
+    jobs = job_table(
+        submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64),
+        extra=pl.DataFrame({"log_wait_s": [2.5, None]}),
+    )  # fmt: skip
+    write_swf(tmp_path / "t.swf", workload(jobs))
     assert read_trace(tmp_path / "t.swf").jobs.extra["log_wait_s"].to_list() == [2.5, None]
 
 

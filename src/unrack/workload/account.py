@@ -124,13 +124,9 @@ def _bands(jobs: JobTable) -> list[dict[str, float | None]] | None:
 def other_asks(jobs: JobTable) -> dict[str, Any]:
     """What jobs ask beside cores and memory.
 
-    Returns
-    -------
-    dict
-        ``devices`` (``KIND.QUANTITY`` → ``jobs`` that ask for it, and ``each``: quantiles of what a task of theirs
-        asks, and ``common``: amount → jobs, at most the eight commonest); ``deadlines`` (``jobs`` that have one, and
-        ``over_run``: quantiles of the time until it over the run
-        time), or None; ``priorities`` (priority → jobs, at most the eight commonest), or None where all are 0.
+    ``devices``: ``KIND.QUANTITY`` → ``jobs`` that ask for it, quantiles of what a task of ``each`` asks, and the
+    ``common`` amounts → jobs. ``deadlines``, or None: ``jobs`` with one, and quantiles of the time until it
+    ``over_run`` time. ``priorities`` → jobs, or None where all are 0. What is common is at most the eight commonest.
     """
     devices = {}
     for (kind, name), amounts in sorted(jobs.devices.items()):
@@ -165,12 +161,9 @@ def arrays(jobs: JobTable) -> dict[str, int] | None:
 def asked(jobs: JobTable) -> dict[str, Any] | None:
     """What servers ask of tiers of memory; ``None`` where nothing is.
 
-    Returns
-    -------
-    dict
-        ``local_mb``: quantiles of the floors; ``alpha``: quantiles of ceiling over memory that may be remote, of those
-        with both; ``no_ceiling``: jobs; ``groups`` of replicas and ``replicas`` in them; ``spread`` (level → replicas);
-        ``forbidden`` (tier → jobs).
+    ``local_mb``: quantiles of the floors; ``alpha``: quantiles of ceiling over memory that may be remote, of those with
+    both; ``no_ceiling``: jobs; ``groups`` of replicas and ``replicas`` in them; ``spread`` (level → replicas);
+    ``forbidden`` (tier → jobs).
     """
     slo = jobs.slo
     if slo is None:
@@ -282,13 +275,10 @@ def _too_big(jobs: JobTable, nodes: int, cores: int) -> dict[str, Any]:
 def gpus_asked(jobs: JobTable) -> dict[str, Any] | None:
     """What jobs ask of the resource ``gpus``; ``None`` where none asks for a GPU.
 
-    Returns
-    -------
-    dict
-        ``jobs`` that ask for GPUs; ``gpus`` that all together ask for, parts counted as parts; ``sizes`` (GPUs of a
-        job → jobs) and ``fragments`` (1/1000 of a GPU → jobs that ask for less than whole ones), at most the eight
-        commonest of each; ``shared``: jobs in ``fragments``; ``slices``: jobs that ask for slices; ``models``: (models
-        accepted → jobs), of those that say so.
+    ``jobs`` that ask for GPUs; ``gpus`` that all together ask for, parts counted as parts; ``sizes`` (GPUs of a job →
+    jobs) and ``fragments`` (1/1000 of a GPU → jobs that ask for less than whole ones), the eight commonest; ``shared``:
+    jobs in ``fragments``; ``slices``: jobs that ask for slices; ``models``: (models accepted → jobs), of those that say
+    so.
     """
     count = jobs.devices.get((GPUS, "count"))
     if count is None or not bool((count > 0).any()):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +28,6 @@ def window(workload: Workload, start_us: int, end_us: int) -> Workload:
     """Jobs submitted in [start, end), counted from the first submission; their times stay as they are.
 
     Follow with :func:`rebase` to start the clock at 0.
-
-    Raises
-    ------
-    InputError
-        The window is empty.
     """
     if not 0 <= start_us < end_us:
         raise InputError("filter window", f"{start_us} to {end_us} µs", "a start and a later end")
@@ -41,28 +36,17 @@ def window(workload: Workload, start_us: int, end_us: int) -> Workload:
     return _part(workload, (since >= start_us) & (since < end_us), "outside window", words)
 
 
-def first(workload: Workload, jobs: int) -> Workload:
-    """The first ``jobs`` jobs in order of (submission, id).
-
-    Raises
-    ------
-    InputError
-        The number is not 1 or more.
-    """
+def _first(workload: Workload, jobs: Any) -> Workload:
+    """The first ``jobs`` jobs in order of (submission, id)."""
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise InputError("filter first", repr(jobs), "a number of jobs, 1 or more")
     return _part(workload, np.arange(len(workload)) < jobs, "after the first", f"the first {counted(jobs, 'job')}")
 
 
-def users(workload: Workload, names: Sequence[str | int]) -> Workload:
-    """The jobs of these users.
-
-    Raises
-    ------
-    InputError
-        No job is by one of them.
-    """
-    names = [names] if isinstance(names, (str, int)) else names
+def _users(workload: Workload, names: Any) -> Workload:
+    """The jobs of these users, each of whom has some."""
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, (str, int)) for name in names):
+        raise InputError("filter users", repr(names), "a list of users")
     for name in names:
         if str(name) not in workload.jobs.user_names:
             known = ", ".join(workload.jobs.user_names[:20])
@@ -72,14 +56,11 @@ def users(workload: Workload, names: Sequence[str | int]) -> Workload:
     return _part(workload, np.isin(workload.jobs.user, codes), "other users", f"only users {listed}")
 
 
-def sizes(workload: Workload, fewest: int, most: int) -> Workload:
-    """Jobs of ``fewest`` to ``most`` cores in total, both included.
-
-    Raises
-    ------
-    InputError
-        The range is empty.
-    """
+def _sizes(workload: Workload, value: Any) -> Workload:
+    """Jobs of so many cores in total, from the fewest to the most, both included."""
+    fewest, most = _pair("sizes", value)
+    if not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (fewest, most)):
+        raise InputError("filter sizes", repr(value), "two whole numbers of cores")
     if not 1 <= fewest <= most:
         raise InputError("filter sizes", f"{fewest} to {most}", "a number of cores and a larger one")
     total = workload.jobs.tasks * workload.jobs.cores
@@ -87,13 +68,7 @@ def sizes(workload: Workload, fewest: int, most: int) -> Workload:
 
 
 def scale_load(workload: Workload, factor: float) -> Workload:
-    """Divide the times between submissions by ``factor``: above 1 is more load. Deadlines move with submissions.
-
-    Raises
-    ------
-    InputError
-        The factor is not positive, or stretches the workload beyond 285 years.
-    """
+    """Divide the times between submissions by ``factor``: above 1 is more load. Deadlines move with submissions."""
     if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not (math.isfinite(factor) and factor > 0):
         raise InputError("filter scale_load", repr(factor), "a factor above 0")
     jobs = workload.jobs
@@ -137,13 +112,7 @@ def jitter(workload: Workload, most_us: int, seed: int = 0) -> Workload:
 
 
 def rebase(workload: Workload, start_us: int = 0) -> Workload:
-    """Move all submissions and deadlines together so that the first submission is at ``start_us``.
-
-    Raises
-    ------
-    InputError
-        The start is negative.
-    """
+    """Move all submissions and deadlines together so that the first submission is at ``start_us``."""
     if not 0 <= start_us <= LONGEST_US:
         raise InputError("filter rebase", f"{start_us} µs", "a time from 0 to 285 years")
     submit = workload.jobs.submit_us - _first_us(workload.jobs) + start_us
@@ -157,11 +126,8 @@ def _first_us(jobs: JobTable) -> int:
 
 def _part(workload: Workload, keep: Bools, rule: str, words: str) -> Workload:
     jobs = workload.jobs.take(keep)
-    left_out = len(workload) - len(jobs)
-    dropped = dict(workload.intake.dropped)
-    if left_out:
-        dropped[rule] = dropped.get(rule, 0) + left_out
-    return recorded(workload, jobs, f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept", dropped=dropped)
+    words = f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept"
+    return recorded(workload, jobs, words, dropped={rule: len(workload) - len(jobs)})
 
 
 def _moved(workload: Workload, submit_us: Ints, rule: str, words: str) -> Workload:
@@ -169,11 +135,7 @@ def _moved(workload: Workload, submit_us: Ints, rule: str, words: str) -> Worklo
     moved = int(np.count_nonzero(submit_us != jobs.submit_us))
     deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))
     jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline)
-    jobs = jobs.take(order_of(jobs))
-    changed = dict(workload.intake.changed)
-    if moved:
-        changed[rule] = changed.get(rule, 0) + moved
-    return recorded(workload, jobs, words, changed=changed)
+    return recorded(workload, jobs.take(order_of(jobs)), words, changed={rule: moved})
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -189,24 +151,11 @@ def _time(name: str, value: Any) -> int:
         raise InputError(f"filter {name}", repr(value), f"a time such as '7 d' ({error})") from None
 
 
-def _sizes(workload: Workload, value: Any) -> Workload:
-    fewest, most = _pair("sizes", value)
-    if not all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (fewest, most)):
-        raise InputError("filter sizes", repr(value), "two whole numbers of cores")
-    return sizes(workload, fewest, most)
-
-
-def _users(workload: Workload, value: Any) -> Workload:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(name, (str, int)) for name in value):
-        raise InputError("filter users", repr(value), "a list of users")
-    return users(workload, value)
-
-
 FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "window": lambda workload, value, _: window(workload, *(_time("window", one) for one in _pair("window", value))),
     "users": lambda workload, value, _: _users(workload, value),
     "sizes": lambda workload, value, _: _sizes(workload, value),
-    "first": lambda workload, value, _: first(workload, value),
+    "first": lambda workload, value, _: _first(workload, value),
     "resample": draw_again,
     "scale_load": lambda workload, value, _: scale_load(workload, value),
     "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),

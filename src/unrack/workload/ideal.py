@@ -92,16 +92,10 @@ def _asked(jobs: JobTable) -> dict[str, Ints]:
 def run_fat_node(
     capacity: Mapping[str, int], submit_us: Ints, work_us: Ints, tasks: Ints, asked: Mapping[str, Ints]
 ) -> tuple[Ints, Ints]:
-    """Starts and ends (int64[jobs], µs, -1 = too big) on a fat node.
+    """Starts and ends (int64[jobs], µs, -1 = too big) on a fat node of jobs in order of submission.
 
-    Parameters
-    ----------
-    capacity
-        Resource → all there is; what is not named is not limited.
-    submit_us, work_us, tasks : int64[jobs]
-        In order of submission.
-    asked
-        Resource → int64[jobs], for each task.
+    ``capacity``: resource → all there is; what is not named is not limited. ``asked``: resource → int64[jobs], for each
+    task.
     """
     limits = [min(capacity[resource], _UNLIMITED) for resource in asked if resource in capacity]
     demand = np.zeros((len(submit_us), len(limits)), np.int64)

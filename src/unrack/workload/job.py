@@ -232,17 +232,17 @@ class JobTable:
         tasks, cores, memory_mb = (int(self.asks[row, index]) for row in (TASKS, CORES, MEMORY))
         if (slo := self.slo) is None:
             return Demand(tasks, cores, memory_mb, devices)
-        ceiling, group, spread = (int(column[index]) for column in (slo.ceiling_mb, slo.group, slo.spread))
+        ask = slo.of(index)
         return Demand(
             tasks,
             cores,
             memory_mb,
             devices,
-            local_mb=int(slo.floor_mb[index]),
-            ceiling_mb=None if ceiling >= NO_CEILING else ceiling,
-            group=slo.group_names[group] if group >= 0 else "",
-            spread=slo.spread_names[spread] if spread >= 0 else "",
-            forbidden=slo.forbidden_of(index),
+            local_mb=ask.floor_mb,
+            ceiling_mb=None if ask.ceiling_mb >= NO_CEILING else ask.ceiling_mb,
+            group=slo.group_names[ask.group] if ask.group >= 0 else "",
+            spread=ask.spread,
+            forbidden=ask.forbidden,
         )
 
     def take(self, rows: Ints | Bools) -> JobTable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import polars as pl
 from pydantic import (
     AliasChoices,
     BeforeValidator,
@@ -21,7 +22,7 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.checked import Strict, validated
 from unrack.units import memory_mb
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, first_fault, tier_asks
 
 NAMES = {
     "cores": ("cores",),
@@ -113,10 +114,7 @@ class Request:
 def read_request(content: Mapping[str, Any], where: str) -> Request:
     """The servers of a file's content: ``servers``, and ``most_clusters``.
 
-    Raises
-    ------
-    InputError
-        Something is missing or impossible; the error names the server and its field.
+    What is missing or impossible is an InputError that names the server and its field.
     """
     raw = content.get("servers")
     if not isinstance(raw, list):
@@ -154,16 +152,8 @@ def read_request(content: Mapping[str, Any], where: str) -> Request:
 
 def _check(request: Request) -> None:
     """Refuse what no data centre could give."""
-    above = np.flatnonzero(request.floor > request.mb)
-    if len(above):
-        i = int(above[0])
-        raise InputError(request.at(i, "floor"), f"{request.floor[i]} MB", f"at most its memory, {request.mb[i]} MB")
-    level: dict[int, tuple[int, str | None]] = {}
-    for i, (group, spread) in enumerate(zip(request.group.tolist(), request.spread, strict=True)):
-        if spread is not None and group < 0:
-            raise InputError(request.at(i, "spread"), repr(spread), "a group beside it")
-        if group >= 0:
-            other, expected = level.setdefault(group, (i, spread))
-            if spread != expected:
-                want = f"{expected!r}, as servers.{other} of group {request.groups[group]!r}"
-                raise InputError(request.at(i, "spread"), repr(spread), want)
+    group = pl.Series([None if code < 0 else request.groups[code] for code in request.group], dtype=pl.String)
+    asks = tier_asks(request.floor, group=group, spread=pl.Series(request.spread, dtype=pl.String))
+    if (fault := first_fault(asks, np.ones(len(request), np.int64), request.mb)) is not None:
+        field = "floor" if fault.field == "local" else fault.field
+        raise InputError(request.at(fault.row, field), fault.got, fault.want)

@@ -29,7 +29,6 @@ from unrack.workload.job import JobTable, Workload
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 
-_RULE = "drawn again"
 _SEED = 0x7265  # beside the seed, so that these draws are no other filter's
 _MOST_JOBS = 10_000_000
 _MOST_ASKED = 2**52  # of which a thousand can be added up
@@ -88,31 +87,23 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     rows = _rows(asks, math.ceil(target), np.random.default_rng([_SEED, seed if table.seed is None else table.seed]))
     drawn = _renamed(jobs.take(rows), jobs.ids.gather(rows), table.keep_times)
     words = f"drawn until {table.amount} reach {table.share:g} × {table.of:g}: {len(rows)} jobs of {len(jobs)}"
-    changed = {**workload.intake.changed, _RULE: workload.intake.changed.get(_RULE, 0) + len(rows)}
-    return recorded(workload, drawn, words, changed=changed)
+    return recorded(workload, drawn, words, changed={"drawn again": len(rows)})
 
 
 def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
     """int64[jobs] of what each job asks for, and how much of that is 1 of the amount."""
-    name, _, quantity = amount.partition(".")
-    if amount == GPUS and (GPUS, "count") in jobs.devices:
+    known = {"cores": (jobs.cores, 1), "memory_mb": (jobs.memory_mb, 1)}
+    known |= {f"{kind}.{what}": (each, 1) for (kind, what), each in sorted(jobs.devices.items())}
+    if (GPUS, "count") in jobs.devices:
         milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
-        each = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli)
-        return _times_tasks(jobs, each, amount), WHOLE_MILLI
-    if amount in ("cores", "memory_mb"):
-        return _times_tasks(jobs, jobs.cores if amount == "cores" else jobs.memory_mb, amount), 1
-    if (name, quantity) in jobs.devices:
-        return _times_tasks(jobs, jobs.devices[name, quantity], amount), 1
-    known = [*("cores", "memory_mb"), *(f"{kind}.{what}" for kind, what in sorted(jobs.devices))]
-    known += [GPUS] if (GPUS, "count") in jobs.devices else []
-    raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
-
-
-def _times_tasks(jobs: JobTable, each: Ints, amount: str) -> Ints:
-    total = jobs.tasks.astype(np.float64) * each
-    if len(total) and total.max() > _MOST_ASKED:
-        raise InputError("filter resample", f"a job that asks for {total.max():g} {amount}", f"at most {_MOST_ASKED:g}")
-    return jobs.tasks * each
+        known[GPUS] = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli), WHOLE_MILLI
+    if amount not in known:
+        raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
+    each, unit = known[amount]
+    most = (jobs.tasks.astype(np.float64) * each).max()
+    if most > _MOST_ASKED:
+        raise InputError("filter resample", f"a job that asks for {most:g} {amount}", f"at most {_MOST_ASKED:g}")
+    return jobs.tasks * each, unit
 
 
 def _rows(asks: Ints, target: int, rng: np.random.Generator) -> Ints:
@@ -151,26 +142,22 @@ def recorded(
     dropped: Mapping[str, int] | None = None,
     changed: Mapping[str, int] | None = None,
 ) -> Workload:
-    """The workload with other jobs, and one more line under ``Filters`` in the header of its intake.
+    """The workload with other jobs, and one more line under ``Filters`` in the header of its intake: what was done.
 
-    Parameters
-    ----------
-    workload
-        What was changed.
-    jobs
-        What it has become.
-    words
-        The line: what was done.
-    dropped, changed
-        The counts of the intake from now on; by default they stay.
+    ``dropped``, ``changed``: rule → how many jobs more were dropped or changed by it.
     """
-    header = dict(workload.intake.header)
-    header["Filters"] = f"{header['Filters']}\n{words}" if "Filters" in header else words
+    intake = workload.intake
+    before = intake.header.get("Filters")
+    header = {**intake.header, "Filters": words if before is None else f"{before}\n{words}"}
     intake = replace(
-        workload.intake,
+        intake,
         kept=len(jobs),
         header=header,
-        dropped=workload.intake.dropped if dropped is None else dropped,
-        changed=workload.intake.changed if changed is None else changed,
+        dropped=_more(intake.dropped, dropped or {}),
+        changed=_more(intake.changed, changed or {}),
     )
     return replace(workload, jobs=jobs, intake=intake)
+
+
+def _more(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {**counts, **{rule: counts.get(rule, 0) + jobs for rule, jobs in more.items() if jobs}}

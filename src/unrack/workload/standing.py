@@ -18,13 +18,9 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
     """What the jobs hold that run when a run begins, in order of their numbers.
 
     Each of their tasks has the cores and the memory that it asks for, on the nodes that the table says. Where a
-    resource leaves a choice, as of the GPUs of a node, it is made for one job after the other.
-
-    Raises
-    ------
-    InputError
-        A node does not exist or cannot hold what is said to run there; or a job has pooled devices, which nobody says
-        which they are. The file and line are named where they are known.
+    resource leaves a choice, as of the GPUs of a node, it is made for one job after the other. Refused, with file and
+    line where these are known, are nodes that do not exist or cannot hold what is said to run there; and pooled
+    devices, as nothing says which they are.
     """
     under_way = jobs.under_way
     if under_way is None:
@@ -43,7 +39,8 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
                 if needs > free[row, node]:
                     has = int((cluster.cores, cluster.memory_mb)[row][node])
                     taken = f", of which {has - free[row, node]} are taken" if free[row, node] < has else ""
-                    got = f"{needs} {what} on node {_called(cluster, node)}, which has {has}{taken}"
+                    called = cluster.names[node] if cluster.names else node
+                    got = f"{needs} {what} on node {called}, which has {has}{taken}"
                     raise under_way.fault(job, jobs.ids[job], "on", got, "nodes that can hold what runs on them")
                 free[row, node] -= needs
         nodes = sorted(tasks)
@@ -67,13 +64,7 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
 
 
 def tasks_on(cluster: Cluster, jobs: JobTable, job: int) -> dict[int, int]:
-    """Node → how many tasks a job has there.
-
-    Raises
-    ------
-    InputError
-        Nodes that do not exist, or that the tasks cannot be shared out over.
-    """
+    """Node → how many tasks a job has there; nodes that the tasks cannot be shared out over are refused."""
     under_way, tasks = jobs.under_way, int(jobs.tasks[job])
     assert under_way is not None
     text = str(under_way.on[job])
@@ -112,7 +103,3 @@ def _no_pooled_devices(jobs: JobTable, job: int) -> None:
             got = f"a job that runs when the run begins and holds {kind}.{quantity}"
             want = "none of pooled devices, as nothing says which it holds"
             raise jobs.under_way.fault(job, jobs.ids[job], "on", got, want)
-
-
-def _called(cluster: Cluster, node: int) -> str:
-    return cluster.names[node] if cluster.names else str(node)

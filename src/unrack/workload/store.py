@@ -20,21 +20,9 @@ class JobStore:
     """Jobs in columns that grow.
 
     It begins with the rows of a table, which are shown only when they are submitted, and takes further jobs behind
-    them. How many have been submitted is the ledger's to say.
-
-    Parameters
-    ----------
-    base
-        The rows that it begins with; it may be empty.
-
-    Attributes
-    ----------
-    count
-        How many rows there are.
-    submit_us, priority, deadline_us : int64[room]
-        As in :class:`unrack.workload.job.JobTable`, read-only; the first ``count`` count.
-    slo
-        What the jobs ask of tiers of memory, in ``count`` rows; ``None``: nothing.
+    them. How many have been submitted is the ledger's to say. Of ``submit_us``, ``priority`` and ``deadline_us``
+    (int64[room], read-only, as in :class:`unrack.workload.job.JobTable`) the first ``count`` count; ``slo`` has
+    ``count`` rows.
     """
 
     def __init__(self, base: JobTable) -> None:
@@ -43,8 +31,7 @@ class JobStore:
         self.slo = base.slo
         self._arrived: list[Job] = []
         self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
-        self._user: Numbers | None = None
-        self._app: Numbers | None = None
+        self._numbers: dict[str, Numbers] = {}  # of users and applications, once they are asked for
         self._show()
 
     def _show(self) -> None:
@@ -52,13 +39,7 @@ class JobStore:
         self.submit_us, self.priority, self.deadline_us = rows
 
     def add(self, job: Job, row: JobTable) -> None:
-        """Take a job behind the others; its ``index`` does not count: it gets the next one.
-
-        Parameters
-        ----------
-        row
-            The same, from :func:`one_row`.
-        """
+        """Take a job, of which ``row`` is :func:`one_row`, behind the others; its ``index`` becomes the next one."""
         if self.count == self._rows.shape[1]:
             self._rows = grown(self._rows, room_for(self.count + 1, self.count))
         self._rows[:, self.count] = job.submit_us, job.priority, int(row.deadline_us[0])
@@ -67,24 +48,23 @@ class JobStore:
             self.slo = _joined(self.slo, self.count, row.slo)
         self._arrived.append(replace(job, index=self.count))
         self.count += 1
-        if self._user is not None:
-            self._user.note(job.user, self.count - 1)
-        if self._app is not None:
-            self._app.note(job.app, self.count - 1)
+        for of, numbers in self._numbers.items():
+            numbers.note(getattr(job, of), self.count - 1)
 
     @property
     def user(self) -> Ints:
         """int64[room]: the number of each job's user, in the order in which users first submit; -1: not known."""
-        if self._user is None:
-            self._user = Numbers(self.base.user, self.base.user_names, [job.user for job in self._arrived])
-        return self._user.seen
+        return self._numbered("user", self.base.user, self.base.user_names)
 
     @property
     def app(self) -> Ints:
         """int64[room]: the number of each job's application, in the order in which they first come; -1: not known."""
-        if self._app is None:
-            self._app = Numbers(self.base.app, self.base.app_names, [job.app for job in self._arrived])
-        return self._app.seen
+        return self._numbered("app", self.base.app, self.base.app_names)
+
+    def _numbered(self, of: str, codes: NDArray[np.int32], names: tuple[str, ...]) -> Ints:
+        if of not in self._numbers:
+            self._numbers[of] = Numbers(codes, names, [getattr(job, of) for job in self._arrived])
+        return self._numbers[of].seen
 
     def job(self, index: int) -> Job:
         """A job as an object."""
@@ -92,13 +72,7 @@ class JobStore:
         return self.base.job(index) if index < known else self._arrived[index - known]
 
     def column(self, name: str, count: int) -> pl.Series:
-        """A further column of the table, of the first ``count`` jobs; null for those that came later.
-
-        Raises
-        ------
-        KeyError
-            The table has no such column.
-        """
+        """A further column of the table, of the first ``count`` jobs; null for those that came later."""
         extra = self.base.extra
         if name not in extra.columns:
             raise KeyError(f"the trace has no column {name!r} (it has {', '.join(extra.columns) or 'none'})")
@@ -107,19 +81,10 @@ class JobStore:
 
 
 class Numbers:
-    """Names of jobs as numbers, in the order in which they first come.
+    """Names of jobs as numbers, in the order in which they first come: ``seen``, int64[room], read-only; -1: no name.
 
-    Parameters
-    ----------
-    codes : int32[jobs]
-        Of the first jobs: indices into ``names``; -1: no name.
-    others
-        The names of the jobs behind them; ``""``: no name.
-
-    Attributes
-    ----------
-    seen : int64[room]
-        The numbers, read-only; -1: no name.
+    ``codes``: int32[jobs], of the first jobs, indices into ``names``. ``others``: the names of the jobs behind them;
+    ``""``: no name.
     """
 
     def __init__(self, codes: NDArray[np.int32], names: tuple[str, ...], others: list[str]) -> None:
@@ -143,17 +108,9 @@ class Numbers:
 
 
 def one_row(job: Job, work_us: int | None) -> JobTable:
-    """A job as a table of one row.
+    """A job as a table of one row; ``work_us``: how long it runs at speed 1, by default as long as it asks for.
 
-    Parameters
-    ----------
-    work_us
-        How long it runs at speed 1; ``None``: not known, and the request stands for it.
-
-    Raises
-    ------
-    RefusedError
-        It asks for something below 0, or for no task.
+    A job that asks for something below 0, or for no task, is refused.
     """
     demand = job.demand
     amounts = [

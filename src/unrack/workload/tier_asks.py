@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 
@@ -96,7 +97,7 @@ class TierAsks:
         """``group`` with ``spread``, and ``forbidden``, in words, null = none; what is asked of no job is left out."""
         found = {}
         if (self.group >= 0).any():
-            found = {"group": _named(self.group, self.group_names), "spread": _named(self.spread, self.spread_names)}
+            found = {"group": named(self.group, self.group_names), "spread": named(self.spread, self.spread_names)}
         if self.forbidden.any():
             rows, which = np.unique(self.forbidden, axis=0, return_inverse=True)
             words = [BETWEEN.join(self.tier_names[tier] for tier in np.flatnonzero(row)) or None for row in rows]
@@ -112,14 +113,9 @@ def tier_asks(
     spread: pl.Series | None = None,
     forbidden: pl.Series | None = None,
 ) -> TierAsks:
-    """Build the columns from names.
+    """Build the columns of :class:`TierAsks` from names; by default there is no ceiling.
 
-    Parameters
-    ----------
-    floor_mb, ceiling_mb : int64[jobs]
-        As in :class:`TierAsks`; by default there is no ceiling.
-    group, spread, forbidden
-        Names, null = none; several forbidden tiers with ``;`` between them.
+    ``group``, ``spread``, ``forbidden``: names, null = none; several forbidden tiers with ``;`` between them.
 
     Examples
     --------
@@ -190,5 +186,6 @@ def coded(values: pl.Series | None, count: int) -> tuple[Ints, tuple[str, ...]]:
     return codes.cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names.cast(pl.String).to_list())
 
 
-def _named(codes: Ints, names: tuple[str, ...]) -> pl.Series:
+def named(codes: Ints | NDArray[np.int32], names: tuple[str, ...]) -> pl.Series:
+    """The opposite of :func:`coded`."""
     return pl.Series([*names, None], dtype=pl.String).gather(np.where(codes < 0, len(names), codes))

@@ -59,13 +59,7 @@ class UnderWay:
 
 
 def check_under_way(jobs: JobTable) -> None:
-    """Refuse jobs that run at the start and were submitted later than then, or have run for all their time.
-
-    Raises
-    ------
-    InputError
-        As said.
-    """
+    """Refuse jobs that run at the start and were submitted later than then, or have run for all their time."""
     found = jobs.under_way
     assert found is not None
     runs, submit = found.runs, jobs.submit_us

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.formats.pbs import memory_mb, request, span_s
+from unrack.workload.formats.pbs import job_name, memory_mb, request, span_s
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload
@@ -125,3 +125,16 @@ def test_a_mutated_log_is_read_or_refused_in_words(text: str, data: st.DataObjec
     assert len(made) == made.intake.kept <= made.intake.read
     assert (made.jobs.submit_us >= 0).all()
     assert (made.jobs.tasks >= 1).all()
+
+
+def test_amounts_of_memory_are_read_in_every_unit() -> None:
+    assert [memory_mb(text) for text in ("4gb", "1048577kb", "1mw", "5")] == [4096, 1025, 8, 1]
+
+
+def test_times_are_read_from_seconds_to_days() -> None:
+    assert [span_s(text) for text in ("168:00:00", "30:00", "90", "1:00:00:00")] == [604800, 1800, 90, 86400]
+
+
+def test_names_tell_jobs_members_of_arrays_and_arrays_apart() -> None:
+    names = [job_name(text) for text in ("123.server", "123[4].server", "123[].server")]
+    assert [(name.number, name.member) for name in names] == [(123, None), (123, 4), (123, -1)]

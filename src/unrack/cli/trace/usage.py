@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unrack.workload.usage.thin import Thinned
 
 _QUANTILES = (0.05, 0.5, 0.95)
+_TABLES = (".parquet", ".csv", ".csv.gz")
 app = typer.Typer(
     help="Look into files of memory that jobs used over their life, thin them, fit shapes to them, or draw such files.",
     no_args_is_help=True,
@@ -91,13 +92,14 @@ def thin(
     option: Options = None,
 ) -> None:
     """Write series as step functions with fewer points, and say how far they are above the samples."""
+    from unrack.workload.formats.writers import write_frame
+    from unrack.workload.usage.curves import tidy_table
     from unrack.workload.usage.thin import thinned
-    from unrack.workload.usage.write import check_ending, tidy_table, write_table
 
-    check_ending(out)
+    need_ending("--out", out, *_TABLES)
     series = _read(file, option)
     made = thinned(series, error, rise)
-    write_table(out, tidy_table(made.curves, series.ids, series.run_s, series.shares))
+    write_frame(out, tidy_table(made.curves, series.ids, series.run_s, series.shares))
 
     typer.echo(
         f"{out}: {counted(len(series), 'job')}, {counted(made.points, 'point')} of {counted(made.samples, 'sample')}"
@@ -113,13 +115,14 @@ def make(
     seed: Seed = 0,
 ) -> None:
     """Draw curves for jobs of 10 min to 2 days and, where nodes differ, of 1 to 64 nodes."""
+    from unrack.workload.formats.writers import write_frame
+    from unrack.workload.usage.curves import tidy_table
     from unrack.workload.usage.shapes.draw import drawn_jobs
     from unrack.workload.usage.shapes.parameters import shapes_of
-    from unrack.workload.usage.write import check_ending, tidy_table, write_table
 
-    check_ending(out)
+    need_ending("--out", out, *_TABLES)
     curves, ids, run_s = drawn_jobs(shapes_of(shapes), jobs, seed)
-    write_table(out, tidy_table(curves, ids, run_s))
+    write_frame(out, tidy_table(curves, ids, run_s))
     typer.echo(
         f"{out}: {counted(jobs, 'job')}, {counted(len(curves.point) - 1, 'curve')}, {counted(len(curves.mb), 'point')}"
     )
@@ -182,14 +185,14 @@ def _spreads(found: dict[str, Any]) -> Table:
 def _rules(what: str, counts: dict[str, int]) -> Table:
     from rich.table import Table
 
-    from unrack.workload.usage.shapes.fit import sentence
+    from unrack.workload.usage.read import RULES
 
     table = Table(title=what, title_style="bold", title_justify="left", show_header=False, box=None)
     table.add_column(justify="right")
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for rule, count in counts.items():
-        table.add_row(f"{count:,}", rule, sentence(rule))
+        table.add_row(f"{count:,}", rule, RULES[rule])
     return table
 
 

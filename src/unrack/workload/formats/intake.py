@@ -7,7 +7,7 @@ such asks to :func:`unheeded`; :meth:`Tally.ignore` counts them among the jobs t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from unrack.workload.under_way import UnderWay
 UNHEEDED = "unheeded."
 """Prefix, in a frame, of what jobs ask for in vain: ``unheeded.RULE.WHAT``; null = nothing asked."""
 
-COUNT_IF_DIFFERENT = frozenset({"queue ignored", "quality of service ignored"})
+_COUNT_IF_DIFFERENT = frozenset({"queue ignored", "quality of service ignored"})
 """Rules about what every job has, which says nothing where it is the same for all."""
 
 _NAMES = {
@@ -82,16 +82,6 @@ def unheeded(columns: Iterable[pl.Series], rule: str | None = None) -> list[pl.S
     return found
 
 
-def rule_of(name: str) -> str:
-    """The rule of a column of :func:`unheeded`."""
-    return name.split(".", 2)[1]
-
-
-def what_of(name: str) -> str:
-    """What the file calls a column of :func:`unheeded`."""
-    return name.split(".", 2)[2]
-
-
 OVERRUN = ("truncate", "extend", "keep")
 """What to do about a run longer than the requested time."""
 
@@ -140,8 +130,12 @@ class Tally:
     def drop(self, frame: pl.DataFrame, rule: str, where: pl.Expr) -> pl.DataFrame:
         """The frame without the rows of ``where`` (null = stays), which are counted under ``rule``."""
         kept = frame.filter(~where.fill_null(False))
-        self._count(self.dropped, rule, frame.height - kept.height)
+        self.drop_lines(rule, frame.height - kept.height)
         return kept
+
+    def drop_lines(self, rule: str, lines: int) -> None:
+        """Count lines dropped under a rule."""
+        self._count(self.dropped, rule, lines)
 
     def change(self, rule: str, lines: int) -> None:
         """Count lines changed under a rule."""
@@ -153,21 +147,20 @@ class Tally:
 
     def ignore(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame without its columns of :func:`unrack.workload.formats.intake.unheeded`, which are counted."""
-        asked: dict[str, list[str]] = {}
-        for name in frame.columns:
-            if name.startswith(UNHEEDED):
-                asked.setdefault(rule_of(name), []).append(name)
+        asked: dict[str, list[tuple[str, str]]] = {}  # rule → column, and what the file calls it
+        in_vain = [name for name in frame.columns if name.startswith(UNHEEDED)]
+        for name in in_vain:
+            _, rule, what = name.split(".", 2)
+            if rule not in _COUNT_IF_DIFFERENT or frame[name].drop_nulls().n_unique() > 1:
+                asked.setdefault(rule, []).append((name, what))
         for rule, names in asked.items():
-            named = [
-                name for name in names if rule not in COUNT_IF_DIFFERENT or frame[name].drop_nulls().n_unique() > 1
-            ]
-            said = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in named)) if named else None
-            if said is not None and said.height:
+            said = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name, _ in names))
+            if said.height:
                 self._count(self.ignored, rule, said.height)
                 row = said.row(0, named=True)
-                words = [f"{what_of(name)} {row[name]}"[:80] for name in named if row[name] is not None]
+                words = [f"{what} {row[name]}"[:80] for name, what in names if row[name] is not None]
                 self.examples.setdefault(rule, f"job {row['id']}: {', '.join(words)}")
-        return frame.drop(name for names in asked.values() for name in names)
+        return frame.drop(in_vain)
 
     def _count(self, counts: dict[str, int], rule: str, lines: int) -> None:
         assert rule in RULES, rule
@@ -273,6 +266,7 @@ def _table(frame: pl.DataFrame, path: str) -> JobTable:
         pl.col("deadline_us").fill_null(-1).clip(lower_bound=-1),
     )
     extra = {name: name.removeprefix(EXTRA) for name in frame.columns if name.startswith(EXTRA)}
+    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
     devices = {}
     for name in frame.columns:
         if name.startswith(DEVICE):
@@ -290,7 +284,7 @@ def _table(frame: pl.DataFrame, path: str) -> JobTable:
         app=filled["app"],
         extra=filled.select(list(extra)).rename(extra) if extra else None,
         devices=devices,
-        slo=_asks(frame),
+        slo=asks_of(asks, frame.height) if asks else None,
         under_way=_under_way(frame, path),
     )
 
@@ -303,15 +297,13 @@ def _under_way(frame: pl.DataFrame, path: str) -> UnderWay | None:
     return UnderWay(frame["on"], frame["ran_us"].to_numpy(), frame["line"].to_numpy(), path)
 
 
-def _asks(frame: pl.DataFrame) -> TierAsks | None:
-    asks = {name.removeprefix(ASK): frame[name] for name in frame.columns if name.startswith(ASK)}
-    if not asks:
-        return None
-    none = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
+def asks_of(columns: Mapping[str, pl.Series], jobs: int) -> TierAsks:
+    """What is asked of tiers: ``local`` and ``ceiling`` in MB, and names: ``group``, ``spread`` and ``forbidden``."""
+    none = pl.Series([None], dtype=pl.Int64).new_from_index(0, jobs)
     return tier_asks(
-        asks.get("local", none).fill_null(0).to_numpy(),
-        asks.get("ceiling", none).fill_null(NO_CEILING).to_numpy(),
-        group=asks.get("group"),
-        spread=asks.get("spread"),
-        forbidden=asks.get("forbidden"),
+        columns.get("local", none).fill_null(0).to_numpy(),
+        columns.get("ceiling", none).fill_null(NO_CEILING).to_numpy(),
+        group=columns.get("group"),
+        spread=columns.get("spread"),
+        forbidden=columns.get("forbidden"),
     )

@@ -44,12 +44,10 @@ def read_pods(
     A pod asks for what its containers request together, or for what one of its init containers requests if that is
     more. Time 0 is the latest time in the file: pods that have a node (they run, or are about to) are there then, and
     those that wait are submitted right after it (a µs apart), in the order of their creation. Its namespace becomes the
-    user, and its controller's name the app.
+    user, and its controller's name the app. Other objects of the list, such as nodes, are passed over.
 
     Parameters
     ----------
-    path
-        The file; other objects of the list, such as nodes, are passed over.
     run
         How long each pod runs from now on, s or text such as ``"1 h"``; needed for pods without an
         activeDeadlineSeconds, which has them run until then.
@@ -60,13 +58,6 @@ def read_pods(
     running
         Pods that run: ``"kept"`` on their nodes, which the cluster has to have by the same names, or ``"anew"``: placed
         by the policy, before those that wait.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a pod has a value that cannot be.
-    InputError
-        An option has a value it cannot have, or a run time is not known.
     """
     choice("cpu", cpu, ("whole", "milli"))
     choice("running", running, RUNNING)
@@ -107,7 +98,6 @@ def read_pods(
 
 
 def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source, tally: Tally) -> pl.DataFrame:
-    """Submissions and run times."""
     if run_s is None and (unknown := frame["limit_s"].null_count()):
         pods = f"{unknown} pods without activeDeadlineSeconds"
         raise InputError(f"{source.path}: run times", pods, "the option run = '1 h', how long pods run from now on")
@@ -123,9 +113,10 @@ def _timed(frame: pl.DataFrame, now: float, run_s: float | None, source: Source,
     )
     tally.change_where(frame, "past its limit", (pl.col("left_us") < 1_000_000) & ~ends)
     order = pl.struct(pl.col("created").fill_null(now), pl.int_range(pl.len())).rank("ordinal").cast(pl.Int64)
+    whole = pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us")
     return frame.with_columns(
-        work_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
-        request_us=pl.col("left_us").clip(lower_bound=1_000_000) + pl.col("ran_us"),
+        work_us=whole,
+        request_us=whole,
         on=pl.when(runs).then(f"{EXTRA}node"),
         submit_us=pl.when(runs).then(0).otherwise(order),
         tasks=pl.lit(1, pl.Int64),

@@ -19,13 +19,7 @@ _MOST_US = 2**52
 
 
 def limit_us(option: str, value: object) -> int:
-    """A limit from an option, µs.
-
-    Raises
-    ------
-    InputError
-        It is no time of 1 s or more.
-    """
+    """A limit from an option, µs: a time of 1 s or more."""
     return time_option_us(option, value, "a time of 1 s or more, such as '7 d'", 1_000_000, _MOST_US)
 
 
@@ -33,11 +27,6 @@ def limits_us(limits: object) -> dict[str, int]:
     """Partition or queue → its limit, µs, from the option ``limits``: a table, or the path of a ``slurm.conf``.
 
     What ``scontrol show partition`` printed is read as well.
-
-    Raises
-    ------
-    InputError
-        It is neither, there is no such file, or one of them is no time.
     """
     if isinstance(limits, Mapping):
         return {str(name): limit_us(f"limits.{name}", value) for name, value in limits.items()}
@@ -72,16 +61,8 @@ def with_limits(
 ) -> pl.DataFrame:
     """The jobs with a ``request_us`` where they have no limit of their own, and ``endless``: no run is cut there.
 
-    Parameters
-    ----------
-    jobs
-        With ``request_us``; null = not said.
-    endless : Boolean
-        Which have no limit of their own.
-    partition : String
-        Their partitions, which may be several with commas between them; the longest limit of these counts.
-    limits, longest_us
-        Partition → µs; and what jobs get of others.
+    ``endless``: Boolean, which have no limit of their own. ``partition``: String, their partitions, which may be
+    several with commas between them; the longest of their ``limits`` (µs) counts. Others get ``longest_us``.
     """
     known = {
         names: max(limits[name] for name in names.split(",") if name in limits)

@@ -44,40 +44,17 @@ class Request(NamedTuple):
 
 
 def memory_mb(text: str) -> int:
-    """MB in an amount such as ``4gb``, rounded up; a plain number is of bytes, ``w`` stands for words of eight.
-
-    Raises
-    ------
-    ValueError
-        It is none, or 4 EB or more.
-
-    Examples
-    --------
-    >>> memory_mb("4gb"), memory_mb("1048577kb"), memory_mb("1mw"), memory_mb("5")
-    (4096, 1025, 8, 1)
-    """
-    match = _AMOUNT.fullmatch(text.strip())
-    mb = -1 if match is None else math.ceil(
-        Decimal(match[1]) * _BYTES[match[2].lower()] * (8 if match[3].lower() == "w" else 1) / 2**20
-    )  # fmt: skip
-    if not 0 <= mb < 2**42:
-        raise ValueError(f"{text!r} is not an amount of memory such as 4gb")
-    return mb
+    """MB in an amount such as ``4gb``, rounded up; a plain number is of bytes, ``w`` stands for words of eight."""
+    if match := _AMOUNT.fullmatch(text.strip()):
+        words = 8 if match[3].lower() == "w" else 1
+        mb = math.ceil(Decimal(match[1]) * _BYTES[match[2].lower()] * words / 2**20)
+        if mb < MOST_MB:
+            return mb
+    raise ValueError(f"{text!r} is not an amount of memory such as 4gb")
 
 
 def span_s(text: str) -> int:
-    """Seconds in ``168:00:00``, ``30:00`` or a number of seconds.
-
-    Raises
-    ------
-    ValueError
-        It is none, or is over 68 years.
-
-    Examples
-    --------
-    >>> span_s("168:00:00"), span_s("30:00"), span_s("90"), span_s("1:00:00:00")
-    (604800, 1800, 90, 86400)
-    """
+    """Seconds in ``1:00:00:00`` (a day), ``168:00:00``, ``30:00`` or a number of seconds, up to 68 years."""
     parts = text.strip().split(":")
     if len(parts) > 4 or not all(part.isascii() and part.isdigit() and len(part) < 11 for part in parts):
         raise ValueError(f"{text!r} is not a time such as 24:00:00")
@@ -89,11 +66,6 @@ def span_s(text: str) -> int:
 
 def request(fields: Mapping[str, str]) -> Request:
     """What the keys ``Resource_List.…`` of a job say.
-
-    Raises
-    ------
-    ValueError
-        One of them is not what it should be.
 
     Examples
     --------
@@ -128,7 +100,7 @@ def request(fields: Mapping[str, str]) -> Request:
 
 def _parts(text: str) -> Request:
     """Of ``2:ncpus=8:mem=4gb+1:ncpus=1``, or ``2:ppn=8:big+n7:ppn=4``."""
-    parts = [_part(part) for part in re.split(r"\+", text.partition("#")[0])]
+    parts = [_part(part) for part in text.partition("#")[0].split("+")]
     sizes = {part[1:4] for part in parts}
     mb = [part.mb for part in parts if part.mb is not None]
     return Request(
@@ -183,8 +155,6 @@ def read_pbs(
 
     Parameters
     ----------
-    path
-        The file.
     memory
         ``"requested"``, ``"used"`` (resources_used.mem), ``"max"`` of both, or ``"ignore"``.
     gpus
@@ -198,13 +168,6 @@ def read_pbs(
         Queue → its limit, which then counts in place of ``unlimited``.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a line is not what it should be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory", memory, ("requested", "used", "max", "ignore"))
@@ -217,10 +180,10 @@ def read_pbs(
     ended = [record for record in every if record.kind == "E"]
     names = each(ended, lambda one: _read(source, one, "job", one.job, job_name))
     ends = [record for record, name in zip(ended, names, strict=True) if name.member != -1]
-    tally.dropped |= {"no job of its own": len(every) - len(ends)} if len(every) > len(ends) else {}
+    tally.drop_lines("no job of its own", len(every) - len(ends))
     last = {record.job: place for place, record in enumerate(ends)}
     kept = [record for place, record in enumerate(ends) if last[record.job] == place]
-    tally.dropped |= {"run before a requeue": len(ends) - len(kept)} if len(ends) > len(kept) else {}
+    tally.drop_lines("run before a requeue", len(ends) - len(kept))
     rows = each(kept, lambda record: _row(record, source, arrival, memory))
     asked = pl.DataFrame(rows, _SCHEMA, orient="row")
     tally.change("parts not equal", int(asked["unequal"].sum()))
@@ -233,10 +196,7 @@ def read_pbs(
     )
     frame = with_limits(frame, frame["request_us"].is_null(), frame[f"{EXTRA}queue"], by_queue, longest_us, tally)
     frame = tally.drop(frame, "never started", pl.col(f"{EXTRA}log_wait_s").is_null() & (pl.col("work_us") == 0))
-    if gpus == "ignore":
-        frame = frame.drop("gpus")
-    else:
-        frame = frame.rename({"gpus": DEVICE + gpus})
+    frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
     start_us = int(frame.select(pl.col("submit_us").min()).item() or 0)
     frame = frame.with_columns(pl.col("submit_us") - start_us)
     header = {"Columns": f"{memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
@@ -344,13 +304,7 @@ class JobName(NamedTuple):
 
 
 def records(source: Source) -> list[Record]:
-    """The lines of a log.
-
-    Raises
-    ------
-    TraceError
-        A line is none of an accounting log.
-    """
+    """The lines of a log."""
     text = text_bytes(source).decode("utf-8", "replace")
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return each(lines, lambda line: _record(source, *line))
@@ -365,18 +319,7 @@ def _record(source: Source, number: int, line: str) -> Record:
 
 
 def job_name(text: str) -> JobName:
-    """Read the name of a job.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-
-    Examples
-    --------
-    >>> job_name("123.server"), job_name("123[4].server"), job_name("123[].server").member
-    (JobName(number=123, member=None), JobName(number=123, member=4), -1)
-    """
+    """Read the name of a job, ``123.server`` or ``123[4].server``, or of an array as a whole, ``123[].server``."""
     match = _ID.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not the name of a job such as 123.server or 123[4].server")

@@ -202,13 +202,7 @@ def time_option_us(name: str, value: object, want: str, least_us: int = 0, most_
 
 
 def asked_as(name: str, value: object) -> str:
-    """An option that says as what a resource is asked for, ``KIND.QUANTITY``, or that it is not.
-
-    Raises
-    ------
-    InputError
-        It is neither.
-    """
+    """An option that says as what a resource is asked for, ``KIND.QUANTITY``, or that it is not."""
     if not isinstance(value, str) or (value != "ignore" and not DEVICE_KEY.fullmatch(value)):
         raise InputError(f"option {name}", repr(value), "KIND.QUANTITY such as gpus.count or gpu.devices, or ignore")
     return value

@@ -1,4 +1,4 @@
-"""All readers in a table, and the one function that picks among them."""
+"""All readers in a table, and the one function that picks among them; what it raises, each of them may."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.slurm.listing import heads_a_list, plain
 from unrack.workload.formats.slurm.queue import read_queue
 from unrack.workload.formats.slurm.sacct import read_sacct
-from unrack.workload.formats.source import Source, load, sniff, text_bytes, without
+from unrack.workload.formats.source import Source, load, text_bytes, without
 from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import (
     ALIBABA,
@@ -41,6 +41,7 @@ from unrack.workload.formats.table.read import read_table
 from unrack.workload.job import Workload
 
 _PBS = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;]*;.*")
+_NUMBER = re.compile(r"[+-]?[0-9.]+")
 _PAST = {"end", "elapsedraw", "exitcode", "alloctres", "reqtres", "maxrss", "cputime", "cputimeraw", "jobidraw"}
 _NOW = {"st", "time", "timeleft", "nodelistreason", "timeused", "mincpus", "minmemory"}
 
@@ -171,11 +172,13 @@ def read_trace(
     if format is not None and format not in FORMATS:
         raise InputError("format", repr(format), FORMATS.missing(format) or f"one of {', '.join(FORMATS)}")
     source = load(path)
-    name = format or _published(source) or recognised(source) or sniff(source)
+    name = format or _found(source)
     chosen = FORMATS[name]
     if format is None and (name in _TABLES or chosen.giveaway) and not set(options) <= set(chosen.options):
         name, chosen = "csv", FORMATS["csv"]
-    check_content(source, name)
+    is_parquet = source.data.startswith(b"PAR1")
+    if is_parquet != (name == "parquet"):
+        raise source.fault(None, "", "Parquet data" if is_parquet else "no Parquet data", f"the format {name}")
     for option in options:
         if option not in chosen.options:
             valid = ", ".join(chosen.options)
@@ -215,53 +218,46 @@ _TABLES = {"sacct", "slurm-queue", "perlmutter", "alibaba2018"}
 """Formats that are tables, too, as those with a giveaway: read as any table where the options are those of any."""
 
 
-def _published(source: Source) -> str | None:
-    """The format of a table that was published in a layout of its own, which its first line gives away."""
-    if source.data.startswith((b"PAR1", b"{", b"[")):
-        return None
-    first = text_bytes(source)[:10_000].lstrip(b"\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip()
-    fields = tuple(field.strip() for field in first.split(","))
-    if fields == PERLMUTTER:
-        return "perlmutter"
-    if ALIBABA.fullmatch(first):
-        return "alibaba2018"
-    return next((name for name, one in FORMATS.items() if one.giveaway and set(one.giveaway) <= set(fields)), None)
+def _found(source: Source) -> str:
+    """The format that a file's content gives away; one that looks like none is taken for what its name says.
 
-
-def check_content(source: Source, name: str) -> None:
-    """Refuse content that cannot be the format named: Parquet as text, or text as Parquet."""
-    is_parquet = source.data.startswith(b"PAR1")
-    if is_parquet != (name == "parquet"):
-        raise source.fault(None, "", "Parquet data" if is_parquet else "no Parquet data", f"the format {name}")
-
-
-def recognised(source: Source) -> str | None:
-    """``"sacct"``, ``"slurm-queue"``, ``"pbs"`` or ``"kubernetes"``; ``None``: none of them."""
-    if source.data.startswith((b"PAR1", b"\xff\xfe", b"\xfe\xff")):
-        return None
-    head = text_bytes(source)[:100_000].decode("utf-8", "replace")
-    first = next((line for line in head.split("\n") if line.strip()), "")
-    if _PBS.fullmatch(first.strip()):
+    SWF starts with a ``;`` comment or has 18 fields between blanks, the first of them numbers.
+    """
+    if source.data.startswith(b"PAR1"):
+        return "parquet"
+    text = text_bytes(source)
+    first = text[:1_000_000].lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    if first.startswith(("{", "[")):
+        return _of_json(text[:100_000].decode("utf-8", "replace"))
+    if _PBS.fullmatch(first):
         return "pbs"
-    if first.lstrip().startswith("JobId="):
+    if first.startswith("JobId="):
         return "slurm-queue"
-    if first.lstrip().startswith(("{", "[")):
-        return _json(head)
-    if not heads_a_list(first):
-        return None
-    names = {plain(name) for name in re.split(r"[^\w()]+", first)}
-    return "slurm-queue" if names & _NOW and not names & _PAST else "sacct"
+    fields = tuple(field.strip() for field in first.split(","))
+    if fields == PERLMUTTER or ALIBABA.fullmatch(first):
+        return "perlmutter" if fields == PERLMUTTER else "alibaba2018"
+    for name, one in FORMATS.items():
+        if one.giveaway and set(one.giveaway) <= set(fields):
+            return name
+    if heads_a_list(first):
+        names = {plain(name) for name in re.split(r"[^\w()]+", first)}
+        return "slurm-queue" if names & _NOW and not names & _PAST else "sacct"
+    words = first.split()
+    if first.startswith(";") or (len(words) >= 18 and all(map(_NUMBER.fullmatch, words[:11]))):
+        return "swf"
+    if any(separator in first for separator in ",;\t|"):
+        return "csv"
+    numbers = len(words) > 1 and all(map(_NUMBER.fullmatch, words))
+    return "swf" if numbers or re.search(r"\.swf(\.gz)?$", source.path, re.IGNORECASE) else "csv"
 
 
-def _json(head: str) -> str | None:
-    if re.search(r'"apiVersion"\s*:', head) and re.search(r'"kind"\s*:', head):
+def _of_json(head: str) -> str:
+    """The format of JSON, which begins so, by its keys."""
+    keys = set(re.findall(r'"(\w+)"\s*:', head))
+    if {"apiVersion", "kind"} <= keys:
         return "kubernetes"
-    if (
-        re.search(r'"jobs"\s*:', head)
-        and not re.search(r'"job_state"\s*:', head)
-        and re.search(r'"submission"\s*:', head)
-    ):
+    if {"jobs", "submission"} <= keys and "job_state" not in keys:
         return "sacct"
-    if re.search(r'"(job_state|job_resources|job_id)"\s*:', head) and re.search(r'"(jobs|job_state)"\s*:', head):
-        return "slurm-queue"
-    return None
+    return (
+        "slurm-queue" if keys & {"job_state", "job_resources", "job_id"} and keys & {"jobs", "job_state"} else "servers"
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import re
 import tomllib
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,13 +105,7 @@ class Locator:
 
 
 def each(things: Iterable[T], make: Callable[[T], Made]) -> list[Made]:
-    """What is made of each of some lines; where some are at fault, one error about all of these.
-
-    Raises
-    ------
-    TraceError
-        As said; it speaks of the first.
-    """
+    """What is made of each of some lines; where some are at fault, one error about all of these."""
     made: list[Made] = []
     wrong: list[TraceError] = []
     for thing in things:
@@ -134,13 +130,7 @@ def without(source: Source, lines: Iterable[int]) -> Source:
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """The file that a path names: ``~`` and variables expanded, then looked for here and in ``$UNRACK_TRACES``.
-
-    Raises
-    ------
-    TraceError
-        There is no such file, or it is a folder.
-    """
+    """The file that a path names: ``~`` and variables expanded, then looked for here and in ``$UNRACK_TRACES``."""
     given = os.fspath(path)
     expanded = Path(os.path.expandvars(given)).expanduser()
     folder = os.environ.get(TRACES_VARIABLE, "")
@@ -160,20 +150,32 @@ def find(path: str | os.PathLike[str]) -> Path:
     raise TraceError(given, None, "", "no such file", f"a file in {places}{also}")
 
 
-def toml_file(path: str) -> dict[str, Any]:
-    """The content of a TOML file, which is looked for as by :func:`find`.
+def parameters_of(name: str, what: str, known: Iterable[str], folder: str) -> dict[str, Any]:
+    """The content of a TOML file: one that is looked for as by :func:`find`, or by a ``known`` name one of our own.
 
-    Raises
-    ------
-    InputError
-        There is none, or it is no TOML.
+    ``what`` they are, in messages; ``folder``: of this package.
     """
+    if name in known:
+        own = resources.files("unrack.workload").joinpath(*folder.split("/"), f"{name}.toml")
+        return tomllib.loads(own.read_text(encoding="utf-8"))
+    if not name.endswith(".toml"):
+        raise InputError(what, repr(name), f"a file that ends in .toml, or one of {', '.join(known)}")
     try:
-        return tomllib.loads(find(path).read_text(encoding="utf-8"))
+        return tomllib.loads(find(name).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(path, error.strerror or str(error), "a file that can be read") from None
+        raise InputError(name, error.strerror or str(error), "a file that can be read") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(path, str(error), "a TOML file") from None
+        raise InputError(name, str(error), "a TOML file") from None
+
+
+def parameters_text(content: Mapping[str, Any], written: Callable[[Any], str] = json.dumps, made_by: str = "") -> str:
+    """The text of a TOML file with parameters; ``made_by`` is a comment for its first line."""
+    lines = [f"# {made_by}"] if made_by else []
+    lines += [f"{key} = {written(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    for key, table in content.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{key}]", *(f"{name} = {written(value)}" for name, value in table.items())]
+    return "\n".join(lines) + "\n"
 
 
 def load(path: str | os.PathLike[str] | Source) -> Source:
@@ -213,13 +215,7 @@ def load(path: str | os.PathLike[str] | Source) -> Source:
 
 
 def text_bytes(source: Source) -> bytes:
-    """The content with line feeds as line ends and without a byte-order mark.
-
-    Raises
-    ------
-    TraceError
-        The content is binary, or text in an encoding of two or four bytes a character.
-    """
+    """The content with line feeds as line ends and without a byte-order mark; what is no such text is refused."""
     data = source.data
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise source.fault(None, "", "text in UTF-16 or UTF-32", "text in UTF-8")
@@ -229,28 +225,6 @@ def text_bytes(source: Source) -> bytes:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
-
-
-def sniff(source: Source) -> str:
-    """The format of a file, from its content: ``"parquet"``, ``"servers"``, ``"swf"`` or ``"csv"``.
-
-    JSON, in which there are only servers, starts with ``{`` or ``[``. SWF starts with a ``;`` comment or has 18 fields
-    between blanks, the first of them numbers. A file that looks like neither SWF nor CSV is taken for what its name
-    says.
-    """
-    if source.data.startswith(b"PAR1"):
-        return "parquet"
-    first = next((line for line in text_bytes(source)[:1_000_000].split(b"\n") if line.strip()), b"").strip()
-    if first.startswith((b"{", b"[")):
-        return "servers"
-    fields = first.split()
-    number = re.compile(rb"[+-]?[0-9.]+")
-    if first.startswith(b";") or (len(fields) >= 18 and all(number.fullmatch(field) for field in fields[:11])):
-        return "swf"
-    if any(separator in first for separator in (b",", b";", b"\t", b"|")):
-        return "csv"
-    named_swf = re.search(r"\.swf(\.gz)?$", source.path, re.IGNORECASE) is not None
-    return "swf" if named_swf or (len(fields) > 1 and all(number.fullmatch(field) for field in fields)) else "csv"
 
 
 def traces_found() -> list[str]:

@@ -75,8 +75,6 @@ def read_swf(
 
     Parameters
     ----------
-    path
-        The file.
     overrun
         A run longer than requested is cut there (``"truncate"``), raises the request (``"extend"``) or is kept
         (``"keep"``).
@@ -89,13 +87,6 @@ def read_swf(
         Processors in a task: the job becomes ceil(p / this) tasks of this many cores.
     node_spec
         Take N tasks of P cores from a node specification ``N:ppn=P`` among the fields beyond the 18th.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a line is not 18 numbers in range.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory", memory, ("ignore", "requested", "used", "max"))

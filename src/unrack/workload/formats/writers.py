@@ -13,8 +13,9 @@ import polars as pl
 from unrack.errors import InputError, TraceError, check_kinds
 from unrack.kernels.arrays import Ints
 from unrack.workload.formats.intake import DEVICE
+from unrack.workload.formats.swf import FIELDS
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, named
 
 _ENDINGS = (".swf", ".csv", ".parquet")
 _HEADER_KEYS = ("Computer", "Installation", "MaxNodes", "MaxProcs", "UnixStartTime", "TimeZone", "TimeZoneString")
@@ -38,70 +39,38 @@ def write_trace(path: str | os.PathLike[str], workload: Workload) -> None:
     (write_swf if ending == ".swf" else write_table)(path, workload)
 
 
-def write_swf(path: str | os.PathLike[str], workload: Workload, *, wait_us: Ints | None = None) -> None:
+def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload in Standard Workload Format; packed if the path ends in ``.gz``.
 
-    A job asks for tasks × cores processors; memory is KB per processor. Users and applications with names are numbered
-    from 1 and named in the header; devices, priorities, deadlines and asks of tiers of memory are not in the format and
-    are left out.
-
-    Parameters
-    ----------
-    path
-        The file to write.
-    workload
-        The jobs.
-    wait_us : int64[jobs]
-        Waiting times, -1 = did not start; by default those of the log (``log_wait_s``), if it had any.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be written.
+    A job asks for tasks × cores processors; memory is KB per processor. Its wait is that of the log (``log_wait_s``),
+    if it had any. Users and applications with names are numbered from 1 and named in the header; devices, priorities,
+    deadlines and asks of tiers of memory are not in the format and are left out.
     """
     jobs = workload.jobs
-    procs = jobs.tasks * jobs.cores
-    wait = _carried(jobs, "log_wait_s", pl.Float64) if wait_us is None else pl.Series(wait_us) / 1e6
-    waits = pl.Series(np.rint(wait.fill_null(-1).to_numpy() * 1e6), dtype=pl.Int64)
+    waits = np.rint(_carried(jobs, "log_wait_s", pl.Float64).fill_null(-1).to_numpy() * 1e6).astype(np.int64)
+    procs = pl.Series(jobs.tasks * jobs.cores)
     users, user_notes = _numbered(jobs.user, jobs.user_names, "User")
     apps, app_notes = _numbered(jobs.app, jobs.app_names, "App")
-    memory_kb = np.where(jobs.memory_mb > 0, -(-jobs.memory_mb * 1024 // jobs.cores), -1)
-    ids = jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1))
-    columns: list[pl.Series] = [
-        ids,
-        _seconds(pl.Series(jobs.submit_us)),
-        _seconds(pl.Series(np.where(waits.to_numpy() < 0, -1_000_000, waits.to_numpy()))),
-        _seconds(pl.Series(jobs.work_us)),
-        pl.Series(procs),
-        pl.Series([-1]).new_from_index(0, len(jobs)),
-        pl.Series([-1]).new_from_index(0, len(jobs)),
-        pl.Series(procs),
-        _seconds(pl.Series(jobs.request_us)),
-        pl.Series(memory_kb),
-        _carried(jobs, "status", pl.Int64),
-        users,
-        _carried(jobs, "group", pl.Int64),
-        apps,
-        _carried(jobs, "queue", pl.Int64),
-        _carried(jobs, "partition", pl.Int64),
-        pl.Series([-1]).new_from_index(0, len(jobs)),
-        pl.Series([-1]).new_from_index(0, len(jobs)),
-    ]
-    frame = pl.DataFrame([values.alias(f"field{k}") for k, values in enumerate(columns)])
-    notes = [
-        f"; {key}: {' '.join(workload.intake.header[key].split())}"
-        for key in _HEADER_KEYS
-        if key in workload.intake.header
-    ]
-    notes = [
-        f"; Workload: {' '.join(workload.name.split())}",
-        f"; MaxJobs: {len(jobs)}",
-        *notes,
-        *user_notes,
-        *app_notes,
-    ]
+    missing = pl.Series([-1]).new_from_index(0, len(jobs))
+    said = {
+        "job number": jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1)),
+        "submit time": _seconds(jobs.submit_us),
+        "wait time": _seconds(np.where(waits < 0, -1_000_000, waits)),
+        "run time": _seconds(jobs.work_us),
+        "allocated processors": procs,
+        "requested processors": procs,
+        "requested time": _seconds(jobs.request_us),
+        "requested memory": pl.Series(np.where(jobs.memory_mb > 0, -(-jobs.memory_mb * 1024 // jobs.cores), -1)),
+        "user": users,
+        "executable": apps,
+        **{name: _carried(jobs, name, pl.Int64) for name in ("status", "group", "queue", "partition")},
+    }
+    frame = pl.DataFrame([said.get(name, missing).alias(name) for name in FIELDS])
+    header = {"Workload": workload.name, "MaxJobs": str(len(jobs))}
+    header |= {key: workload.intake.header[key] for key in _HEADER_KEYS if key in workload.intake.header}
+    notes = [f"; {key}: {' '.join(words.split())}" for key, words in header.items()]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    write_bytes(path, ("\n".join(notes) + "\n" + body).encode())
+    _write_bytes(path, ("\n".join([*notes, *user_notes, *app_notes]) + "\n" + body).encode())
 
 
 def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
@@ -110,17 +79,12 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
     The columns have the names that :func:`unrack.workload.formats.table.read.read_table` maps by itself: times in s,
     memory in MB per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, where jobs
     run when the run begins, and the further columns of the trace.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be written.
     """
     jobs = workload.jobs
-    parquet = str(path).lower().endswith(".parquet")
+    parquet = _is_parquet(path)
 
     def time(values: Ints) -> pl.Series:
-        return pl.Series(values) / 1e6 if parquet else _seconds(pl.Series(values))
+        return pl.Series(values) / 1e6 if parquet else _seconds(values)
 
     deadline = time(jobs.deadline_us)
     columns = {
@@ -133,8 +97,8 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         "memory": pl.Series(jobs.memory_mb),
         "priority": pl.Series(jobs.priority),
         "deadline": deadline.set(pl.Series(jobs.deadline_us < 0), None),
-        "user": _named(jobs.user, jobs.user_names),
-        "app": _named(jobs.app, jobs.app_names),
+        "user": named(jobs.user, jobs.user_names),
+        "app": named(jobs.app, jobs.app_names),
     }
     columns |= {f"{DEVICE}{kind}.{what}": pl.Series(amounts) for (kind, what), amounts in sorted(jobs.devices.items())}
     if jobs.slo is not None:
@@ -146,25 +110,26 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         columns |= {"on": jobs.under_way.on, "ran": ran.set(pl.Series(~jobs.under_way.runs), None)}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
     frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
-    write_bytes(path, table_bytes(frame, parquet))
+    write_frame(path, frame)
 
 
-def table_bytes(frame: pl.DataFrame, parquet: bool) -> bytes:
-    """A table as the content of a Parquet or CSV file."""
-    if not parquet:
-        return frame.write_csv().encode()
+def write_frame(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
+    """Write a table as Parquet if the path ends in ``.parquet``, else as CSV, packed if it ends in ``.gz``."""
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
+    frame.write_parquet(buffer) if _is_parquet(path) else frame.write_csv(buffer)
+    _write_bytes(path, buffer.getvalue())
 
 
-def _seconds(micro: pl.Series) -> pl.Series:
+def _is_parquet(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).lower().endswith(".parquet")
+
+
+def _seconds(micro: Ints) -> pl.Series:
     """Text of times in s, exact to the µs and without needless zeros."""
-    value = micro.alias("t")
     whole, rest = pl.col("t") // 1_000_000, pl.col("t") % 1_000_000
-    digits = (rest.cast(pl.String).str.zfill(6)).str.strip_chars_end("0")
+    digits = rest.cast(pl.String).str.zfill(6).str.strip_chars_end("0")
     text = pl.when(rest == 0).then(whole.cast(pl.String)).otherwise(whole.cast(pl.String) + "." + digits)
-    return pl.DataFrame([value]).select(text.alias("t")).to_series()
+    return pl.DataFrame({"t": micro}).select(text).to_series()
 
 
 def _carried(jobs: JobTable, name: str, kind: type[pl.DataType]) -> pl.Series:
@@ -183,18 +148,7 @@ def _numbered(codes: np.typing.NDArray[np.int32], names: tuple[str, ...], what: 
     return pl.Series(np.array([*numbers, -1], np.int64)[codes]), notes
 
 
-def _named(codes: np.typing.NDArray[np.int32], names: tuple[str, ...]) -> pl.Series:
-    return pl.Series([*names, None], dtype=pl.String).gather(np.where(codes < 0, len(names), codes))
-
-
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file; packed if the path ends in ``.gz``.
-
-    Raises
-    ------
-    TraceError
-        It cannot be written.
-    """
+def _write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     given = os.fspath(path)
     packed = gzip.compress(data, mtime=0) if given.endswith(".gz") else data
     try:

@@ -73,16 +73,9 @@ class _Loaded(Strict):
         return self.fat_node if self.cores is None else {"cores": self.cores, **self.fat_node}
 
     def times_s(self, units: Floats, gap_s: float, seed: int) -> Floats:
-        """``float64[jobs]``: arrivals in s, ascending.
+        """``float64[jobs]``: arrivals in s, ascending, of gaps of mean 1 (``units``: float64[jobs]) and the mean gap.
 
-        Parameters
-        ----------
-        units : float64[jobs]
-            What ``units`` drew: gaps whose mean is 1.
-        gap_s
-            The mean gap.
-        seed
-            Of what is drawn besides, from a stream of its own: the same at every ``gap_s``.
+        What is drawn besides comes from a stream of its own: the same at every ``gap_s``.
         """
         return np.cumsum(units) * gap_s
 
@@ -103,15 +96,15 @@ class _Rated(_Loaded):
         """The mean gap, unless it follows from the load."""
         return self.mean_gap_s if self.rate_per_h is None else 3600 / self.rate_per_h
 
+    def units(self, rng: np.random.Generator, count: int) -> Floats:
+        """``float64[count]``: gaps, of mean 1: exponential unless the kind is another."""
+        return rng.exponential(1.0, count)
+
 
 class Poisson(_Rated):
     """Independent arrivals: give ``rate_per_h``, or ``mean_gap_s``, or a ``load`` on a number of ``cores``."""
 
     kind: Literal["poisson"] = "poisson"
-
-    def units(self, rng: np.random.Generator, count: int) -> Floats:
-        """``float64[count]``: gaps, of mean 1."""
-        return rng.exponential(1.0, count)
 
 
 class UniformGaps(_Rated):
@@ -142,12 +135,8 @@ class Mmpp(_Rated):
     mean_burst_s: Positive
     mean_quiet_s: Positive
 
-    def units(self, rng: np.random.Generator, count: int) -> Floats:
-        """``float64[count]``: gaps of mean 1, on a clock that runs faster in a burst."""
-        return rng.exponential(1.0, count)
-
     def times_s(self, units: Floats, gap_s: float, seed: int) -> Floats:
-        """As in the base class: the arrivals of a Poisson process of rate 1, on the clock of the two states."""
+        """As in the base class: the arrivals of a Poisson process of rate 1, on a clock that runs faster in a burst."""
         ends_s = np.cumsum(units) * gap_s
         burst_part = self.mean_burst_s / (self.mean_burst_s + self.mean_quiet_s)
         quiet_rate = 1 / (1 - burst_part + self.burst_ratio * burst_part)  # over the mean rate

@@ -35,13 +35,7 @@ Positive = Annotated[FiniteFloat, Field(gt=0, le=1e15)]
 
 
 def ascending(values: tuple[float, ...]) -> tuple[float, ...]:
-    """The values, unless one is below that before it.
-
-    Raises
-    ------
-    ValueError
-        One is.
-    """
+    """The values; one below that before it is a ValueError."""
     if any(after < before for before, after in pairwise(values)):
         raise ValueError("values in ascending order")
     return values

@@ -118,9 +118,11 @@ def generate(
         for key in spec:
             if missing := GENERATORS.missing(key):
                 raise InputError(f"generate, {key}", "a generator that is not installed", missing)
-    if name is None:
-        name = str(spec["scenario"]) if isinstance(spec, Mapping) and "scenario" in spec else "synthetic"
-    spec = _parse_spec(spec)
+    called = "synthetic"
+    if isinstance(spec, Mapping) and "scenario" in spec:
+        called = str(spec["scenario"])
+        spec = scenario(spec["scenario"], **{str(key): value for key, value in spec.items() if key != "scenario"})
+    spec = GeneratorSpec.read(spec, "generate, ")
     rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
     which = pick(rng, np.array([kind.weight for kind in spec.classes]), spec.jobs)
@@ -147,17 +149,9 @@ def generate(
         app=names.gather(which),
         devices={(kind, what): amounts for column, amounts in drawn.items() for kind, what in (column.split(".", 1),)},
     )
-    return Workload(name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs))
-
-
-def _parse_spec(spec: GeneratorSpec | Mapping[str, Any]) -> GeneratorSpec:
-    """The validated specification; of a mapping with the key ``scenario``, that of the scenario."""
-    if isinstance(spec, GeneratorSpec):
-        return spec
-    if "scenario" in spec:
-        options = {str(key): value for key, value in spec.items() if key != "scenario"}
-        return scenario(spec["scenario"], **options)
-    return GeneratorSpec.read(spec, "generate, ")
+    return Workload(
+        called if name is None else name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs)
+    )
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")

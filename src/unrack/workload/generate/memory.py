@@ -41,8 +41,6 @@ LARGEST_SMALL = 32
 SMALL_SHARES = (69.5, 19.4, 7.7, 3.0, 0.4)
 LARGE_SHARES = (53.0, 16.9, 14.8, 11.2, 4.2)
 """Per cent of the jobs in each band; rounding in the table makes the latter 100.1."""
-SHARES = (0.0, 0.15, 0.25, 0.5, 0.75, 1.0)
-"""The thesis's mixes."""
 
 _CLOSE = 0.002
 _SHUFFLES = 16
@@ -90,25 +88,11 @@ def mix(workload: Workload, large_share: float, normal_mb: int, seed: int = 0, j
 def chosen_for_share(
     rng: np.random.Generator, node_hours: Floats, large: np.ndarray, share: float, jobs: int | None
 ) -> Ints:
-    """``int64[chosen]``: rows drawn without replacement, those that are large first.
+    """``int64[chosen]``: rows drawn without replacement, such that large ones do a share of the node-hours, 0 to 1.
 
-    Parameters
-    ----------
-    rng
-        Shuffles rows; of up to 16 shuffles the one closest to the share is taken, the first within 0.002 of it.
-    node_hours : float64[rows]
-        0 or more.
-    large : bool[rows]
-        Which are large.
-    share
-        Of the node-hours, by large rows.
-    jobs
-        How many rows; ``None``: as many as there can be.
-
-    Raises
-    ------
-    InputError
-        The share is not from 0 to 1, or there are too few rows of a kind.
+    ``node_hours``: float64[rows], 0 or more; ``large``: bool[rows]; ``jobs``: how many rows (default: as many as there
+    can be). Of up to 16 shuffles the one closest to the share is taken, the first within 0.002 of it; large rows come
+    first. Too few rows of a kind are refused.
     """
     if not 0 <= share <= 1:
         raise InputError("share of large jobs", repr(share), "a number from 0 to 1")
@@ -158,14 +142,9 @@ def _nearest(cumulative: Floats, goal: float) -> int:
 
 
 def memory_by_size_mb(rng: np.random.Generator, nodes: Ints) -> Ints:
-    """``int64[jobs]``: MB per node, 1 or more and below 128 GB, drawn by Table 5.5.
+    """``int64[jobs]``: MB per node, 1 or more and below 128 GB, drawn by Table 5.5 for sizes ``nodes`` (int64[jobs]).
 
-    Parameters
-    ----------
-    rng
-        Draws bands, then places in them.
-    nodes : int64[jobs]
-        Sizes.
+    Bands are drawn first, then places in them.
     """
     chance = rng.random(len(nodes))
     within = rng.random(len(nodes))
@@ -183,20 +162,11 @@ def _bands(shares: tuple[float, ...], chance: Floats) -> Ints:
 
 
 def read_profiles(path: str) -> list[Profile]:
-    """The profiles in a CSV file.
+    """The profiles in a CSV file, or in one that comes with unrack: ``"synthetic"``.
 
-    Parameters
-    ----------
-    path
-        ``"synthetic"``: the set that comes with unrack. A folder: its ``apps.csv`` or ``memory-apps.csv``. A file with
-        a header: columns ``app`` (or ``id``), ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are
-        ignored. Without: application, id, run time in s, nodes, MB per node, and whatever follows. Files of profiles
-        for contention are of these kinds.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
+    Of a folder it is ``apps.csv`` or ``memory-apps.csv``. A file with a header has the columns ``app`` (or ``id``),
+    ``nodes``, ``run_s`` and, if known, ``memory_mb``; others are ignored. Without: application, id, run time in s,
+    nodes, MB per node, and whatever follows. Files of profiles for contention are of these kinds.
     """
     source = load(_file(path))
     frame, at = csv_frame(source, None, None)
@@ -290,14 +260,8 @@ def match(
 def scaled_memory_mb(profile_mb: Floats, cores: int, profile_cores: int = 4) -> Ints:
     """``int64[profiles]``: MB per node of ``cores``, where every core needs what one did when it was measured.
 
-    Parameters
-    ----------
-    profile_mb : float64[profiles]
-        MB per node as measured, on ``profile_cores`` cores.
-    cores
-        Of a node. MB per core are rounded down, as in the published jobs, to 1 or more.
-    profile_cores
-        Of a node that was measured.
+    ``profile_mb``: float64[profiles], MB per node as measured, on ``profile_cores`` cores. MB per core are rounded
+    down, as in the published jobs, to 1 or more.
 
     Examples
     --------

@@ -49,10 +49,6 @@ def _choice(shares: Mapping[int, float]) -> dict[str, Any]:
     return {"kind": "choice", "values": list(shares), "weights": list(shares.values())}
 
 
-def _forever(value: Any) -> Any:
-    return FOREVER_S if value == FOREVER else value
-
-
 class Replicas(Strict):
     """Some servers are replicas of each other."""
 
@@ -85,7 +81,9 @@ class ServerSpec(Strict):
     weekdays: Weekdays | None = None
     # In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
     # :data:`unrack.workload.generate.distributions.CLOUD`.
-    lifetime_s: Annotated[Distribution, BeforeValidator(_forever)] = Field(default=FOREVER, validate_default=True)
+    lifetime_s: Annotated[Distribution, BeforeValidator(lambda value: FOREVER_S if value == FOREVER else value)] = (
+        Field(default=FOREVER, validate_default=True)
+    )
     # cores, memory_mb: of a server, independent of each other; by default as in Table 2
     cores: Distribution = Field(default=_choice(AZURE_CORES), validate_default=True)
     memory_mb: Distribution = Field(default=_choice(AZURE_MEMORY_MB), validate_default=True)
@@ -153,28 +151,11 @@ def servers(count: int = 1000, *, seed: int = 0, name: str | None = None, **opti
 
 
 def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
-    """Draw a workload of servers.
+    """Draw a workload of servers: of a :class:`ServerSpec`, or a mapping of its keys.
 
-    Parameters
-    ----------
-    spec
-        What to draw; a mapping is validated.
-    seed
-        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, which
-        servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the beginning.
-        What belongs to replicas is drawn once a group.
-    name
-        The workload's name; default: "servers".
-
-    Returns
-    -------
-    Workload
-        A job of one task a server; its run time and requested time are its lifetime.
-
-    Raises
-    ------
-    InputError
-        The mapping is not a valid specification, or what is drawn is out of range.
+    Each is a job of one task, whose run time and requested time are its lifetime. The draws of ``seed`` are, in order:
+    gaps, which servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the
+    beginning. What belongs to replicas is drawn once a group.
     """
     spec = ServerSpec.read(spec, "generate, ")
     rng = numbers_from(seed)

@@ -70,20 +70,10 @@ class WeekCycle(Strict):
 
 
 def rates_of(clock_s: Floats, knows_weekday: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Weights of hours and weekdays of arrivals: how many there were over how long the log was there for them.
+    """Weights of 24 hours and 7 weekdays, of mean 1, to four digits: arrivals over how long the log was there for them.
 
-    Parameters
-    ----------
-    clock_s : float64[jobs]
-        Seconds since a Monday at midnight, ascending.
-    knows_weekday
-        Otherwise all days count alike, as they do in a log of less than a week. In one of less than a day all hours
-        count alike, too.
-
-    Returns
-    -------
-    tuple
-        24 and 7 weights, of mean 1, to four digits.
+    ``clock_s``: float64[jobs], seconds since a Monday at midnight, ascending. Unless weekdays are known, or in a log of
+    less than a week, all days count alike; in one of less than a day all hours do, too.
     """
     first, last = float(clock_s.min()), float(clock_s.max())
     edges = np.arange(np.floor(first / HOUR_S), np.ceil(last / HOUR_S) + 1) * HOUR_S

@@ -31,22 +31,11 @@ _MOST_POINTS = 200_000_000
 
 
 def given(jobs: JobTable, curves: UsageCurves, source: Ints) -> UsageCurves:
-    """The curves of all jobs, each those of its source: one for all tasks, or one a task.
+    """The curves of all jobs, each those of its source (int64[jobs], a row of ``curves``; -1 = none).
 
-    Parameters
-    ----------
-    jobs
-        Who gets them.
-    curves
-        Of the sources.
-    source : int64[jobs]
-        The row of each job's source; -1 = none. A source of several curves gives a job of as many tasks all of them; a
-        smaller job gets some, evenly spaced by their peaks and the highest first; a larger one all of them in turns.
-
-    Raises
-    ------
-    InputError
-        That would be over 200 million points.
+    A source of one curve gives it to all tasks. One of several gives a job of as many tasks all of them; a smaller job
+    gets some, evenly spaced by their peaks and the highest first; a larger one all of them in turns. Over 200 million
+    points are refused.
     """
     has = source >= 0
     row = np.where(has, source, 0)
@@ -70,23 +59,10 @@ def given(jobs: JobTable, curves: UsageCurves, source: Ints) -> UsageCurves:
 def fitted(jobs: JobTable, usage: UsageCurves, scale: Scale, cap_mb: int | None = None) -> tuple[JobTable, str]:
     """The jobs with their curves brought in line with what they ask for, and what was done in words.
 
-    Parameters
-    ----------
-    jobs
-        What has curves.
-    usage
-        The curves of all of them.
-    scale
-        ``"request"``: the peak of each job becomes what it asks for. ``"none"``: MB stay, and the job asks for its
-        peak. ``"cut"``: MB and requests stay; use above the request is cut there, and a job that asks for nothing asks
-        for its peak.
-    cap_mb
-        The largest node: neither curves nor requests that follow from them are above it.
-
-    Raises
-    ------
-    InputError
-        The peaks are to be what jobs ask for, and no job asks for memory.
+    ``"request"``: the peak of each job becomes what it asks for, which at least one job has to. ``"none"``: MB stay,
+    and the job asks for its peak. ``"cut"``: MB and requests stay; use above the request is cut there, and a job that
+    asks for nothing asks for its peak. With the latter two no curve, nor a request that follows from one, is above the
+    largest node, ``cap_mb``.
     """
     has = usage.curves > 0
     asked = jobs.memory_mb
@@ -101,20 +77,15 @@ def fitted(jobs: JobTable, usage: UsageCurves, scale: Scale, cap_mb: int | None 
         if scale == "cut":
             limit = np.where(asked > 0, np.minimum(limit, asked), limit)
         above = int((has & (usage.job_peaks(asked) > limit)).sum())
-        usage = capped(usage, limit)
+        job = np.repeat(np.repeat(np.arange(len(usage)), usage.curves), np.diff(usage.point))
+        usage = UsageCurves(usage.first, usage.point, usage.at, np.minimum(usage.mb, limit[job]))
         peak = usage.job_peaks(asked)
         kept = (asked > 0) if scale == "cut" else np.zeros(len(jobs), np.bool_)
-        made = replace(jobs, usage=usage, asks=_asking(jobs, np.where(has & ~kept, peak, asked)))
+        made = replace(jobs, usage=usage, asks=asking(jobs, np.where(has & ~kept, peak, asked)))
         words = "MB as measured, " + ("requests kept" if scale == "cut" else "requests set to peaks")
         words += f"; {above} jobs cut at the {'request' if scale == 'cut' else 'largest node'}" if above else ""
     check_usage(usage, made.tasks)
     return made, words
-
-
-def capped(usage: UsageCurves, limit_mb: Ints) -> UsageCurves:
-    """The curves cut at a limit for each job (int64[jobs], MB)."""
-    job = np.repeat(np.repeat(np.arange(len(usage)), usage.curves), np.diff(usage.point))
-    return UsageCurves(usage.first, usage.point, usage.at, np.minimum(usage.mb, limit_mb[job]))
 
 
 def constant(jobs: JobTable, mb: Ints, has: np.ndarray) -> UsageCurves:
@@ -138,7 +109,8 @@ def with_constants(jobs: JobTable, mb: Ints, has: np.ndarray) -> UsageCurves:
     return both.take(np.arange(len(jobs)) + np.where(old.curves > 0, 0, len(jobs)))
 
 
-def _asking(jobs: JobTable, memory_mb: Ints) -> Ints:
+def asking(jobs: JobTable, memory_mb: Ints) -> Ints:
+    """What jobs ask for, as :attr:`JobTable.asks`, with other MB (int64[jobs])."""
     asks = jobs.asks.copy()
     asks[MEMORY] = memory_mb
     return asks
@@ -150,29 +122,16 @@ def part_of(series: UsageSeries, part: Part) -> UsageSeries:
     A policy that learned from one half can be tested on the other.
     """
     half = (len(series) + 1) // 2
-    rows = {"all": (0, len(series)), "first half": (0, half), "second half": (half, len(series))}[part]
-    return series if part == "all" else series.take(np.arange(*rows))
+    rows = np.arange(len(series))
+    return series if part == "all" else series.take(rows[:half] if part == "first half" else rows[half:])
 
 
 def matched(jobs: JobTable, series: UsageSeries, how: Match, seed: int = 0) -> tuple[Ints, str]:
     """``int64[jobs]``: the row of each job's source, -1 = none; and how it was found, in words.
 
-    Parameters
-    ----------
-    jobs
-        What is given usage.
-    series
-        The sources. Those that never use anything are given by id only.
-    how
-        ``"id"``: the source of the same id. ``"nearest"``: by size (where the source names nodes), run time (where it
-        is known) and memory (where the source gives MB and jobs ask for any). ``"random"``: any, all alike.
-    seed
-        Of ``"random"``.
-
-    Raises
-    ------
-    InputError
-        No id agrees, no source uses anything, or nothing is known by which sources could be near.
+    ``"id"``: the source of the same id. ``"nearest"``: by size (where the source names nodes), run time (where it is
+    known) and memory (where the source gives MB and jobs ask for any). ``"random"``: any, all alike, by the seed. The
+    latter two leave out sources that never use anything. Where none of that can be, it is refused.
     """
     if how == "id":
         return _by_id(jobs, series), "by id"
@@ -218,21 +177,9 @@ def _features(jobs: JobTable, series: UsageSeries) -> dict[str, tuple[Floats, Fl
 
 
 def used_column(jobs: JobTable, column: str, memory_unit: str = "MB") -> UsageCurves:
-    """Constant curves from a column that the trace carries: what a task of each job used.
+    """Constant curves from a column that the trace carries: what a task of each job used, rounded up to MB.
 
-    Parameters
-    ----------
-    jobs
-        With the column among their ``extra`` ones. Where it is empty or negative the job gets no curve.
-    column
-        Its name.
-    memory_unit
-        B, KB, MB, GB or TB; amounts are rounded up to whole MB.
-
-    Raises
-    ------
-    InputError
-        There is no such column, or it is not of numbers.
+    Where the column is empty or negative the job gets no curve; one that is not there, or not of numbers, is refused.
     """
     if column not in jobs.extra.columns:
         known = ", ".join(jobs.extra.columns) or "none is carried"
@@ -251,21 +198,9 @@ def is_swf(path: str | os.PathLike[str]) -> bool:
 def used_of_swf(path: str | os.PathLike[str], **options: Any) -> UsageSeries:
     """The used memory (column 7) of the jobs of a log in Standard Workload Format, one sample each.
 
-    Parameters
-    ----------
-    path
-        The log.
-    options
-        Of :func:`unrack.workload.formats.swf.read_swf`: ``memory_unit``, ``memory_per``, ``procs_per_task``, as for the
-        trace that is to get the usage.
-
-    Raises
-    ------
-    TraceError
-        The log cannot be read, or has no used memory; also one that has the same for all of 20 jobs or more, since
-        that stands for something that was not measured.
-    InputError
-        There is no such option.
+    The options are some of :func:`unrack.workload.formats.swf.read_swf`, as for the trace that is to get the usage. A
+    log without used memory is refused; also one that has the same for all of 20 jobs or more, since that stands for
+    something that was not measured.
     """
     known = ("memory_unit", "memory_per", "procs_per_task", "node_spec", "overrun")
     for name in options:
@@ -294,10 +229,8 @@ _ALIKE = 1e-9
 def nearest(jobs: list[Floats], sources: list[Floats]) -> Ints:
     """``int64[jobs]``: the nearest source of each; equally near ones of one place are taken in turns.
 
-    Parameters
-    ----------
-    jobs, sources : list of float64[jobs], list of float64[sources]
-        A column for each property. Each is divided by its standard deviation among the sources.
+    A column for each property, float64[jobs] and float64[sources], is divided by its standard deviation among the
+    sources.
 
     Examples
     --------

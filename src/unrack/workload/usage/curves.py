@@ -11,7 +11,7 @@ each of n equal records stands for 1/n of the job's progress, and holds until th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,9 @@ from unrack.sealed import Sealed
 
 WHOLE = 10**9
 """The progress of a job that has done all its work."""
+
+SHARE_UNIT = 1_000_000
+"""The integer amount that stands for the whole of a limit, or of a peak, where MB are not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,39 +108,8 @@ def ranges(first: Ints, index: Ints) -> Ints:
     return members
 
 
-def usage_curves(jobs: Sequence[Sequence[Sequence[tuple[float, float]]]]) -> UsageCurves:
-    """Curves from points (progress from 0 to 1, MB) for each curve of each job; MB are rounded up.
-
-    Raises
-    ------
-    InputError
-        A curve has no point, does not begin at 0, does not ascend, or uses less than nothing.
-
-    Examples
-    --------
-    >>> curves = usage_curves([[[(0, 10), (0.5, 20)]], [], [[(0, 1)], [(0, 3)]]])
-    >>> curves.job_peaks(np.array([9, 9, 9])).tolist(), curves.at.tolist()
-    ([20, 9, 3], [0, 500000000, 0, 0])
-    """
-    points = [points for job in jobs for points in job]
-    found = UsageCurves(
-        starts(np.array([len(job) for job in jobs], np.int64)),
-        starts(np.array([len(one) for one in points], np.int64)),
-        np.array([round(at * WHOLE) for one in points for at, _ in one], np.int64),
-        np.array([-int(-mb // 1) for one in points for _, mb in one], np.int64),
-    )
-    check_curves(found)
-    return found
-
-
 def check_curves(curves: UsageCurves) -> None:
-    """Refuse columns that are no step functions of progress.
-
-    Raises
-    ------
-    InputError
-        As said; it names the job (from 0), and what is wrong with its curve.
-    """
+    """Refuse columns that are no step functions of progress: an InputError names the job (from 0) and the fault."""
     of_curve = np.repeat(np.arange(len(curves)), curves.curves)
 
     def refuse(curve: int, got: str, want: str) -> None:
@@ -169,6 +141,24 @@ def curves_frame(curves: UsageCurves) -> pl.DataFrame:
     )
 
 
+def tidy_table(curves: UsageCurves, ids: pl.Series, run_s: Floats, shares: bool = False) -> pl.DataFrame:
+    """The steps of all jobs, of which each has some, as rows that :func:`unrack.workload.usage.read.read_usage` reads.
+
+    Columns ``job``, ``node`` (where a job has several curves), ``progress``, ``mb`` (of ``shares``, whose amounts are
+    millionths of a limit, ``memory_share``) and ``run_s`` (empty where it is NaN; left out where all are).
+    """
+    rows = curves_frame(curves)
+    job = rows["job"]
+    columns = [ids.gather(job).alias("job")]
+    if len(curves.point) - 1 > len(curves):
+        columns.append(rows["curve"].alias("node"))
+    columns.append(pl.Series("progress", curves.at / WHOLE))
+    columns.append(pl.Series("memory_share", curves.mb / SHARE_UNIT) if shares else rows["mb"])
+    if not np.isnan(run_s).all():
+        columns.append(pl.Series("run_s", run_s[job.to_numpy()]).fill_nan(None))
+    return pl.DataFrame(columns)
+
+
 def curves_again(frame: pl.DataFrame, jobs: int) -> UsageCurves:
     """The curves that :func:`curves_frame` has made a table of."""
     job, curve, at, mb = (frame[name].to_numpy() for name in ("job", "curve", "at", "mb"))
@@ -178,13 +168,7 @@ def curves_again(frame: pl.DataFrame, jobs: int) -> UsageCurves:
 
 
 def check_usage(usage: UsageCurves, tasks: Ints) -> None:
-    """Refuse curves that are not one, or one a task, of each job that has any.
-
-    Raises
-    ------
-    InputError
-        As said, or as of :func:`unrack.workload.usage.curves.check_curves`.
-    """
+    """Refuse curves that are not one, or one a task, of each job that has any; and what is no curve."""
     if len(usage) != len(tasks):
         raise InputError("usage", f"curves of {len(usage)} jobs", f"of all {len(tasks)} jobs")
     wrong = np.flatnonzero((usage.curves > 1) & (usage.curves != tasks))
@@ -237,12 +221,6 @@ class UsageSeries(Sealed):
     def job_peaks(self) -> Floats:
         """float64[jobs]: the most that any node of a job uses."""
         return np.maximum.reduceat(self.peaks(), self.first[:-1]) if len(self) else np.zeros(0)
-
-    def means(self) -> Floats:
-        """float64[series]: the average of each series over the progress."""
-        if not len(self.amount):
-            return np.zeros(0)
-        return np.add.reduceat(self.amount * self.spans(), self.point[:-1])
 
     def job_of_series(self) -> Ints:
         """int64[series]: the job of each series."""

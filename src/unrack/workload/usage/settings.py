@@ -12,7 +12,6 @@ Vieira Zacarias 2023, section 7.1: by a fixed percentage from +0 to +60 %, or in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -25,12 +24,13 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats
 from unrack.resources.checked import Strict
 from unrack.units import SECOND_US, memory_mb
-from unrack.workload.job import MEMORY, JobTable, Workload
+from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import recorded
 from unrack.workload.usage.attach import (
     Match,
     Part,
     Scale,
+    asking,
     fitted,
     given,
     is_swf,
@@ -40,11 +40,11 @@ from unrack.workload.usage.attach import (
     used_of_swf,
     with_constants,
 )
-from unrack.workload.usage.curves import UsageCurves, UsageSeries
+from unrack.workload.usage.curves import SHARE_UNIT, UsageCurves, UsageSeries
 from unrack.workload.usage.read import read_usage
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of
-from unrack.workload.usage.thin import RISE, SHARE_UNIT, TOLERANCE, thinned
+from unrack.workload.usage.thin import RISE, TOLERANCE, thinned
 
 
 def _memory(value: object) -> object:
@@ -121,27 +121,17 @@ class OverestimateTable(Strict):
 
 
 def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
-    """The workload with usage as the value of the filter ``usage`` says.
+    """The workload with usage as the value of the filter ``usage`` says; curves that the jobs had are gone.
 
-    Parameters
-    ----------
-    workload
-        Whose jobs get curves; those that they had are gone.
-    value
-        A file of series, a name or ``.toml`` file of shapes, or a table: :class:`UsageTable`.
-    seed
-        Where the value gives none.
-
-    Raises
-    ------
-    InputError
-        The value is wrong, or the source cannot be read or does not fit the jobs.
+    ``value``: a file of series, a name or ``.toml`` file of shapes, or a table: :class:`UsageTable`. ``seed``: where
+    the table gives none.
     """
     if isinstance(value, str):
         value = {"shapes" if value in SHAPES or value.endswith(".toml") else "file": value}
     table = UsageTable.read(value, "filter usage, ", "")
     number = seed if table.seed is None else table.seed
     jobs = workload.jobs
+    scale: Scale = table.scale or ("cut" if table.column or is_swf(table.file or "") else "request")
     if table.column is not None:
         source, how, cost = table.column, "column", ""
         usage = used_column(jobs, table.column, table.memory_unit or "MB")
@@ -150,26 +140,20 @@ def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
         source, how, cost = table.shapes, f"drawn, seed {number}", ""
         usage = drawn(shapes, jobs.tasks, jobs.work_us / SECOND_US, np.full(len(jobs), SHARE_UNIT), number)
     else:
-        series = _series(table)
-        source, usage, how, cost = _from_series(table, series, jobs, number)
-    scale: Scale = table.scale or ("cut" if table.column or is_swf(table.file or "") else "request")
+        assert table.file is not None
+        series = used_of_swf(table.file, **table.options) if is_swf(table.file) else read_usage(
+            table.file, columns=table.columns, time_unit=table.time_unit, memory_unit=table.memory_unit
+        )  # fmt: skip
+        source, usage, how, cost = _from_series(table, scale, series, jobs, number)
     made, words = fitted(replace(jobs, usage=None), usage, scale, table.cap)
     have = int((usage.curves > 0).sum())
     line = f"usage from {source} ({how}): {have} of {len(jobs)} jobs have curves, {len(usage.mb)} points{cost}; {words}"
     return recorded(workload, made, line)
 
 
-def _series(table: UsageTable) -> UsageSeries:
-    assert table.file is not None
-    if is_swf(table.file):
-        return used_of_swf(table.file, **table.options)
-    return read_usage(table.file, columns=table.columns, time_unit=table.time_unit, memory_unit=table.memory_unit)
-
-
 def _from_series(
-    table: UsageTable, series: UsageSeries, jobs: JobTable, seed: int
+    table: UsageTable, scale: Scale, series: UsageSeries, jobs: JobTable, seed: int
 ) -> tuple[str, UsageCurves, str, str]:
-    scale = table.scale or ("cut" if is_swf(series.source) else "request")
     if series.shares and scale != "request":
         raise InputError(f"usage, scale = {scale!r}", f"{series.source}, whose amounts are shares", "scale = 'request'")
     part = part_of(series, table.part)
@@ -189,31 +173,22 @@ def _from_series(
 def ask_for_more(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """The workload with requests above use as the value of the filter ``overestimate`` says.
 
-    Parameters
-    ----------
-    workload
-        Whose jobs ask for more.
-    value
-        A share for all, or a table: :class:`OverestimateTable`.
-    seed
-        Where the value gives none.
-
-    Raises
-    ------
-    InputError
-        The value is wrong.
+    ``value``: a share for all, or a table: :class:`OverestimateTable`. ``seed``: where the table gives none.
     """
     if not isinstance(value, Mapping):
         value = {"share": value}
     table = OverestimateTable.read(value, "filter overestimate, ", "")
     number = seed if table.seed is None else table.seed
     if table.uniform is not None:
-        return uniform(workload, *table.uniform, number, table.cap)
-    if table.users is not None:
-        return by_user(workload, table.users, table.others, table.cap)
-    if table.careless is not None:
-        return careless(workload, table.careless, table.by, table.of, number, table.cap)
-    return by_share(workload, table.share, table.cap)
+        share, words = _evenly(workload, *table.uniform, number)
+    elif table.users is not None:
+        share, words = _by_user(workload, table.users, table.others)
+    elif table.careless is not None:
+        share, words = _careless(workload, table.careless, table.by, table.of, number)
+    else:
+        by = _share("share", table.share)
+        share, words = np.full(len(workload), by), f"requests {by:.4g} above use"
+    return _raised(workload, share, words, table.cap)
 
 
 COLUMN = "overestimate"
@@ -223,102 +198,32 @@ _OVER = 0x6F76  # beside the seed, so that these draws are no generator's
 _LARGEST = 1000.0
 
 
-def by_share(workload: Workload, share: float, cap_mb: int | None = None) -> Workload:
-    """All jobs ask for so much more: 0.6 = 60 %.
-
-    Parameters
-    ----------
-    workload
-        What is changed; ``MB`` are rounded up.
-    share
-        0 or more.
-    cap_mb
-        Nobody asks for more than this, or than before if that was more: the memory of the largest node.
-
-    Raises
-    ------
-    InputError
-        The share is below 0, or over 1000.
-    """
-    share = _share("share", share)
-    return _raised(workload, np.full(len(workload), share), f"requests {share:.4g} above use", cap_mb)
-
-
-def uniform(workload: Workload, least: float, most: float, seed: int = 0, cap_mb: int | None = None) -> Workload:
-    """Each job asks for more by a share of its own, drawn evenly and independently between two.
-
-    Raises
-    ------
-    InputError
-        A share is below 0 or over 1000, or they are in the wrong order.
-    """
+def _evenly(workload: Workload, least: float, most: float, seed: int) -> tuple[Floats, str]:
+    """float64[jobs]: a share for each job, drawn evenly and independently between two; and in words."""
     least, most = _share("uniform", least), _share("uniform", most)
     if least > most:
         raise InputError("overestimate, uniform", f"{least:g} to {most:g}", "a share and a larger one")
     drawn = np.random.default_rng([_OVER, seed]).uniform(least, most, len(workload))
-    return _raised(workload, drawn, f"requests {least:g} to {most:g} above use, drawn evenly, seed {seed}", cap_mb)
+    return drawn, f"requests {least:g} to {most:g} above use, drawn evenly, seed {seed}"
 
 
-def by_user(workload: Workload, users: Mapping[str, float], others: float = 0.0, cap_mb: int | None = None) -> Workload:
-    """Each user's jobs ask for more by a share of that user.
-
-    Parameters
-    ----------
-    workload
-        What is changed.
-    users
-        User → share.
-    others
-        The share of everybody else, and of jobs whose user is not known.
-    cap_mb
-        As in :func:`by_share`.
-
-    Raises
-    ------
-    InputError
-        There is no such user, or a share is below 0 or over 1000.
-    """
+def _by_user(workload: Workload, users: Mapping[str, float], others: float) -> tuple[Floats, str]:
+    """float64[jobs]: the share of each job's user, ``others`` also where the user is not known; and in words."""
     jobs = workload.jobs
     share = np.full(len(jobs), _share("others", others))
     for name, value in users.items():
-        if str(name) not in jobs.user_names:
+        if name not in jobs.user_names:
             known = ", ".join(jobs.user_names[:20]) or "none are known"
             raise InputError("overestimate, users", repr(name), f"users of {workload.name}: {known}")
-        share[jobs.user == jobs.user_names.index(str(name))] = _share(f"users.{name}", value)
-    return _raised(workload, share, f"requests above use by user ({len(users)} named, others {others:g})", cap_mb)
+        share[jobs.user == jobs.user_names.index(name)] = _share(f"users.{name}", value)
+    return share, f"requests above use by user ({len(users)} named, others {others:g})"
 
 
-def careless(
-    workload: Workload,
-    part: float,
-    by: float,
-    of: Literal["users", "jobs"] = "users",
-    seed: int = 0,
-    cap_mb: int | None = None,
-) -> Workload:
-    """Some users, or some jobs, ask for more by a share; the others ask for what they use.
-
-    Parameters
-    ----------
-    workload
-        What is changed.
-    part
-        How many are careless: a share of the users or jobs, 0 to 1, rounded to whole ones.
-    by
-        By how much they ask for more: 1 = twice what they use.
-    of
-        Whether users or single jobs are chosen. Jobs whose user is not known are exact.
-    seed
-        Of the choice.
-    cap_mb
-        As in :func:`by_share`.
-
-    Raises
-    ------
-    InputError
-        A share cannot be, or users are to be chosen and no user is known.
-    """
-    if isinstance(part, bool) or not 0 <= part <= 1:
+def _careless(
+    workload: Workload, part: float, by: float, of: Literal["users", "jobs"], seed: int
+) -> tuple[Floats, str]:
+    """float64[jobs]: ``by`` for a part of the users or jobs, 0 for all others and unknown users; and in words."""
+    if not 0 <= part <= 1:
         raise InputError("overestimate, careless", repr(part), f"a share of the {of} from 0 to 1")
     by = _share("by", by)
     jobs = workload.jobs
@@ -333,17 +238,17 @@ def careless(
         chosen = np.zeros(len(jobs), np.bool_)
         chosen[rng.permutation(len(jobs))[: round(part * len(jobs))]] = True
         words = f"{int(chosen.sum())} of {len(jobs)} jobs"
-    return _raised(workload, np.where(chosen, by, 0.0), f"requests {by:g} above use of {words}, seed {seed}", cap_mb)
+    return np.where(chosen, by, 0.0), f"requests {by:g} above use of {words}, seed {seed}"
 
 
-def _share(name: str, value: float) -> float:
+def _share(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
         raise InputError(f"overestimate, {name}", repr(value), "a share from 0 to 1000, such as 0.6 for 60 % more")
-    assert math.isfinite(value)
     return float(value)
 
 
 def _raised(workload: Workload, share: Floats, words: str, cap_mb: int | None) -> Workload:
+    """The workload with requests so much above use, rounded up to MB, but not above the cap if it was not before."""
     jobs = workload.jobs
     old = jobs.memory_mb
     new = np.ceil(np.round(old * (1.0 + share), 6)).astype(np.int64)
@@ -351,8 +256,8 @@ def _raised(workload: Workload, share: Floats, words: str, cap_mb: int | None) -
         new = np.maximum(np.minimum(new, cap_mb), old)
     raised = new > old
     usage = with_constants(jobs, old, raised) if raised.any() else jobs.usage
-    asks = jobs.asks.copy()
-    asks[MEMORY] = new
-    extra = jobs.extra.drop(COLUMN, strict=False).with_columns(pl.Series(COLUMN, share)) if jobs.extra.width else None
-    made = replace(jobs, asks=asks, usage=usage, extra=pl.DataFrame({COLUMN: share}) if extra is None else extra)
+    column = pl.Series(COLUMN, share)
+    others = jobs.extra.drop(COLUMN, strict=False)
+    extra = others.with_columns(column) if others.width else pl.DataFrame([column])
+    made = replace(jobs, asks=asking(jobs, new), usage=usage, extra=extra)
     return recorded(workload, made, f"{words}: {int(raised.sum())} of {len(jobs)} jobs ask for more")

@@ -23,16 +23,13 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.workload.usage.curves import WHOLE, UsageCurves, UsageSeries, starts
+from unrack.workload.usage.curves import SHARE_UNIT, WHOLE, UsageCurves, UsageSeries, starts
 
 TOLERANCE = 0.02
 """How far a kept line may be from a sample, as a share of the series's peak."""
 
 RISE = 0.1
 """How far a step may be above a sample, as a share of the series's peak."""
-
-SHARE_UNIT = 1_000_000
-"""The integer amount that stands for the whole of a limit, or of a peak, where MB are not known."""
 
 _DEEPEST = 128
 
@@ -42,7 +39,6 @@ class Thinned:
     """Curves, and what they cost."""
 
     curves: UsageCurves  # one for each series
-    unit: float  # the amount of a curve that stands for 1 MB, or for a share of 1, in the series
     # samples, points: before and after
     samples: int
     points: int
@@ -76,30 +72,18 @@ def thinned(series: UsageSeries, tolerance: float = TOLERANCE, rise: float | Non
             raise InputError(f"thin, {name}", repr(share), "a share of the peak from 0 to 1")
     peaks = series.peaks()
     limits = np.full(len(peaks), np.inf) if rise is None else rise * peaks
-    keep = kept(series.point, series.at, series.amount, tolerance * peaks, limits)
-    return stepped(
-        series, _joined(series.point.copy(), series.amount.copy(), keep, np.minimum(tolerance * peaks, limits))
-    )
-
-
-def kept(point: Ints, at: Floats, amount: Floats, tolerance: Floats, rise: Floats) -> Bools:
-    """``bool[samples]``: which samples begin a stretch.
-
-    Parameters
-    ----------
-    point : int64[series + 1]
-        Where series begin.
-    at, amount : float64[samples]
-        Where each sample is, rising within a series, and how much.
-    tolerance, rise : float64[series]
-        In the unit of ``amount``; ``rise`` may be infinite.
-    """
-    return _kept(point.copy(), at.copy(), amount.copy(), tolerance, rise)  # copies can be written: one type of arrays
+    point, at, amount = series.point.copy(), series.at.copy(), series.amount.copy()  # writable: one type of arrays
+    keep = kept(point, at, amount, tolerance * peaks, limits)
+    return stepped(series, _joined(point, amount, keep, np.minimum(tolerance * peaks, limits)))
 
 
 @compiled
-def _kept(point: Ints, at: Floats, amount: Floats, tolerance: Floats, rise: Floats) -> Bools:
-    """O(samples × log samples) as a rule, at most O(samples × (128 + log samples))."""
+def kept(point: Ints, at: Floats, amount: Floats, tolerance: Floats, rise: Floats) -> Bools:
+    """``bool[samples]``: which samples begin a stretch; series begin at ``point``, int64[series + 1].
+
+    ``tolerance``, ``rise``: float64[series], in the unit of ``amount``; the latter may be infinite. O(samples × log
+    samples) as a rule, at most O(samples × (128 + log samples)).
+    """
     keep = np.zeros(len(at), np.bool_)
     room = 4096
     begin = np.empty(room, np.int64)
@@ -174,12 +158,7 @@ def _joined(point: Ints, amount: Floats, keep: Bools, width: Floats) -> Bools:
 def stepped(series: UsageSeries, keep: Bools) -> Thinned:
     """The step function whose steps begin at the kept samples, each as high as the largest sample of its stretch.
 
-    Parameters
-    ----------
-    series
-        Measured; shares become parts per million of their limit.
-    keep : bool[samples]
-        Of every series the first is kept.
+    ``keep``: bool[samples]; of every series the first is kept. Shares become parts per million of their limit.
     """
     unit = float(SHARE_UNIT) if series.shares else 1.0
     kept_at = np.flatnonzero(keep)
@@ -200,7 +179,7 @@ def stepped(series: UsageSeries, keep: Bools) -> Thinned:
     above = height[np.cumsum(keep) - 1] - series.amount if len(height) else np.zeros(0)
     spots = series.point[:-1]
     return Thinned(
-        curves, unit, len(series.amount), len(mb),
+        curves, len(series.amount), len(mb),
         np.maximum.reduceat(above, spots) if len(above) else np.zeros(0),
         np.add.reduceat(above * series.spans(), spots) if len(above) else np.zeros(0),
     )  # fmt: skip

@@ -14,10 +14,10 @@ from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.states import job_state
 from unrack.slurm_text.times import ENDLESS
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Columns, Listing, first_said
-from unrack.workload.formats.source import Locator
 from unrack.workload.formats.table.columns import typed
 
 GPU = "gpu"
@@ -48,35 +48,15 @@ class Choices:
             if not isinstance(key, str) or not DEVICE_KEY.fullmatch(key):
                 raise InputError(f"option gres.{name}", repr(key), "KIND.QUANTITY such as nvme.devices")
 
-    @property
-    def as_what(self) -> dict[str, str]:
-        """Name of a generic resource → KIND.QUANTITY."""
-        return dict(self.gres) | ({} if self.gpus == "ignore" else {GPU: self.gpus})
-
 
 def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: Tally) -> pl.DataFrame:
-    """Tasks, cores, memory and devices of each row.
+    """``tasks`` (null = not known), ``cores``, ``memory_mb``, ``devices.…`` and ``extra:gpu_models`` of each row.
 
-    Parameters
-    ----------
-    columns
-        The jobs.
-    used_mb
-        MB that each node of a job used, where that is known.
-
-    Returns
-    -------
-    pl.DataFrame
-        ``tasks`` (null = not known), ``cores``, ``memory_mb``, ``devices.…`` and ``extra:gpu_models``.
-
-    Raises
-    ------
-    TraceError
-        A field is not what it should be.
+    ``used_mb``: MB that each node of a job used, where that is known.
     """
     given, wanted = _Resources(columns, "alloctres"), _Resources(columns, "reqtres")
-    first, second = (given, wanted) if choices.size == "allocated" else (wanted, given)
     given_first = choices.size == "allocated"
+    first, second = (given, wanted) if given_first else (wanted, given)
     size = {}
     for what in ("cpus", "nodes"):
         had = [columns.whole(name) for name in (f"alloc{what}", f"n{what}") if name in columns]
@@ -88,30 +68,27 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
     table = pl.DataFrame({"cpus": size["cpus"], "nodes": nodes})
     gpus = held.get(GPU, _none(table.height)) if choices.gpus != "ignore" else _none(table.height)
     table = _tasks(table.with_columns(gpus=gpus), tally)
-    memory = None
+    made = [table["tasks"], table["cores"]]
     if choices.memory != "ignore":
         memory = _memory(columns, table, first, second, used_mb, choices.memory)
         refuse(memory >= MOST_MB, memory, "memory", columns.at, "an amount below 4 EB")
-    made = [table["tasks"], table["cores"]]
-    if memory is not None:
         made.append(memory.alias("memory_mb"))
-    for name, key in choices.as_what.items():
+    as_what = dict(choices.gres) | ({} if choices.gpus == "ignore" else {GPU: choices.gpus})
+    for name, key in as_what.items():
         if name in held:
             each = pl.select((held[name] + table["tasks"] - 1) // table["tasks"]).to_series()
             uneven = (held[name] % table["tasks"] != 0).fill_null(False)
             tally.change("devices rounded up", int(uneven.sum()))
             made.append(each.alias(DEVICE + key))
     for name, amounts in held.items():
-        if name not in choices.as_what:
+        if name not in as_what:
             made += unheeded([amounts.alias(name)], "other devices")
     made += _models(first, second)
     licensed = _licences(columns, first, second)
     if choices.licences:
         made += [amounts.alias(f"{DEVICE}counted.{name}") for name, amounts in licensed.items()]
     elif licensed:
-        tally.change(
-            "licences ignored", int(pl.DataFrame(licensed).select(pl.any_horizontal(pl.all() > 0).sum()).item())
-        )
+        tally.change_where(pl.DataFrame(licensed), "licences ignored", pl.any_horizontal(pl.all() > 0))
     return pl.DataFrame(made)
 
 
@@ -175,7 +152,7 @@ def _memory(
     for name, bare in (("reqmem", "job"), ("minmemorynode", "node"), ("minmemorycpu", "core")):
         if name not in columns:
             continue
-        found = columns.memories(name)
+        found = columns.made(name, amount_of_memory)
         for per, times in ways.items():
             amounts = {
                 entry: said.mb
@@ -245,43 +222,37 @@ _MADE = {*TIMES, RAN, "start_us", "endless", "row", "id", "step", "member", "las
 
 
 def timed(jobs: pl.DataFrame, found: Listing, arrival: str) -> pl.DataFrame:
-    """The rows with the columns of :func:`unrack.workload.formats.slurm.jobs.times`, and their state.
+    """Rows of the listing, with their ``row``, and :data:`TIMES`, ``start_us``, :data:`STATE` and ``endless``.
 
-    Parameters
-    ----------
-    jobs
-        Rows of the listing, with their ``row``.
-    arrival
-        Which time counts as the submission.
-
-    Raises
-    ------
-    TraceError
-        A field is no time, or no state.
+    ``work_us`` is how long a job ran, ``request_us`` its limit (null: none), ``endless`` whether it is said that there
+    is no limit but, perhaps, that of the partition. ``arrival``: which time counts as the submission, ``"submit"`` or
+    ``"eligible"``, and where that is not known ``submit``.
     """
-    columns = Columns(jobs, at_rows(found, jobs))
-    state = columns.column("state", job_state, pl.String).alias(STATE)
-    return pl.concat([jobs, times(columns, arrival), pl.DataFrame([state])], how="horizontal")
+    columns = found.columns(jobs)
+    state = columns.column("state", job_state, pl.String)
+    submit, start, end = (columns.moment_us(name) for name in ("submit", "start", "end"))
+    if arrival == "eligible":
+        submit = first_said(columns.moment_us("eligible"), submit)
+    run = first_said(columns.seconds_us("elapsedraw"), columns.span_us("elapsed"), end - start)
+    words = [columns.text(name).str.to_lowercase().is_in([*ENDLESS, "partition_limit"]) for name in LIMITS]
+    wait_s = (start - submit) / 1e6
+    return pl.concat([jobs, pl.DataFrame([
+        submit.alias("submit_us"),
+        start.alias("start_us"),
+        run.alias("work_us"),
+        first_said(*map(columns.span_us, LIMITS)).alias("request_us"),
+        (words[0].fill_null(False) | words[1].fill_null(False)).alias("endless"),
+        columns.moment_us("deadline").alias("deadline_us"),
+        wait_s.set((wait_s < 0).fill_null(False), None).alias(f"{EXTRA}log_wait_s"),
+        state.alias(STATE),
+    ])], how="horizontal")  # fmt: skip
 
 
 def described(
     jobs: pl.DataFrame, found: Listing, used_mb: pl.Series | None, choices: Choices, tally: Tally
 ) -> pl.DataFrame:
-    """The columns of a workload.
-
-    Parameters
-    ----------
-    jobs
-        As of :func:`timed`, with their ``id``.
-    used_mb
-        MB used on each node.
-
-    Raises
-    ------
-    TraceError
-        A field is not what it should be.
-    """
-    columns = Columns(jobs, at_rows(found, jobs))
+    """The columns of a workload, of jobs as of :func:`timed` with their ``id``; ``used_mb``: on each node."""
+    columns = found.columns(jobs)
     times = ("id", RAN, "endless", *TIMES)
     ready = [name for name in jobs.columns if name in times or name.startswith((EXTRA, UNHEEDED))]
     users = columns.text("user").str.replace(r"\([0-9]+\)$", "")  # ann(1000), as scontrol has it, is ann
@@ -299,62 +270,14 @@ def described(
     return pl.concat(parts, how="horizontal")
 
 
-def times(columns: Columns, arrival: str) -> pl.DataFrame:
-    """``submit_us``, ``start_us``, ``work_us`` (so long it ran), ``request_us`` (null: no limit), ``deadline_us``.
-
-    And ``endless``: whether it is said that there is no limit but, perhaps, that of the partition.
-
-    Parameters
-    ----------
-    arrival
-        Which time counts as the submission: ``"submit"``, or ``"eligible"``, and where it is not known ``submit``.
-
-    Raises
-    ------
-    TraceError
-        A field is no time.
-    """
-    submit, start, end = (columns.moment_us(name) for name in ("submit", "start", "end"))
-    if arrival == "eligible":
-        submit = first_said(columns.moment_us("eligible"), submit)
-    run = first_said(columns.seconds_us("elapsedraw"), columns.span_us("elapsed"), end - start)
-    words = [columns.text(name).str.to_lowercase().is_in([*ENDLESS, "partition_limit"]) for name in LIMITS]
-    wait_s = (start - submit) / 1e6
-    return pl.DataFrame([
-        submit.alias("submit_us"),
-        start.alias("start_us"),
-        run.alias("work_us"),
-        first_said(*map(columns.span_us, LIMITS)).alias("request_us"),
-        (words[0].fill_null(False) | words[1].fill_null(False)).alias("endless"),
-        columns.moment_us("deadline").alias("deadline_us"),
-        wait_s.set((wait_s < 0).fill_null(False), None).alias(f"{EXTRA}log_wait_s"),
-    ])  # fmt: skip
-
-
-def at_rows(found: Listing, rows: pl.DataFrame) -> Locator:
-    """Where rows with a column ``row`` are in the file."""
-    places = rows["row"]
-    return Locator(found.at.source, lambda row: found.at.line_of(places[row]))
-
-
 def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame:
     """The jobs with an ``id``, and ``extra:array`` where some are of an array; a row for each member of an array.
 
     The id is a number where the names of all jobs are, or ``JobIDRaw`` gives one for each; else it is the name.
-
-    Parameters
-    ----------
-    jobs
-        Rows of the listing, with their ``row``.
-
-    Raises
-    ------
-    TraceError
-        A name is none, or was cut off.
     """
     name = next(name for name in NAMES if name in jobs.columns)
     names = jobs[name]
-    said = Columns(jobs, at_rows(found, jobs)).made(name, job_id)
+    said = found.columns(jobs).made(name, job_id)
     parts = [text for text, one in said.items() if one.part is not None]
     limited = [text for text, one in said.items() if one.at_most is not None]
     for rule, listed_names in (("component of a heterogeneous job", parts), ("limit of an array ignored", limited)):
@@ -375,7 +298,7 @@ def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame
     )
     if members:
         tally.change("member of an array", int(jobs[name].is_in(list(listed)).sum()) if listed else 0)
-    raw = Columns(jobs, at_rows(found, jobs)).whole("jobidraw") if not listed and name == "jobid" else None
+    raw = found.columns(jobs).whole("jobidraw") if not listed and name == "jobid" else None
     if raw is not None and not raw.null_count() and raw.n_unique() == len(raw):
         return jobs.with_columns(raw.alias("id"), pl.col(name).alias(EXTRA + "job_id"))
     number = pl.col(EXTRA + "array") if members else pl.lit(None, pl.Int64)

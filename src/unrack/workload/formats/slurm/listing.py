@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from unrack.slurm_text.times import moment_s, span_s
-from unrack.slurm_text.tres import Memory, memory
 from unrack.workload.formats.quantities import MOST, shown
 from unrack.workload.formats.source import Locator, Source, each, text_bytes
 
@@ -47,7 +46,7 @@ GIVEAWAY = frozenset({
     "timelimitraw", "reqmem", "timeleft", "time", "cputime", "cputimeraw", "maxrss", "partition",
 })  # fmt: skip
 """A list with a column ``JobID`` and one of these is Slurm's."""
-MOST_COLUMNS = 500
+_MOST_COLUMNS = 500
 _DASHES = re.compile(r"\s*-+(?: +-+)*\s*")
 ASK_FOR = "JobID,JobIDRaw,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,State,AllocCPUS,NNodes,ReqMem,ReqTRES,AllocTRES"
 """What to ask of ``sacct``."""
@@ -63,6 +62,17 @@ class Listing(NamedTuple):
     repeated: int = 0  # how many lines repeat the header
     cut: bool = False  # whether columns are aligned, so that what is too long ends in ``+``
 
+    def columns(self, rows: pl.DataFrame) -> Columns:
+        """The columns of some rows, which have their places in the list in a column ``row``."""
+        places = rows["row"]
+        return Columns(rows, Locator(self.at.source, lambda row: self.at.line_of(places[row])))
+
+    def need(self, columns: Sequence[Sequence[str]], command: str) -> None:
+        """Refuse a list that lacks all of some columns; ``command``: what prints a whole one."""
+        for needed in columns:
+            if not set(needed) & set(self.frame.columns):
+                raise self.at.source.fault(None, f"column {' or '.join(needed)}", "no such column", command)
+
 
 def heads_a_list(line: str) -> bool:
     """Whether a line is the header of such a table.
@@ -77,13 +87,7 @@ def heads_a_list(line: str) -> bool:
 
 
 def listing(source: Source, delimiter: str | None = None) -> Listing:
-    """Read a table with a header, and a delimiter or aligned columns.
-
-    Raises
-    ------
-    TraceError
-        There is no header, or a line has more or fewer fields.
-    """
+    """Read a table with a header, and a delimiter (default: what the header has) or aligned columns."""
     data = text_bytes(source)
     text = data.decode("utf-8", "replace")
     replaced = 0 if "\N{REPLACEMENT CHARACTER}" not in text else sum("\ufffd" in line for line in text.split("\n"))
@@ -100,17 +104,16 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
         numbers = [number for number, _ in lines[2:]]
     else:
         mark = delimiter or _delimiter(header)
-        if (
-            mark != " "
-            and not header.rstrip().endswith(mark)
-            and all(line.rstrip().endswith(mark) for _, line in lines[1:])
-        ):
+        ended = mark != " " and all(line.rstrip().endswith(mark) for _, line in lines[1:])
+        if ended and not header.rstrip().endswith(mark):
             header += mark  # of --parsable, with a header from elsewhere
         names = _split(header, mark, None, source, first)
         rows = each(lines[1:], lambda line: _split(line[1], mark, names, source, line[0]))
         numbers = [number for number, _ in lines[1:]]
+    if len(names) > _MOST_COLUMNS:
+        raise source.fault(first, "header", f"{len(names)} columns", f"at most {_MOST_COLUMNS}")
     titles = [plain(name) for name in names]
-    names = _named(names, source, first)
+    names = [ours(name) for name in names]
     kept = [
         place
         for place, row in enumerate(rows)
@@ -121,8 +124,8 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
     frame = pl.DataFrame(
         [
             pl.Series(name, column, pl.String).str.strip_chars().replace({"": None})
-            for name, column in zip(names, columns, strict=True)
-            if name
+            for place, (name, column) in enumerate(zip(names, columns, strict=True))
+            if name and name not in names[:place]
         ]
     )
     return Listing(frame, Locator(source, lambda row: line_of[row]), replaced, len(rows) - len(kept), aligned)
@@ -153,14 +156,6 @@ def _split(line: str, mark: str, names: Sequence[str] | None, source: Source, nu
     raise source.fault(number, "", f"{len(cells)} field{'s' * (len(cells) != 1)}", want)
 
 
-def _named(names: Sequence[str], source: Source, line: int) -> list[str]:
-    """Our names of the columns; ``""`` for one without a name or with that of one before it."""
-    if len(names) > MOST_COLUMNS:
-        raise source.fault(line, "header", f"{len(names)} columns", f"at most {MOST_COLUMNS}")
-    found = [ours(name) for name in names]
-    return [name if name not in found[:place] else "" for place, name in enumerate(found)]
-
-
 def plain(name: str) -> str:
     """A name in small letters, with nothing but letters and digits.
 
@@ -188,13 +183,7 @@ _UNSAID = ("unknown", "n/a", "none", "(null)", "none assigned")
 
 
 class Columns:
-    """The columns of a frame of text, each made into something else by a function of one entry.
-
-    Attributes
-    ----------
-    frame, at
-        The text, and where its rows are.
-    """
+    """The columns of a frame of text, whose rows are ``at`` places, each made into something else entry by entry."""
 
     def __init__(self, frame: pl.DataFrame, at: Locator) -> None:
         self.frame, self.at = frame, at
@@ -212,10 +201,7 @@ class Columns:
     def made(self, name: str, parse: Callable[[str], Any]) -> dict[str, Any]:
         """Entry → what it says, of all different entries of a column.
 
-        Raises
-        ------
-        TraceError
-            ``parse`` raised a ValueError on an entry; the error is about the first line with such a one.
+        Where ``parse`` raises a ValueError the first line with such an entry is refused.
         """
         found: dict[str, Any] = {}
         wrong: dict[str, str] = {}
@@ -268,10 +254,6 @@ class Columns:
     def seconds_us(self, name: str) -> pl.Series:
         """Int64 µs of a number of seconds."""
         return self.column(name, _seconds, pl.Int64) * 1_000_000
-
-    def memories(self, name: str, unit: str = "M") -> dict[str, Memory | None]:
-        """Entry → how much memory, of all different entries."""
-        return self.made(name, lambda entry: memory(entry, unit))
 
 
 def first_said(*columns: pl.Series) -> pl.Series:

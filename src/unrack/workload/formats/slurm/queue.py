@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from unrack.slurm_text.values import documents, said
 from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
-from unrack.workload.formats.slurm.jobs import RAN, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.jobs import RAN, STATE, Choices, described, identified, timed
 from unrack.workload.formats.slurm.listing import Columns, Listing, listing, ours
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
@@ -41,9 +41,7 @@ _OF_JSON = {
 }  # fmt: skip
 _TIMES = ("submit", "eligible", "start", "deadline", "lastschedeval")
 _HOSTS = "hosts"
-LONGEST_US = 7 * 86_400_000_000
 _HELD = r"(?i)held|dependency|begintime|reservation|deadline"
-_NEEDED = (("jobid", "jobidraw"), ("state",), ("ncpus", "reqtres", "alloctres"), ("timelimit", "timeleft"))
 
 
 def read_queue(
@@ -67,8 +65,6 @@ def read_queue(
 
     Parameters
     ----------
-    path
-        The file.
     memory
         ``"requested"`` or ``"ignore"``.
     gpus, gres, licences
@@ -85,13 +81,6 @@ def read_queue(
     running
         Jobs that run: ``"kept"`` on the nodes that they have, which the cluster has to have by the same names, or
         ``"anew"``: placed by the policy, before those that wait.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("memory", memory, ("requested", "ignore"))
     choice("held", held, ("drop", "keep"))
@@ -99,45 +88,39 @@ def read_queue(
     longest_us, now_us = limit_us("unlimited", unlimited), _moment_us(now)
     by_partition = limits_us(limits or {})
     source = load(path)
-    found = snapshot(source)
-    for needed in _NEEDED:
-        if not set(needed) & set(found.frame.columns):
-            raise source.fault(None, f"column {' or '.join(needed)}", "no such column", COMMAND)
+    found = _snapshot(source)
+    found.need(
+        (("jobid", "jobidraw"), ("state",), ("ncpus", "reqtres", "alloctres"), ("timelimit", "timeleft")), COMMAND
+    )
     tally = Tally()
     jobs = timed(found.frame.with_row_index("row"), found, "submit")
     read = jobs.height
-    ours, more, header = begun(jobs, found, choices, tally, running, held == "drop", longest_us, now_us, by_partition)
+    ours, more, header = begun(jobs, found, choices, tally, running, by_partition, longest_us, held == "drop", now_us)
     return workload(source, "slurm-queue", read + more, ours, tally, "keep", header)
 
 
 def begun(
-    jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, drop_held: bool = True,
-    longest_us: int = LONGEST_US, now_us: int | None = None, by_partition: Mapping[str, int] | None = None,
+    jobs: pl.DataFrame, found: Listing, choices: Choices, tally: Tally, running: str, by_partition: Mapping[str, int],
+    longest_us: int, drop_held: bool = True, now_us: int | None = None,
 ) -> tuple[pl.DataFrame, int, dict[str, str]]:  # fmt: skip
     """The columns of a workload that begins with what runs; how many jobs lists of members add; what it says of itself.
 
-    Parameters
-    ----------
-    jobs
-        Rows of the listing, as of :func:`unrack.workload.formats.slurm.jobs.timed`.
-    running, drop_held, longest_us, now_us, by_partition
-        As the options of :func:`read_queue`.
+    ``jobs``: as of :func:`unrack.workload.formats.slurm.jobs.timed`; all else as the options of :func:`read_queue`.
     """
-    columns = Columns(jobs, at_rows(found, jobs))
+    columns = found.columns(jobs)
     jobs = jobs.with_columns(left_us=columns.span_us("timeleft"), held=_held(columns, jobs))
-    latest = latest_us(columns, jobs) if now_us is None else now_us
+    latest = _latest_us(columns, jobs) if now_us is None else now_us
     jobs = tally.drop(jobs, "already over", ~pl.col(STATE).is_in(HOLDING | WAITING))
     if drop_held:
         jobs = tally.drop(jobs, "held back", pl.col("held"))
     unsaid = jobs["request_us"].is_null() & jobs["left_us"].is_null()
-    partition = Columns(jobs, at_rows(found, jobs)).text("partition")
-    jobs = with_limits(jobs, unsaid, partition, by_partition or {}, longest_us, tally).drop("endless")
-    jobs = until_the_limit(jobs, latest, longest_us, tally)
+    partition = found.columns(jobs).text("partition")
+    jobs = with_limits(jobs, unsaid, partition, by_partition, longest_us, tally).drop("endless")
+    jobs = _until_the_limit(jobs, latest, longest_us, tally)
     kept = identified(jobs.drop("left_us", "held"), found, tally)
     ours = described(kept, found, None, choices, tally)
-    at = at_rows(found, kept)
-    ours = standing(ours, Columns(kept, at).text("nodelist"), at, tally, running)
-    if "log_priority" in (name.removeprefix(EXTRA) for name in ours.columns):
+    ours = _standing(ours, found.columns(kept), tally, running)
+    if f"{EXTRA}log_priority" in ours.columns:
         ours = ours.rename({f"{EXTRA}log_priority": "priority"})
         ours = ours.with_columns(pl.col("priority").cast(pl.Int64, strict=False).clip(-(2**53), 2**53))
     where = "on their nodes" if running == "kept" else "placed anew"
@@ -152,7 +135,7 @@ def _held(columns: Columns, jobs: pl.DataFrame) -> pl.Series:
     return reason.str.contains(_HELD).fill_null(False) & jobs[STATE].is_in(list(WAITING)).fill_null(False)
 
 
-def latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:
+def _latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:
     """When the snapshot was taken, µs since 1970, as far as it tells."""
     runs = jobs.filter(pl.col(STATE) == "RUNNING")
     sums = (runs["start_us"] + runs["work_us"]).drop_nulls()
@@ -163,20 +146,19 @@ def latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:
     return max((int(one) for one in seen if isinstance(one, int)), default=None)
 
 
-def until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tally: Tally) -> pl.DataFrame:
+def _until_the_limit(jobs: pl.DataFrame, now_us: int | None, longest_us: int, tally: Tally) -> pl.DataFrame:
     """Run times and requests: what is left of the limit, and for those that wait all of it; submitted in this order."""
     runs, limit = pl.col(STATE).is_in(HOLDING), pl.col("request_us")
     tally.change_where(jobs, "holds from the start", runs)
-    ran = pl.coalesce("ran_us", pl.lit(now_us, pl.Int64) - pl.col("start_us"), pl.lit(0, pl.Int64))
     has_run = pl.col("work_us") if {"elapsed", "elapsedraw"} & set(jobs.columns) else pl.lit(None, pl.Int64)
-    jobs = jobs.with_columns(ran_us=has_run).with_columns(ran_us=ran)
+    since_start = pl.lit(now_us, pl.Int64) - pl.col("start_us")
+    jobs = jobs.with_columns(ran_us=pl.coalesce(has_run, since_start, pl.lit(0, pl.Int64)))
     left = pl.coalesce("left_us", limit.fill_null(longest_us) - pl.col("ran_us"))
     jobs = jobs.with_columns(work_us=pl.when(runs).then(left).otherwise(limit.fill_null(longest_us)))
     ends = pl.col(STATE) == "COMPLETING"
     tally.change_where(jobs, "being ended", ends)
     tally.change_where(jobs, "past its limit", (pl.col("work_us") < 1_000_000) & ~ends)
-    jobs = jobs.with_columns(work_us=pl.when(ends).then(0).otherwise("work_us"))
-    jobs = jobs.with_columns(pl.col("work_us").clip(lower_bound=1_000_000))
+    jobs = jobs.with_columns(work_us=pl.when(ends).then(1_000_000).otherwise(pl.col("work_us").clip(1_000_000)))
     waited_s = (pl.lit(now_us, pl.Int64) - pl.col("submit_us")) / 1e6
     order = pl.struct(pl.col("submit_us").fill_null(0), "row").rank("ordinal").cast(pl.Int64)
     deadline = pl.col("deadline_us") - pl.lit(now_us, pl.Int64)
@@ -200,32 +182,18 @@ def _moment_us(now: str | None) -> int | None:
     raise InputError("option now", repr(now), "a time such as 2026-01-02T03:04:05")
 
 
-def standing(ours: pl.DataFrame, nodes: pl.Series, at: Locator, tally: Tally, running: str) -> pl.DataFrame:
-    """The jobs of a snapshot, those that run on the nodes that they have.
+def _standing(ours: pl.DataFrame, kept: Columns, tally: Tally, running: str) -> pl.DataFrame:
+    """The jobs of a snapshot, those that run on the nodes that they have, as their columns ``kept`` say.
 
-    Parameters
-    ----------
-    ours
-        As of :func:`unrack.workload.formats.slurm.jobs.described`, with what is left of each run, and :data:`RAN` for
-        how long those that run have: null of all others.
-    nodes
-        What is said of the nodes of each.
-    at
-        Where the rows are.
-    running
-        ``"kept"`` or ``"anew"``.
-
-    Raises
-    ------
-    TraceError
-        What is said of the nodes is no list of hosts.
+    ``ours``: as of :func:`unrack.workload.formats.slurm.jobs.described`, with what is left of each run, and :data:`RAN`
+    for how long those that run have: null of all others.
     """
     choice("running", running, RUNNING)
     ran = pl.col(RAN)
     if running == "anew":
         return ours.drop(RAN)
-    hosts = Columns(pl.DataFrame([nodes.alias("nodelist")]), at).column("nodelist", _host_count, pl.Int64)
-    ours = ours.with_columns(nodes.alias("on"), hosts.alias(_HOSTS))
+    hosts = kept.column("nodelist", _host_count, pl.Int64)
+    ours = ours.with_columns(kept.text("nodelist").alias("on"), hosts.alias(_HOSTS))
     ours = ours.with_columns(tasks=pl.when(pl.col(STATE) == "COMPLETING").then(_HOSTS).otherwise("tasks"))
     stands = ran.is_not_null() & (pl.col(_HOSTS) == pl.col("tasks")).fill_null(False)
     tally.change_where(ours, "place not known", ran.is_not_null() & ~stands)
@@ -238,14 +206,7 @@ def _host_count(entry: str) -> int | None:
     return None if entry.startswith("(") or "None assigned" in entry else len(expand(entry))
 
 
-def snapshot(source: Source) -> Listing:
-    """Read what one of the tools printed.
-
-    Raises
-    ------
-    TraceError
-        It is none of them, or a part of it is not what it should be.
-    """
+def _snapshot(source: Source) -> Listing:
     start = source.data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith((b"{", b"[")):
         return _of_json(source)
@@ -256,37 +217,26 @@ def snapshot(source: Source) -> Listing:
         row = {name: value for key, value in record.fields.items() if (name := ours(key)) in _KEPT}
         number, member, part = (record.fields.get(key, "") for key in ("JobId", "ArrayTaskId", "HetJobOffset"))
         array, het = (record.fields.get(key) or number for key in ("ArrayJobId", "HetJobId"))
-        rows.append(row | {"jobid": job_name(JobName(number, array, member, "", het, part)), "jobidraw": number})
+        rows.append(row | {"jobid": job_name(number, array, member, "", het, part), "jobidraw": number})
         lines.append(record.line)
     return Listing(as_frame(rows), Locator(source, lambda row: lines[row]))
 
 
-class JobName(NamedTuple):
-    """What the name of a job is made of, as text; empty or 0: it is not said."""
+def job_name(number: str, array: str, member: str, members: str, het: str, part: str) -> str:
+    """The name of a job, ``101``, ``101_7``, ``101_[3-9%2]`` or ``101+1``; empty or 0: it is not said.
 
-    job: str  # its number
-    # array, member, members: the array that it is of, and which member it is, or which it stands for
-    array: str = ""
-    member: str = ""
-    members: str = ""
-    # het, part: the heterogeneous job that it is of, and which component
-    het: str = ""
-    part: str = ""
-
-
-def job_name(of: JobName) -> str:
-    """``101``, ``101_7``, ``101_[3-9%2]`` or ``101+1``.
+    It is a ``member`` of an ``array``, or stands for some ``members``; or it is a ``part`` of a heterogeneous job.
 
     Examples
     --------
-    >>> job_name(JobName("7")), job_name(JobName("8", "7", "1")), job_name(JobName("8", "7", "", "3-9%2"))
-    ('7', '7_1', '7_[3-9%2]')
-    >>> job_name(JobName("8", "0", "", "", "7", "1"))
+    >>> [job_name("8", *rest, "", "") for rest in (("", "", ""), ("7", "1", ""), ("7", "", "3-9%2"))]
+    ['8', '7_1', '7_[3-9%2]']
+    >>> job_name("8", "0", "", "", "7", "1")
     '7+1'
     """
-    if of.array not in ("", "0") and (members := of.members or of.member) not in ("", "N/A"):
-        return f"{of.array}_{members}" if members.isdigit() else f"{of.array}_[{members.strip('[]')}]"
-    return f"{of.het}+{of.part}" if of.het not in ("", "0", "N/A") and of.part not in ("", "N/A") else of.job
+    if array not in ("", "0") and (listed := members or member) not in ("", "N/A"):
+        return f"{array}_{listed}" if listed.isdigit() else f"{array}_[{listed.strip('[]')}]"
+    return f"{het}+{part}" if het not in ("", "0", "N/A") and part not in ("", "N/A") else number
 
 
 def as_frame(rows: list[dict[str, str]]) -> pl.DataFrame:
@@ -298,13 +248,7 @@ def as_frame(rows: list[dict[str, str]]) -> pl.DataFrame:
 
 
 def jobs_in(source: Source, command: str) -> list[Mapping[str, Any]]:
-    """The jobs of JSON that Slurm printed, of one document or of several one after the other.
-
-    Raises
-    ------
-    TraceError
-        It is no JSON, or there are no jobs in it.
-    """
+    """The jobs of JSON that Slurm printed, of one document or of several one after the other."""
     try:
         found = documents(source.data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -332,4 +276,4 @@ def _job(job: Mapping[str, Any]) -> dict[str, str]:
     for key in ("minmemorynode", "minmemorycpu"):
         row |= {key: ""} if row.get(key) == "0" else {}
     keys = ("job_id", "array_job_id", "array_task_id", "array_task_string", "het_job_id", "het_job_offset")
-    return row | {"jobid": job_name(JobName(*(said(job.get(key)) for key in keys))), "jobidraw": said(job["job_id"])}
+    return row | {"jobid": job_name(*(said(job.get(key)) for key in keys)), "jobidraw": said(job["job_id"])}

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import MOST_MB, choice
-from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, at_rows, described, identified, timed
+from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, described, identified, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Columns, Listing, listing
-from unrack.workload.formats.slurm.queue import JobName, as_frame, begun, job_name, jobs_in
+from unrack.workload.formats.slurm.queue import as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload
 
@@ -57,8 +59,6 @@ def read_sacct(
 
     Parameters
     ----------
-    path
-        The file.
     delimiter
         One character between the fields; by default found from the header, as are aligned columns.
     size
@@ -88,13 +88,6 @@ def read_sacct(
         As in :func:`unrack.workload.formats.swf.read_swf`.
     running
         Of ``unfinished = now``: as in :func:`unrack.workload.formats.slurm.queue.read_queue`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("arrival", arrival, ("submit", "eligible"))
@@ -107,7 +100,8 @@ def read_sacct(
     source = load(path)
     is_json = source.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     found = _past_json(source) if is_json else listing(source, delimiter)
-    _complete(found, arrival)
+    cores = ("alloccpus", "ncpus", "reqcpus", "alloctres", "reqtres")
+    found.need((("jobid", "jobidraw"), (arrival,), ("elapsedraw", "elapsed", "end"), cores), COMMAND)
     tally = Tally()
     tally.change("bytes that are no text", found.replaced)
     tally.change("header repeated", found.repeated)
@@ -121,17 +115,15 @@ def read_sacct(
     if unfinished == "now" or (unfinished == "drop" and _none_is_over(jobs[STATE])):
         if memory in ("used", "max"):
             raise InputError("option memory", repr(memory), "requested or ignore, as jobs run and wait still")
-        ours, more, header = begun(
-            jobs, found, choices, tally, running, longest_us=longest_us, by_partition=by_partition
-        )
+        ours, more, header = begun(jobs, found, choices, tally, running, by_partition, longest_us)
         return workload(source, "sacct", frame.height + more, ours, tally, "keep", header)
-    partition = Columns(jobs, at_rows(found, jobs)).text("partition")
+    partition = found.columns(jobs).text("partition")
     limited = with_limits(jobs, jobs["endless"], partition, by_partition, longest_us, tally)
     ended = _ended(limited, tally, unfinished)
     kept = identified(ended, found, tally)
     used = None
     if memory in ("used", "max"):
-        used = used_mb(Columns(steps, at_rows(found, steps)), Columns(kept, at_rows(found, kept)), name)
+        used = _used_mb(found.columns(steps), found.columns(kept), name)
         if used is None:
             raise source.fault(None, "column MaxRSS", "no such column", f"it, as memory = {memory!r}; {COMMAND}")
     ours = described(kept, found, used, choices, tally)
@@ -140,14 +132,6 @@ def read_sacct(
     header = {"Columns": f"a task a node; {size} cores, {memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
     read = frame.height + kept.height - ended.height
     return workload(source, "sacct", read, ours, tally, overrun, header)
-
-
-def _complete(found: Listing, arrival: str) -> None:
-    """Refuse a list without what is needed."""
-    cores = ("alloccpus", "ncpus", "reqcpus", "alloctres", "reqtres")
-    for needed in (("jobid", "jobidraw"), (arrival,), ("elapsedraw", "elapsed", "end"), cores):
-        if not set(needed) & set(found.frame.columns):
-            raise found.at.source.fault(None, f"column {' or '.join(needed)}", "no such column", COMMAND)
 
 
 def _none_is_over(state: pl.Series) -> bool:
@@ -171,23 +155,11 @@ def _ended(ours: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:
     return tally.drop(ours, "never started", never)
 
 
-def used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
+def _used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
     """Int64: MB on a node of each job, of its step that used most; ``None`` where the list has no MaxRSS.
 
     MaxRSS is of the largest task of a step; where the list says how many tasks the step had on a node, it counts so
-    often.
-
-    Parameters
-    ----------
-    steps, jobs
-        The lines of steps and of jobs; jobs may have a MaxRSS of their own.
-    name
-        The column with the name of the job; of a step, what stands before the dot is.
-
-    Raises
-    ------
-    TraceError
-        A field is not what it should be.
+    often. Jobs may have one of their own. The column ``name`` has the job, of a step before the dot.
     """
     if "maxrss" not in jobs:
         return None
@@ -200,7 +172,11 @@ def used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
 
 
 def _on_a_node(columns: Columns) -> pl.Series:
-    said = {entry: one.mb or None for entry, one in columns.memories("maxrss", "K").items() if one is not None}
+    said = {
+        entry: one.mb or None
+        for entry, one in columns.made("maxrss", partial(amount_of_memory, unit="K")).items()
+        if one is not None
+    }
     largest = columns.looked_up("maxrss", said, pl.Int64)
     tasks, nodes = columns.whole("ntasks").fill_null(1), columns.whole("nnodes").fill_null(1)
     on_a_node = (tasks + nodes - 1) // nodes
@@ -229,7 +205,7 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     limit = said(time.get("limit"))
     alloc, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
     of_array, of_het = (array.get("job_id"), array.get("task_id"), array.get("task")), ("job_id", "job_offset")
-    name = job_name(JobName(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het)))))
+    name = job_name(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het))))
     row |= {
         "jobid": name,
         "jobidraw": said(job.get("job_id")),

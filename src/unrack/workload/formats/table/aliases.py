@@ -78,22 +78,10 @@ class Found(NamedTuple):
 
 
 def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -> dict[str, Found]:
-    """Our name → the column that another name gives it away as.
+    """Our name → the column that another name gives it away as; two columns for one of ours are refused.
 
-    Parameters
-    ----------
-    header
-        The columns of the file.
-    taken
-        Our name → the column, of those that need no other name; neither is looked for again. Where ``end`` is among
-        them, ``run`` is not looked for.
-    at
-        The file, for errors.
-
-    Raises
-    ------
-    TraceError
-        Two columns are known by names of one of ours.
+    ``taken``: our name → the column, of those that need no other name; neither is looked for again. Where ``end`` is
+    among them, ``run`` is not looked for.
     """
     columns = [(name, words_of(name)) for name in header if name not in set(taken.values())]
     found: dict[str, Found] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import WHOLE
-from unrack.workload.formats.intake import ASK, DEVICE, EXTRA
+from unrack.workload.formats.intake import ASK, DEVICE, EXTRA, asks_of, unheeded
 from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, whole
 from unrack.workload.formats.source import Locator
-from unrack.workload.tier_asks import NO_CEILING, first_fault, tier_asks
+from unrack.workload.tier_asks import first_fault
 
 LIMITS = ("local", "ceiling")
 WORDS = ("group", "spread", "forbidden")
@@ -41,6 +41,12 @@ def typed(values: pl.Series) -> pl.Series:
     return values
 
 
+def carried(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Columns that are nothing of ours, to be carried along; what they ask for in vain is counted."""
+    kept = [typed(one) if one.dtype == pl.String else one for one in columns]
+    return [*(one.alias(EXTRA + one.name) for one in kept), *unheeded(columns)]
+
+
 @dataclass(frozen=True)
 class TableColumns:
     """A table and how to read it."""
@@ -59,13 +65,7 @@ class TableColumns:
     relative: bool  # deadlines are counted from the submission
 
     def jobs(self) -> list[pl.Series]:
-        """The columns that :func:`unrack.workload.formats.intake.workload` takes.
-
-        Raises
-        ------
-        TraceError
-            A value is not of the kind its column is mapped to.
-        """
+        """The columns that :func:`unrack.workload.formats.intake.workload` takes."""
         made = self._times()
         tasks, cores = self._size("tasks"), self._size("cores")
         made |= {"tasks": tasks, "cores": cores}
@@ -90,8 +90,7 @@ class TableColumns:
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
-        if (on := self._on()) is not None:
-            made |= on
+        made |= self._on()
         return [values.alias(name) for name, values in made.items()]
 
     def _called(self, ours: str) -> str:
@@ -203,12 +202,9 @@ class TableColumns:
         limits = {ours: values for ours in LIMITS if (values := self._numbers(ours)) is not None}
         made = {ours: self._limit(ours, values) for ours, values in limits.items()}
         for ours in WORDS:
-            default = None if ours == "spread" else self.defaults.get(ours)
-            if ours in self.columns:
-                text = self._text(ours)
-                made[ours] = text if default is None else text.fill_null(str(default))
-            elif default is not None:
-                made[ours] = self._constant(str(default))
+            text = self._text(ours) if ours in self.columns else None
+            if (words := text if ours == "spread" else self._with_default(ours, text)) is not None:
+                made[ours] = words
         made = {ours: values for ours, values in made.items() if values.null_count() < len(values)}
         if not made:
             return {}
@@ -221,14 +217,7 @@ class TableColumns:
         if (held < 0).any():
             row = int(np.argmax(held < 0))
             raise self.at.fault(row, self._called("memory"), f"{held[row]} MB", "0 MB or more")
-        asks = tier_asks(
-            made["local"].fill_null(0).to_numpy() if "local" in made else np.zeros(count, np.int64),
-            made["ceiling"].fill_null(NO_CEILING).to_numpy() if "ceiling" in made else None,
-            group=made.get("group"),
-            spread=made.get("spread"),
-            forbidden=made.get("forbidden"),
-        )
-        if (fault := first_fault(asks, tasks.fill_null(1).to_numpy(), held)) is not None:
+        if (fault := first_fault(asks_of(made, count), tasks.fill_null(1).to_numpy(), held)) is not None:
             raise self.at.fault(fault.row, self._called(fault.field), fault.got, fault.want)
         return made
 
@@ -242,29 +231,33 @@ class TableColumns:
             return amounts(values, called, self.at, factor)
         return -amounts(-values, called, self.at, factor)
 
-    def _on(self) -> dict[str, pl.Series] | None:
-        """The nodes of jobs that run at the start, and for how long these have run; ``None``: no job does."""
+    def _on(self) -> dict[str, pl.Series]:
+        """The nodes of jobs that run at the start, and for how long these have run; nothing: no job does."""
         if ON not in self.columns or (on := self._text(ON)).null_count() == len(on):
-            return None
+            return {}
         ran = self._time("ran")
-        none = pl.Series([0]).new_from_index(0, self.frame.height)
         line = pl.Series([self.at.line_of(row) or 0 for row in range(self.frame.height)], dtype=pl.Int64)
-        return {"on": on, "ran_us": (none if ran is None else ran).fill_null(0), "line": line}
+        return {"on": on, "ran_us": self._constant(0) if ran is None else ran.fill_null(0), "line": line}
 
     def _text(self, ours: str) -> pl.Series:
         """A column of words; those that say that there is none are null."""
         return said(self.frame[self.columns[ours]].cast(pl.String))
 
     def _names(self, ours: str) -> pl.Series | None:
-        if ours not in self.columns:
-            return self._constant(str(self.defaults[ours])) if ours in self.defaults and ours != "id" else None
-        values = self.frame[self.columns[ours]]
-        if values.dtype == pl.String:
-            values = typed(values)
-        elif values.dtype.is_integer():
-            values = numbers(values, self.columns[ours], self.at)
-        else:
-            values = values.cast(pl.String)
-        if ours in self.defaults and ours != "id":
-            values = values.cast(pl.String).fill_null(str(self.defaults[ours]))
-        return values
+        values = None
+        if ours in self.columns:
+            values = self.frame[self.columns[ours]]
+            if values.dtype == pl.String:
+                values = typed(values)
+            elif values.dtype.is_integer():
+                values = numbers(values, self.columns[ours], self.at)
+            else:
+                values = values.cast(pl.String)
+        return values if ours == "id" else self._with_default(ours, values)
+
+    def _with_default(self, ours: str, words: pl.Series | None) -> pl.Series | None:
+        """Words with the default in their gaps, if there is one, or in place of the column."""
+        if ours not in self.defaults:
+            return words
+        default = str(self.defaults[ours])
+        return self._constant(default) if words is None else words.cast(pl.String).fill_null(default)

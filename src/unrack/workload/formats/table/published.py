@@ -26,7 +26,7 @@ from unrack.workload.formats.quantities import (
     whole,
 )
 from unrack.workload.formats.source import Locator, Source, load
-from unrack.workload.formats.table.columns import typed
+from unrack.workload.formats.table.columns import carried, typed
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.table.text import WHOLE_MILLI, Fields, asked, csv_frame
 from unrack.workload.job import Workload
@@ -61,21 +61,12 @@ def read_perlmutter(
 
     Parameters
     ----------
-    path
-        The file.
     cores_per_node
         Cores of each task; a task is a node. 128 in the system's CPU nodes.
     time_unit, memory_unit
         As in :func:`unrack.workload.formats.table.read.read_table`. The published times are in units of 10 s.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read.
-    InputError
-        An option has a value it cannot have.
     """
     cores = count("cores_per_node", cores_per_node)
     made = read_table(
@@ -106,13 +97,6 @@ def read_alibaba(
         Memory of a machine, which the trace does not tell.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     try:
@@ -155,19 +139,10 @@ def read_slurm_jobs(
 
     Parameters
     ----------
-    path
-        The file.
     cores_per_node
         Of the system.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, or has a value that cannot be.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     cores = count("cores_per_node", cores_per_node)
@@ -202,10 +177,9 @@ def read_slurm_jobs(
     if "sim_executable" in frame.columns:
         apps = typed(frame["sim_executable"])
         ours.append(apps.set((apps.cast(pl.String) == "-2").fill_null(False), None).alias("app"))
-    others = [frame[name] for name in frame.columns if name not in _READ]
-    rest = [*(typed(values).alias(EXTRA + values.name) for values in others), *unheeded(others)]
+    ours += carried([frame[name] for name in frame.columns if name not in _READ])
     header = {"Columns": f"{cores} cores a node; requested time = wclimit, app = sim_executable"}
-    return workload(source, "slurm", frame.height, pl.DataFrame([*ours, *rest]), tally, overrun, header)
+    return workload(source, "slurm", frame.height, pl.DataFrame(ours), tally, overrun, header)
 
 
 def _memory_mb(memory: pl.Series, per_cpu: pl.Series, cores: int, at: Locator) -> pl.Series:
@@ -273,11 +247,10 @@ def read_openb(
         count.alias(asked("count")),
         milli.replace({WHOLE_MILLI: 0}).alias(asked("milli")),
     ]
-    words = ["cores in thousandths" if cpu == "milli" else "cores rounded up"]
     if _MODELS in fields.frame.columns:
         columns += [fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"), *unheeded([fields.frame[_MODELS]])]
     columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
-    header = {"Columns": "; ".join(words)}
+    header = {"Columns": "cores in thousandths" if cpu == "milli" else "cores rounded up"}
     return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)
 
 

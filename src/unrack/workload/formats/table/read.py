@@ -13,11 +13,11 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
-from unrack.workload.formats.intake import DEVICE, EXTRA, OVERRUN, Tally, unheeded, workload
+from unrack.workload.formats.intake import DEVICE, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.formats.table.aliases import Found, find_aliases
-from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, typed
+from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, carried
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
 from unrack.workload.job import Workload
 
@@ -41,8 +41,6 @@ def read_table(
 
     Parameters
     ----------
-    path
-        The file.
     columns
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
         ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``,
@@ -63,7 +61,8 @@ def read_table(
     deadline_is
         ``"absolute"``: on the clock of ``submit``; ``"relative"``: counted from the submission.
     aliases
-        Whether columns are also found by usual names; how each was read is in the intake's header, under ``Columns``.
+        Whether columns are also found by usual names, of which two for one of ours are refused; how each was read is
+        in the intake's header, under ``Columns``.
     overrun
         As in :func:`unrack.workload.formats.swf.read_swf`.
     has_header
@@ -71,14 +70,6 @@ def read_table(
         a header the columns are called column_1, column_2 …
     separator
         Between the fields of a CSV; by default found from the first line.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, lacks a column, holds something else than was mapped, or has two columns that could be
-        the same one of ours.
-    InputError
-        An option has a value it cannot have.
     """
     choice("overrun", overrun, OVERRUN)
     choice("memory_per", memory_per, ("task", "core", "job"))
@@ -112,27 +103,10 @@ def read_table(
 def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], overrun: str) -> Workload:
     """The workload of a table, by the shared rules; columns that are nothing of ours are carried along.
 
-    Parameters
-    ----------
-    table
-        The table, and how to read it.
-    kind
-        The name of the reader.
-    other
-        Our name → the column that another name gave away.
-    overrun
-        As in :func:`unrack.workload.formats.swf.read_swf`.
-
-    Raises
-    ------
-    TraceError
-        A value is not of the kind its column is mapped to.
+    ``kind``: the name of the reader. ``other``: our name → the column that another name gave away.
     """
     frame, taken = table.frame, set(table.columns.values())
-    others = [frame[name] for name in frame.columns if name not in taken]
-    rest = [(typed(one) if one.dtype == pl.String else one).alias(EXTRA + one.name) for one in others]
-    asked = unheeded(others)
-    ours = pl.DataFrame([*table.jobs(), *rest, *asked])
+    ours = pl.DataFrame([*table.jobs(), *carried([frame[name] for name in frame.columns if name not in taken])])
     header = {"Columns": ", ".join(f"{ours} = {found}" for ours, found in other.items())} if other else {}
     return workload(table.at.source, kind, frame.height, ours, Tally(), overrun, header)
 
@@ -140,15 +114,7 @@ def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], over
 def mapped(
     frame: pl.DataFrame, columns: Mapping[str, str | int], at: Locator, defaults: Mapping[str, float | str]
 ) -> dict[str, str]:
-    """Our name → the file's column: those that were said, and those of the same name.
-
-    Raises
-    ------
-    TraceError
-        The file has no such column.
-    InputError
-        Not a mapping, or not of our names.
-    """
+    """Our name → the file's column: those that were said, and those of the same name."""
     found = {name.removeprefix(DEVICE): name for name in frame.columns if _known(name.removeprefix(DEVICE))}
     found = {ours: name for ours, name in found.items() if ours in COLUMNS or _told(name)}
     if not isinstance(columns, Mapping):

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from unrack.errors import InputError, TraceError
-from unrack.workload.formats.intake import DEVICE, EXTRA, unheeded
+from unrack.workload.formats.intake import DEVICE
 from unrack.workload.formats.quantities import MOST, numbers, refuse, whole
 from unrack.workload.formats.source import Locator, Source, text_bytes
-from unrack.workload.formats.table.columns import typed
+from unrack.workload.formats.table.columns import carried
 
 SEPARATORS = (",", ";", "\t", "|", " ")
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -121,13 +121,7 @@ def _records(source: Source, data: bytes, separator: str, skipped: int, only_fir
 
 
 def parquet_frame(source: Source) -> tuple[pl.DataFrame, Locator]:
-    """A Parquet file as a frame.
-
-    Raises
-    ------
-    TraceError
-        It is damaged, or has columns of lists or structs.
-    """
+    """A Parquet file as a frame; one with columns of lists or structs is refused."""
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
@@ -230,8 +224,7 @@ class Fields:
 
     def rest(self, taken: Sequence[str]) -> list[pl.Series]:
         """The other columns, to be carried along; what they ask for in vain is counted."""
-        others = [self.frame[name] for name in self.frame.columns if name not in taken]
-        return [*(typed(values).alias(EXTRA + values.name) for values in others), *unheeded(others)]
+        return carried([self.frame[name] for name in self.frame.columns if name not in taken])
 
     def _given(self, values: pl.Series, name: str, want: str) -> None:
         refuse(values.is_null(), pl.Series(["nothing"]).new_from_index(0, len(values)), name, self.at, want)

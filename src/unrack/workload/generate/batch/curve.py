@@ -34,26 +34,15 @@ def steps(points: int) -> Floats:
 
 
 def curve_of(values: Floats, knots: int) -> tuple[float, ...]:
-    """The values at the :func:`steps` of ``knots`` points, from the smallest to the largest, to six digits.
-
-    Examples
-    --------
-    >>> curve_of(np.array([3.0, 1.0, 2.0]), 3)
-    (1.0, 2.0, 3.0)
-    """
+    """The values at the :func:`steps` of ``knots`` points, from the smallest to the largest, to six digits."""
     found = np.quantile(values, steps(knots), method="inverted_cdf")
     return tuple(float(f"{value:.6g}") for value in found)
 
 
 def along(curve: Sequence[float], part: Floats) -> Floats:
-    """``float64[n]``: the values of a curve at the probabilities ``part``, uniform-log between its points.
+    """``float64[n]``: the values of a curve at the probabilities ``part`` (float64[n]), uniform-log between its points.
 
-    Parameters
-    ----------
-    curve
-        Values in ascending order, at the probabilities of :func:`steps`; all above 0.
-    part : float64[n]
-        From 0 to 1.
+    The curve has values above 0 in ascending order, at the probabilities of :func:`steps`.
 
     Examples
     --------
@@ -68,12 +57,7 @@ def along(curve: Sequence[float], part: Floats) -> Floats:
 def normal_ranks(scores: Floats, weight: Floats, mean: Floats, spread: Floats) -> Floats:
     """``float64[n]``: the rank, 0 to 1, of each score in a mixture of normal distributions.
 
-    Parameters
-    ----------
-    scores : float64[n]
-        The scores.
-    weight, mean, spread : float64[classes]
-        The mixture; weights need not sum to 1, and classes of weight 0 have no part in it.
+    ``weight``, ``mean``, ``spread``: float64[classes]; weights need not sum to 1, and classes of weight 0 have no part.
     """
     if weight.sum() <= 0:
         return np.full(len(scores), 0.5)
@@ -94,13 +78,7 @@ def normal_scores(values: Floats) -> Floats:
 
 
 def correlation_of(first: Floats, second: Floats) -> float:
-    """The correlation of the normal scores of two columns; 0 where one of them never changes.
-
-    Examples
-    --------
-    >>> correlation_of(np.array([1.0, 2.0, 3.0]), np.array([10.0, 100.0, 1000.0]))
-    1.0
-    """
+    """The correlation of the normal scores of two columns; 0 where one of them never changes."""
     if len(first) < 2:
         return 0.0
     a, b = normal_scores(first), normal_scores(second)
@@ -110,13 +88,7 @@ def correlation_of(first: Floats, second: Floats) -> float:
 
 
 def distance(first: Floats, second: Floats) -> float:
-    """The Kolmogorov-Smirnov distance: how far two distributions of values are apart at most, 0 to 1.
-
-    Examples
-    --------
-    >>> distance(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
-    0.5
-    """
+    """The Kolmogorov-Smirnov distance: how far two distributions of values are apart at most, 0 to 1."""
     if not len(first) or not len(second):
         return float("nan")
     places = np.union1d(first, second)

@@ -114,22 +114,11 @@ class Fit:
 
 
 def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
-    """Fit the comprehensive batch model to a log.
+    """Fit the comprehensive batch model to a log of 20 jobs or more, of which one ran.
 
-    Parameters
-    ----------
-    workload
-        The log. A job's size is its tasks; in a log of one task a job it is the cores.
-    nodes
-        Of the system; default: MaxNodes or MaxProcs of the header where a size is so many tasks of one core, else the
-        largest job.
-    seed
-        Of the jobs drawn for comparison, as many as the log has up to 30 000.
-
-    Raises
-    ------
-    InputError
-        There are too few jobs, or none that ran.
+    A job's size is its tasks; in a log of one task a job it is the cores. The system has so many ``nodes``, by default
+    MaxNodes or MaxProcs of the header where a size is so many tasks of one core, else the largest job. ``seed``: of the
+    jobs drawn for comparison, as many as the log has up to 30 000.
 
     Examples
     --------

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,7 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
-from unrack.workload.formats.source import toml_file
+from unrack.workload.formats.source import parameters_of, parameters_text
 from unrack.workload.generate.batch.lublin import LublinModel
 from unrack.workload.generate.batch.model import BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
@@ -51,29 +49,11 @@ A_MONDAY = 946_857_600
 def generate_batch(
     spec: BatchSpec | Mapping[str, Any], seed: int = 0, name: str | None = None, folder: Path | None = None
 ) -> Workload:
-    """Draw a workload from a model of batch systems.
+    """Draw a workload from a model of batch systems: a :class:`BatchSpec`, or a mapping of its keys.
 
-    Parameters
-    ----------
-    spec
-        What to draw; a mapping is validated.
-    seed
-        Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: what the model
-        draws of the jobs, their memory, which of them are in the mix, gaps.
-    name
-        The workload's name; default: that of the model.
-    folder
-        Where the files that the specification names are looked for first.
-
-    Returns
-    -------
-    Workload
-        Its clock begins on a Monday at midnight; ``status`` is carried along as in logs.
-
-    Raises
-    ------
-    InputError
-        The mapping is not a valid specification, or it cannot be drawn.
+    The draws of ``seed`` are, in order: what the model draws of the jobs, their memory, which of them are in the mix,
+    gaps. The clock begins on a Monday at midnight; ``status`` is carried along as in logs. Files that the specification
+    names are looked for in ``folder`` first.
 
     Examples
     --------
@@ -91,9 +71,7 @@ def generate_batch(
         jobs = drawn_jobs(spec, model, profiles, rng, _count(spec, model, rng))
     count = len(jobs.draw.nodes)
     gap_s = _gap_s(spec, model, jobs.draw)
-    times_s = model.times_s(model.units(rng, count), gap_s) if isinstance(model, LublinModel) else (
-        model.arrivals.times_s(model.arrivals.units(rng, count), gap_s)
-    )  # fmt: skip
+    times_s = model.arrivals.times_s(model.arrivals.units(rng, count), gap_s)
     app = None
     if profiles is not None and jobs.profile is not None:
         app = pl.Series([one.id for one in profiles]).gather(jobs.profile)
@@ -137,18 +115,12 @@ def _words(spec: BatchSpec, model: BatchModel | LublinModel) -> str:
     return f"after Cirne and Berman 2001, fitted to {model.source or 'a log'}"
 
 
-def _per_day(spec: BatchSpec, model: BatchModel | LublinModel) -> float:
-    if spec.jobs_per_day is not None:
-        return spec.jobs_per_day
-    return model.jobs_per_day if isinstance(model, LublinModel) else model.arrivals.jobs_per_day
-
-
 def _count(spec: BatchSpec, model: BatchModel | LublinModel, rng: np.random.Generator) -> int:
     """How many jobs: as said; or so many days at the rate, or until their node-seconds make the load."""
     if spec.jobs is not None:
         return spec.jobs
     assert spec.days is not None
-    expected = _per_day(spec, model) * spec.days
+    expected = (spec.jobs_per_day or model.arrivals.jobs_per_day) * spec.days
     if spec.load is not None:
         sample = model.draw(np.random.Generator(np.random.PCG64(0)), 20_000, spec.nodes, spec.cancelled == "zero-run")
         mean = float((sample.nodes * sample.run_s).mean())
@@ -160,7 +132,7 @@ def _count(spec: BatchSpec, model: BatchModel | LublinModel, rng: np.random.Gene
 
 def _gap_s(spec: BatchSpec, model: BatchModel | LublinModel, draw: Draw) -> float:
     if spec.load is None:
-        return DAY_S / _per_day(spec, model)
+        return DAY_S / (spec.jobs_per_day or model.arrivals.jobs_per_day)
     mean = float((draw.nodes * draw.run_s).mean())
     if mean == 0:
         raise InputError("generate, load", f"{spec.load:g}", "jobs that run")
@@ -174,11 +146,6 @@ class BatchJobs(NamedTuple):
     memory_mb: Ints
     profile: Ints | None
 
-    def take(self, rows: Ints) -> BatchJobs:
-        """Some of the jobs, in the order of the rows."""
-        draw = Draw._make(column[rows] for column in self.draw)
-        return BatchJobs(draw, self.memory_mb[rows], None if self.profile is None else self.profile[rows])
-
 
 def drawn_jobs(
     spec: BatchSpec,
@@ -187,26 +154,7 @@ def drawn_jobs(
     rng: np.random.Generator,
     count: int,
 ) -> BatchJobs:
-    """Draw jobs, match them with profiles, and give them memory.
-
-    Parameters
-    ----------
-    spec
-        What to draw.
-    model
-        The model.
-    profiles
-        Applications to match jobs with; ``None``: jobs have none.
-    rng
-        Where the numbers come from: first the model's, then the memory's.
-    count
-        How many.
-
-    Raises
-    ------
-    InputError
-        Memory is too large, or not known of a profile.
-    """
+    """Draw jobs, match them with profiles, if there are any, and give them memory; in this order of draws."""
     draw = model.draw(rng, count, spec.nodes, spec.cancelled == "zero-run")
     rows = None
     memory = np.zeros(count, np.int64)
@@ -238,18 +186,17 @@ def _mixed_jobs(
     assert spec.large_share is not None
     assert spec.normal_node is not None
     assert spec.jobs is not None
-    want = InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
     for times in _POOLS:
         if times * spec.jobs > MOST_JOBS:
             break
         pool = drawn_jobs(spec, model, profiles, rng, times * spec.jobs)
         hours = pool.draw.nodes * pool.draw.run_s / 3600
         large = pool.memory_mb > spec.normal_node
-        if not _enough(hours, large, spec.large_share, spec.jobs):
-            continue
-        chosen = chosen_for_share(rng, hours, large, spec.large_share, spec.jobs)
-        return pool.take(rng.permutation(chosen))
-    raise want
+        if _enough(hours, large, spec.large_share, spec.jobs):
+            rows = rng.permutation(chosen_for_share(rng, hours, large, spec.large_share, spec.jobs))
+            draw = Draw._make(column[rows] for column in pool.draw)
+            return BatchJobs(draw, pool.memory_mb[rows], None if pool.profile is None else pool.profile[rows])
+    raise InputError("generate, large_share", f"{spec.large_share:g}", "a share that the memory of the jobs allows")
 
 
 def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> bool:
@@ -268,61 +215,29 @@ def _enough(node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> b
 
 
 def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> BatchModel:
-    """The parameters of that name, of that TOML file, or in that table.
-
-    Parameters
-    ----------
-    which
-        A key of :data:`PARAMETERS` (default: :data:`DEFAULT`), a path, or the keys of
-        :class:`unrack.workload.generate.batch.model.BatchModel`.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it does not hold parameters of the model.
+    """The parameters of a name in :data:`PARAMETERS`, of a TOML file, or in a table of the keys of :class:`BatchModel`.
 
     Examples
     --------
     >>> batch_parameters("kth-sp2").sizes.nodes
     100
     """
-    if which is None:
-        which = DEFAULT
     if isinstance(which, Mapping):
         return BatchModel.read(which, "parameters, ")
-    name = os.fspath(which)
-    if name in PARAMETERS:
-        text = resources.files("unrack.workload").joinpath("fitted", f"{name}.toml").read_text(encoding="utf-8")
-        return BatchModel.read(tomllib.loads(text), f"{name}, ")
-    if not name.endswith(".toml"):
-        raise InputError("parameters", repr(name), f"a file that ends in .toml, or one of {', '.join(PARAMETERS)}")
-    return BatchModel.read(toml_file(name), f"{name}, ")
+    name = DEFAULT if which is None else os.fspath(which)
+    return BatchModel.read(parameters_of(name, "parameters", PARAMETERS, "fitted"), f"{name}, ")
 
 
 def written(model: BatchModel, made_by: str = "") -> str:
-    """The text of a TOML file with the parameters.
-
-    Parameters
-    ----------
-    model
-        The parameters.
-    made_by
-        A comment for its first line.
-    """
-    content = model.model_dump(mode="json", exclude_none=True)
-    lines = [f"# {made_by}"] if made_by else []
-    lines += [_line(key, value) for key, value in content.items() if not isinstance(value, dict)]
-    for key, table in content.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{key}]", *(_line(name, value) for name, value in table.items())]
-    return "\n".join(lines) + "\n"
+    """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
+    return parameters_text(model.model_dump(mode="json", exclude_none=True), _value, made_by)
 
 
-def _line(key: str, value: Any) -> str:
+def _value(value: Any) -> str:
     if isinstance(value, list) and isinstance(value[0], list):
         rows = "".join(f"    {json.dumps(row)},\n" for row in value)
-        return f"{key} = [\n{rows}]"
+        return f"[\n{rows}]"
     if isinstance(value, list):
         numbers = textwrap.fill(", ".join(map(str, value)), 112, initial_indent="    ", subsequent_indent="    ")
-        return f"{key} = [\n{numbers},\n]"
-    return f"{key} = {json.dumps(value)}"
+        return f"[\n{numbers},\n]"
+    return json.dumps(value)

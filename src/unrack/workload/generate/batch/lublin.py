@@ -69,16 +69,9 @@ class LublinModel(Strict):
     request_factor: Distribution = Field(default=1, validate_default=True)
 
     def draw(self, rng: np.random.Generator, count: int, nodes: int, never_ran: bool = False) -> Draw:
-        """Draw jobs without their arrivals: sizes, then run times in whole seconds, then request factors.
+        """Draw jobs for a system without their arrivals: sizes, then run times in whole seconds, then request factors.
 
-        Parameters
-        ----------
-        rng
-            Where the numbers come from.
-        count, nodes
-            How many jobs; of which system.
-        never_ran
-            Changes nothing: the model has no cancelled jobs.
+        ``never_ran`` changes nothing: the model has no cancelled jobs.
         """
         highest = math.log2(nodes)
         middle = min(max(highest - self.upper_gap, self.low), highest)
@@ -95,6 +88,11 @@ class LublinModel(Strict):
         run_s = np.maximum(np.rint(np.exp(_below(rng, shape, scale, self.log_run_max))), 1.0)
         request_s = np.maximum(np.ceil(run_s * self.request_factor.draw(rng, count)), run_s)
         return Draw(size, run_s, request_s, np.full(count, COMPLETED, np.int64))
+
+    @property
+    def arrivals(self) -> LublinModel:
+        """When jobs arrive: the model says it itself."""
+        return self
 
     def units(self, rng: np.random.Generator, count: int) -> Floats:
         """``float64[count]``: gaps of mean 1 on the clock of the rate (their own mean, not that of the model)."""

@@ -96,13 +96,7 @@ def request_class(request_s: Floats) -> Ints:
 
 
 def links_of(nodes: Ints, request_s: Floats, accuracy: Floats) -> Links:
-    """The links of jobs.
-
-    Parameters
-    ----------
-    nodes, request_s, accuracy : int64[jobs], float64[jobs], float64[jobs]
-        Of the jobs.
-    """
+    """The links of jobs of so many nodes (int64[jobs]), requested times in s and accuracies (float64[jobs])."""
     by_size, cell = size_class(nodes), size_class(nodes) * REQUESTS + request_class(request_s)
     shape = (SIZES, REQUESTS)
     jobs = np.bincount(cell, minlength=SIZES * REQUESTS) / len(cell)
@@ -240,21 +234,10 @@ class BatchModel(Strict):
         return {status: ending for status, ending in every.items() if ending is not None and ending.share > 0}
 
     def draw(self, rng: np.random.Generator, count: int, nodes: int, never_ran: bool = False) -> Draw:
-        """Draw jobs without their arrivals.
+        """Draw jobs without their arrivals; times are whole seconds, as in logs, and requests 1 s or more.
 
-        Parameters
-        ----------
-        rng
-            Draws, in order: ranks of size, request and accuracy; kinds of sizes; normal scores; statuses.
-        count, nodes
-            How many; of which system.
-        never_ran
-            Whether jobs that are cancelled before they start are among them, as jobs without a run.
-
-        Returns
-        -------
-        Draw
-            Times are whole seconds, as in logs; requests are 1 s or more.
+        The draws are, in order: ranks of size, request and accuracy; kinds of sizes; normal scores; statuses.
+        ``never_ran``: whether jobs that are cancelled before they start are among them, as jobs without a run.
         """
         size_part, request_part, accuracy_part = rng.random((3, count))
         sizes = self.sizes.draw(rng, size_part, nodes)

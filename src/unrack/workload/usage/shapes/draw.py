@@ -170,15 +170,6 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
 
     Sizes are uniform-log from 1 to 64 nodes where the parameters tell how nodes differ, else 1. Peaks are those of
     :func:`unrack.workload.generate.memory.memory_by_size_mb`.
-
-    Parameters
-    ----------
-    shapes
-        What curves look like.
-    jobs
-        How many.
-    seed
-        Of everything drawn.
     """
     rng = np.random.default_rng([_JOBS, seed])
     run_s = np.rint(np.exp(rng.uniform(np.log(SHORTEST_S), np.log(LONGEST_S), jobs)))

@@ -13,12 +13,11 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.workload.generate.batch.curve import correlation_of, curve_of
 from unrack.workload.generate.batch.fit import Marginal
-from unrack.workload.usage.curves import UsageSeries, series_of
-from unrack.workload.usage.read import RULES
+from unrack.workload.usage.curves import SHARE_UNIT, UsageSeries, series_of
 from unrack.workload.usage.shapes.draw import Steps, drawn, heights
 from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Shapes
 from unrack.workload.usage.shapes.properties import Properties, properties
-from unrack.workload.usage.thin import SHARE_UNIT, thinned
+from unrack.workload.usage.thin import thinned
 
 KNOTS = 12
 """Points of a quantile curve."""
@@ -50,19 +49,9 @@ class Fit:
 
 
 def fit(series: UsageSeries, seed: int = 0) -> Fit:
-    """Fit the parameters of shapes to measured series.
+    """Fit the parameters of shapes to measured series, of five jobs or more that use memory; others are left out.
 
-    Parameters
-    ----------
-    series
-        Jobs that never use anything are left out.
-    seed
-        Of the curves drawn for comparison, for jobs of the same run times and sizes: 2 000 or more.
-
-    Raises
-    ------
-    InputError
-        There are fewer than five jobs that use memory.
+    ``seed``: of the curves drawn for comparison, for jobs of the same run times and sizes: 2 000 or more.
     """
     usable = np.flatnonzero(series.job_peaks() > 0)
     if len(usable) < FEWEST:
@@ -173,14 +162,9 @@ def _marginals(given: UsageSeries, found: Properties, shapes: Shapes, seed: int)
 
 
 def nodes_of(series: UsageSeries, kind: Ints) -> Nodes | None:
-    """The parameters of nodes, or ``None`` where no job has several series.
+    """The parameters of nodes, or ``None`` where no job has several series; each series uses something.
 
-    Parameters
-    ----------
-    series
-        Of which each uses something.
-    kind : int64[series]
-        Of the job of each. Ramps agree by their trend, and do not count for how alike levels are.
+    ``kind``: int64[series], of the job of each. Ramps agree by their trend, and do not count for how alike levels are.
     """
     several = series.series > 1
     if not several.any():
@@ -277,20 +261,11 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def describe_usage(series: UsageSeries) -> dict[str, Any]:
-    """A record of plain numbers, ready for JSON.
+    """What is in a file as a record of plain numbers, ready for JSON.
 
-    Parameters
-    ----------
-    series
-        As read.
-
-    Returns
-    -------
-    dict
-        ``source``, ``unit`` (``"MB"`` or ``"share of a limit"``), ``rows``, ``jobs``, ``series``, ``idle`` (jobs that
-        never use anything); ``interval_s``; smallest, quartiles and largest of ``samples`` a series, ``run_s``,
-        ``peak``, ``mean_over_peak``, ``progress_near_peak``; ``kinds`` → jobs; ``thinned`` → points and the error made
-        by default; ``dropped`` and ``changed`` by rule.
+    ``idle``: jobs that never use anything; ``samples`` (a series), ``run_s``, ``peak``, ``mean_over_peak`` and
+    ``progress_near_peak``: smallest, quartiles and largest; ``kinds`` → jobs; ``thinned`` → points, and the error made
+    by default as a share of the peak; ``dropped`` and ``changed`` by rule.
     """
     busy = np.flatnonzero(series.job_peaks() > 0)
     found: dict[str, Any] = {
@@ -321,11 +296,6 @@ def describe_usage(series: UsageSeries) -> dict[str, Any]:
             },
         }
     return found | {"dropped": dict(series.dropped), "changed": dict(series.changed)}
-
-
-def sentence(rule: str) -> str:
-    """What a rule does."""
-    return RULES[rule]
 
 
 def _quantiles(values: Floats) -> list[float] | None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
-from importlib import resources
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
-from unrack.errors import InputError
 from unrack.kernels.arrays import Floats
 from unrack.resources.checked import Strict
-from unrack.workload.formats.source import toml_file
+from unrack.workload.formats.source import parameters_of, parameters_text
 from unrack.workload.generate.distributions import Positive, ascending
 
 KINDS = ("flat", "ramp", "phases", "spikes")
@@ -114,24 +110,13 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
     (True, False)
     """
     name = os.fspath(which)
-    if name in SHAPES:
-        text = resources.files("unrack.workload.usage").joinpath("shapes", f"{name}.toml").read_text("utf-8")
-        content = tomllib.loads(text)
-    elif name.endswith(".toml"):
-        content = toml_file(name)
-    else:
-        raise InputError("shapes", repr(name), f"a file that ends in .toml, or one of {', '.join(SHAPES)}")
+    content = parameters_of(name, "shapes", SHAPES, "usage/shapes")
     return Shapes.read(content, f"{name}, ", nested=list(Kind.model_fields))
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:
     """The text of a TOML file with the parameters; ``made_by`` is a comment for its first line."""
     content = shapes.model_dump(mode="json", exclude_none=True)
-    tables = {f"kinds.{name}": kind for name, kind in content.pop("kinds").items()}
-    if "nodes" in content:
-        tables["nodes"] = content.pop("nodes")
-    lines = [f"# {made_by}"] if made_by else []
-    lines += [f"{key} = {json.dumps(value)}" for key, value in content.items()]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    return "\n".join(lines) + "\n"
+    nodes = {"nodes": content.pop("nodes")} if "nodes" in content else {}
+    kinds = {f"kinds.{name}": kind for name, kind in content.pop("kinds").items()}
+    return parameters_text({**content, **kinds, **nodes}, made_by=made_by)
