@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 import tomli_w
@@ -22,11 +21,9 @@ from unrack.metric.table import TIER_METRICS
 from unrack.report.breakdown import losses
 from unrack.report.directory import read_finished
 from unrack.report.page import render, write_report
+from unrack.report.sections.section import section_of
+from unrack.report.sections.tiers import TIERS, TierRun, became, busiest, of_run
 from unrack.report.setting import settings_of
-from unrack.report.tiers.chart import became
-from unrack.report.tiers.fill import busiest, run_charts
-from unrack.report.tiers.run import TierRun
-from unrack.report.tiers.section import tier_section
 from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
@@ -252,8 +249,8 @@ def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished:
     for run in read_finished(finished).runs:
         own = TierRun(run)
         used = own.steps.select(pl.sum_horizontal("used_mb_local", "used_mb_rack", "used_mb_far"))
-        edges = np.linspace(own.steps["time_s"][0], own.steps["time_s"][-1], 11)
-        chart = next(chart for chart in run_charts(own, edges, edges) if chart["id"] == "busiest")
+        charts, _ = of_run(run, settings_of([run])[0])
+        chart = next(chart for chart in charts if chart["id"] == "busiest")
         assert sum(sum(series["y"]) for series in chart["series"]) * 1024 == pytest.approx(used.max().item(), rel=1e-4)
         assert {x for series in chart["series"] for x in series["x"]} == {"0", "1", "2", "3"}
 
@@ -261,7 +258,7 @@ def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished:
 def test_a_study_of_clusters_with_and_without_tiers_shows_those_with(tmp_path: Path) -> None:
     out = study(tmp_path, clusters=[PLAIN, CLUSTER], policies=["fcfs"], faults=[], seeds=2)
     finished = read_finished(out)
-    section = tier_section(settings_of(finished.runs), ["fcfs"])
+    section = section_of(TIERS, settings_of(finished.runs), settings_of(finished.runs), ["fcfs"])
     assert [title for title, *_ in section.settings] == ["cloud on small"]
     assert [title for title, *_ in section.runs] == ["fcfs · cloud on small"]
     assert "First seed." in render(finished)

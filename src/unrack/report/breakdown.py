@@ -11,7 +11,7 @@ import polars as pl
 from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.column import column_of, number_text
 from unrack.report.directory import RunFiles
-from unrack.report.section import PlainTable, plain
+from unrack.report.sections.section import PlainTable, plain
 from unrack.report.setting import Setting
 from unrack.workload.formats.rules import RULES
 

@@ -17,10 +17,10 @@ from unrack.plots.series import span_unit
 from unrack.report.charts.gantt import MOST_RUNS
 from unrack.report.charts.node_map import map_rows
 from unrack.report.charts.sweep import Sweep
-from unrack.report.contents import SECTIONS, Contents
 from unrack.report.directory import RunFiles
-from unrack.report.pools.run import has_pools
-from unrack.report.section import first_runs
+from unrack.report.sections.contents import SECTIONS, Contents
+from unrack.report.sections.pool_counts import has_pools
+from unrack.report.sections.section import first_runs
 from unrack.steps import levels, spans
 
 MOST_BARS = 20_000
@@ -118,7 +118,7 @@ def _rows(series: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _nodes(found: Contents) -> Iterator[Figure]:
-    for run, title, _ in first_runs(found.shown, len(found.shown))[:MOST_RUNS]:
+    for run, title, _ in first_runs(found.shown)[:MOST_RUNS]:
         placements, jobs = run.frame("placements"), run.frame("jobs", ("job", "user", "app", "wait_s"))
         if not len(placements.drop_nulls("start_s")):
             continue
@@ -131,7 +131,7 @@ def _nodes(found: Contents) -> Iterator[Figure]:
 
 
 def _pools(found: Contents) -> Iterator[Figure]:
-    for run, title, _ in first_runs(found.shown, len(found.shown), has_pools)[:MOST_RUNS]:
+    for run, title, _ in first_runs(found.shown, has_pools)[:MOST_RUNS]:
         if (made := occupancy_chart(run)) is not None:
             spec, words = made
             yield Figure(

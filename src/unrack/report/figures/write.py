@@ -9,10 +9,10 @@ from pathlib import Path
 
 from unrack.errors import InputError
 from unrack.extras import extra
-from unrack.report.contents import contents_of
 from unrack.report.directory import read_finished
 from unrack.report.figures.gather import Figure, figures_of
 from unrack.report.figures.style import PAGE_MM, PT_A_MM, Style, styled
+from unrack.report.sections.contents import contents_of
 from unrack.study.results.record import believed, write_whole
 
 KINDS = ("svg", "png", "pdf")
