@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.report.charts.node_map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
-from unrack.report.column import column_of
-from unrack.report.directory import read_finished
 from unrack.report.page import write_report
 from unrack.report.sections.memory import MEMORY, bars_of, contention_note, lends
 from unrack.report.sections.section import section_of
-from unrack.report.setting import policies_of, settings_of
-from unrack.report.table import group_of
+from unrack.report.setting import policies_of, read_finished, settings_of
+from unrack.report.table import column_of, group_of
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from unrack.policy.rounds import Arc, HostGroup, NetworkStory, RoundCount, RoundStory, SubtaskClass
-from unrack.report.directory import read_finished
 from unrack.report.page import render
 from unrack.report.pictures.round import drawn, laid_out
 from unrack.report.pictures.shortened import MOST, shortened
 from unrack.report.sections.rounds import ROUNDS
 from unrack.report.sections.section import section_of
-from unrack.report.setting import settings_of
+from unrack.report.setting import read_finished, settings_of
 
 STUDY = """
 name = "rounds"

@@ -15,15 +15,13 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.report.column import column_of
-from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.page import write_report
 from unrack.report.sections.section import Section
 from unrack.report.sections.section import section_of as made_of
 from unrack.report.sections.use import USE as IN_USE
 from unrack.report.sections.use import largest_in, shares_of, stops_of, use_over_time
-from unrack.report.setting import policies_of, settings_of
-from unrack.report.table import group_of
+from unrack.report.setting import FinishedStudy, RunFiles, policies_of, read_finished, settings_of
+from unrack.report.table import column_of, group_of
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 

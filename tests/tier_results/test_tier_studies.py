@@ -19,11 +19,10 @@ from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.table import TIER_METRICS
 from unrack.report.breakdown import losses
-from unrack.report.directory import read_finished
 from unrack.report.page import render, write_report
 from unrack.report.sections.section import section_of
 from unrack.report.sections.tiers import TIERS, TierRun, became, busiest, of_run
-from unrack.report.setting import settings_of
+from unrack.report.setting import read_finished, settings_of
 from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run

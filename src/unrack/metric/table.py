@@ -12,15 +12,18 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
-from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
-from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
+from unrack.metric.kinds.jobs import CORE_METRICS, FAILURE_METRICS, core_metrics, failure_metrics, served
+from unrack.metric.kinds.memory import (
+    MEMORY_METRICS,
+    TIER_METRICS,
+    USE_METRICS,
+    memory_metrics,
+    tier_metrics,
+    use_metrics,
+)
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.kinds.served import served
-from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
-from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
-from unrack.metric.window import Window, number, ratio
+from unrack.metric.metric import STATISTICS, Metric, Window, by_name, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.steps import areas_of, largest

@@ -9,10 +9,9 @@ from typing import Any
 import polars as pl
 
 from unrack.metric.comparison import Entry, Mark, marks
-from unrack.report.column import column_of, number_text
-from unrack.report.directory import RunFiles
 from unrack.report.sections.section import PlainTable, plain
-from unrack.report.setting import Setting
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import column_of, number_text
 from unrack.workload.formats.rules import RULES
 
 TOP = 10

@@ -24,8 +24,7 @@ from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import jobs_frame, memory_frame, rounds_frame, usage_frame, use_columns
-from unrack.sim.frames.tier_holding import TierHolding, tier_holding
-from unrack.sim.frames.tiers import tier_columns, tiers_frame
+from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest

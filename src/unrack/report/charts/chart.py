@@ -10,14 +10,13 @@ import polars as pl
 
 from unrack.facts import some
 from unrack.kernels.arrays import Floats
+from unrack.metric.estimate import estimate
 from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, span_unit
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts import spec as specs
-from unrack.report.charts.bars import bar_spec, mean_spec, whiskered
-from unrack.report.column import column_of
-from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, estimate, interval, interval_words
-from unrack.report.table import share_text
+from unrack.report.charts.spec import bar_spec, mean_spec, whiskered
+from unrack.report.setting import RunFiles, Setting, interval, interval_words
+from unrack.report.table import column_of, share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12

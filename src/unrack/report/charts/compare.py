@@ -9,8 +9,7 @@ from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.metric.comparison import Entry, marks, served_less
 from unrack.plots.series import PALETTE, six_digits
-from unrack.report.column import Column, column_of
-from unrack.report.table import share_text
+from unrack.report.table import Column, column_of, share_text
 
 if TYPE_CHECKING:
     from unrack.sim.result import Result

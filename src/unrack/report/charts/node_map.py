@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.report.charts.canvas import packed, unpacked
 from unrack.report.charts.chart import span_axis
-from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
 from unrack.steps import spans
 

@@ -9,8 +9,8 @@ from typing import Any
 from unrack.plots.series import six_digits
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts.spec import BOUND, LEVEL, Spec, line_spec, number, series_of
-from unrack.report.column import SHORT, Column, column_of
 from unrack.report.setting import Setting, interval, missed_bound
+from unrack.report.table import SHORT, Column, column_of
 
 MOST_LINES = 6
 """Sweeps are drawn for so many combinations of a swept parameter and fixed others."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from unrack.report.charts.chart import MOST_SETTINGS, Chart, mean_charts, setting_charts
 from unrack.report.charts.sweep import Sweep, sweeps
-from unrack.report.directory import FinishedStudy
 from unrack.report.resource_section import ResourceSection, live_section, resource_sections
 from unrack.report.sections.failures import FAILURES
 from unrack.report.sections.memory import MEMORY
@@ -16,7 +15,7 @@ from unrack.report.sections.rounds import ROUNDS
 from unrack.report.sections.section import Section, section_of
 from unrack.report.sections.tiers import TIERS
 from unrack.report.sections.use import USE
-from unrack.report.setting import Setting, policies_of, settings_of
+from unrack.report.setting import FinishedStudy, Setting, policies_of, settings_of
 
 SECTIONS = {"pools": POOLS, "tiers": TIERS, "memory": MEMORY, "use": USE, "rounds": ROUNDS}
 """In the order of the page; resources have sections of their own."""

@@ -8,10 +8,9 @@ import polars as pl
 
 from unrack.metric.comparison import Mark
 from unrack.report.charts.chart import MOST_POLICIES
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
 from unrack.report.sections.section import Kind, PlainTable, Row, Shown, plain
-from unrack.report.setting import Setting
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import number_text
 from unrack.units import seconds_text
 
 MOST_FAILURES = 20

@@ -10,8 +10,8 @@ import polars as pl
 
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.kernels.arrays import Floats
+from unrack.metric.estimate import estimate
 from unrack.plots.series import bin_edges, binned_mean, rising, rounded, six_digits
-from unrack.report.charts.bars import throughput_spec
 from unrack.report.charts.chart import MOST_POLICIES, SHARE, Chart, span_axis
 from unrack.report.charts.node_map import (
     COLUMNS,
@@ -33,14 +33,14 @@ from unrack.report.charts.spec import (
     policy_channels,
     series_of,
     stacked,
+    throughput_spec,
     told,
     word,
 )
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
 from unrack.report.sections.section import Kind, Shown, stack_chart
 from unrack.report.sections.tiers import has_tiers
-from unrack.report.setting import Setting, estimate, interval_words
+from unrack.report.setting import RunFiles, Setting, interval_words
+from unrack.report.table import number_text
 from unrack.study.world import RunTimes, world_of
 
 MOST_NOTES, MOST_MIXES, MOST_MARKS = 6, 8, 2_000

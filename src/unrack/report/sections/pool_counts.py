@@ -12,7 +12,7 @@ import polars as pl
 
 from unrack.cluster.pools.pool import Devices
 from unrack.kernels.arrays import Floats
-from unrack.report.directory import RunFiles
+from unrack.report.setting import RunFiles
 from unrack.steps import each_of, levels, spans
 
 EVERY = "all jobs"

@@ -10,13 +10,11 @@ import polars as pl
 
 from unrack.kernels.arrays import Floats
 from unrack.metric.comparison import Mark
-from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
+from unrack.metric.kinds.pool import held_steps, pool_steps, stranded_of
 from unrack.plots.series import bin_edges, six_digits
-from unrack.report.charts.bars import node_spec, share_spec
+from unrack.report.charts.canvas import MOST_RUNS, MOST_SHARES_A_PAGE, budgets, occupancy_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, SHARE, Chart, Lines, time_charts
-from unrack.report.charts.gantt import budgets
-from unrack.report.charts.occupancy import MOST_RUNS, MOST_SHARES_A_PAGE, occupancy_data
-from unrack.report.charts.spec import BOUND, series_of
+from unrack.report.charts.spec import BOUND, node_spec, series_of, share_spec
 from unrack.report.sections.pool_counts import (
     EVERY,
     MOST_LEVEL,

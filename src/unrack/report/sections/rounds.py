@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from unrack.report.charts.chart import MOST_POLICIES, Lines, time_charts
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
 from unrack.report.sections.section import Kind, PlainTable, Shown, plain
-from unrack.report.setting import Setting
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import number_text
 from unrack.study.results.keep import ROUNDS as TABLE
 
 _NOTE = "The numbers of a round, until the next. "

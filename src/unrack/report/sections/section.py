@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 
 from unrack.metric.comparison import Mark
 from unrack.plots.series import six_digits
-from unrack.report.charts.bars import stack_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.charts.spec import series_of
-from unrack.report.column import columns_of
-from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting
-from unrack.report.table import share_text
+from unrack.report.charts.spec import series_of, stack_spec
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import columns_of, share_text
 
 MOST_RUNS = 16
 """Runs of a section that can be chosen."""

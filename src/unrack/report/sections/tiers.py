@@ -13,13 +13,22 @@ import polars as pl
 from unrack.cluster.tiers.tier import installed_mb, names_of_clusters
 from unrack.kernels.arrays import Floats, Ints
 from unrack.plots.series import bin_edges, binned_mean, rounded, six_digits
-from unrack.report.charts.bars import fill_spec, share_spec, whiskered
 from unrack.report.charts.chart import MOST_POLICIES, Chart, Lines, span_axis, time_charts
 from unrack.report.charts.node_map import COLUMNS, IN_POOLS, bands_of, held_map
-from unrack.report.charts.spec import Spec, coloured_parts, framed, number, part_legend, series_of, told
-from unrack.report.directory import RunFiles
+from unrack.report.charts.spec import (
+    Spec,
+    coloured_parts,
+    fill_spec,
+    framed,
+    number,
+    part_legend,
+    series_of,
+    share_spec,
+    told,
+    whiskered,
+)
 from unrack.report.sections.section import Kind, PlainTable, Shown, metric_table, stack_chart
-from unrack.report.setting import Setting, interval
+from unrack.report.setting import RunFiles, Setting, interval
 from unrack.units import seconds_text
 
 

@@ -10,15 +10,14 @@ import polars as pl
 
 from unrack.facts import some
 from unrack.kernels.arrays import Floats
+from unrack.metric.estimate import estimate
 from unrack.metric.table import USE_METRICS
 from unrack.plots.series import bin_edges, rounded
 from unrack.report.charts.chart import MOST_POLICIES, Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
 from unrack.report.sections.section import Kind, PlainTable, Shown, metric_table, plain, stack_chart
-from unrack.report.setting import Setting, estimate
-from unrack.report.table import share_text
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import number_text, share_text
 
 MOST_ROWS = 60
 MOST_JOBS = 8

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unrack.cluster.tiers.tier import Tiers
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.sim.frames.tier_holding import tiers_of
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Rows
 
@@ -46,6 +46,13 @@ class Stranding(NamedTuple):
     opened_mb: Ints
     lost_mb: Ints
     stranded_mb: Ints  # int64[times, tiers]
+
+
+def tiers_of(log: RunLog) -> Tiers:
+    """The tiers of a run's cluster, which has some."""
+    tiers = log.cluster.tiers
+    assert tiers is not None
+    return tiers
 
 
 def least_of(log: RunLog) -> Least:
