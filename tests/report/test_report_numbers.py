@@ -14,8 +14,7 @@ from unrack.metric.estimate import estimate
 from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
-from unrack.report.charts.chart import class_name, size_class
-from unrack.report.charts.sweep import metric_choices, sweeps
+from unrack.report.charts.chart import class_name, metric_choices, size_class, sweeps
 from unrack.report.setting import read_finished, settings_of
 from unrack.report.table import column_of, columns_of, comparison
 

@@ -17,7 +17,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
-from unrack.metric.table import TIER_METRICS
+from unrack.metric.kinds.memory import TIER_METRICS
 from unrack.report.breakdown import losses
 from unrack.report.page import render, write_report
 from unrack.report.sections.section import section_of
@@ -229,9 +229,9 @@ def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: P
 def test_what_the_pools_of_a_run_hold_adds_up_to_its_table_of_tiers(finished: Path) -> None:
     for run in read_finished(finished).runs:
         own, use = TierRun(run), TierRun(run).memory_use()
-        for time_s, *used in own.steps.select("time_s", *(f"used_mb_{name}" for name in own.names)).rows()[::7]:
+        for time_s, *used in own.steps.select("time_s", *(f"used_mb_{name}" for name in own.tiers.names)).rows()[::7]:
             now = use.filter((pl.col("start_s") <= time_s) & (pl.col("end_s") > time_s))
-            tiers = own.tier[now["lender"].to_numpy()]
+            tiers = own.tiers.tier[now["lender"].to_numpy()]
             assert [now["mb"].filter(pl.Series(tiers == tier)).sum() for tier in range(3)] == used
 
 

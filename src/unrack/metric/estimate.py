@@ -101,21 +101,11 @@ def _stirling(z: float) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds.
+    """A mean over seeds."""
 
-    Attributes
-    ----------
-    mean
-        The mean, in the unit of the metric.
-    half
-        Half the width of its confidence interval (Student's t); 0 with one value.
-    count
-        How many seeds gave a value.
-    """
-
-    mean: float
-    half: float
-    count: int
+    mean: float  # in the unit of the metric
+    half: float  # half the width of its confidence interval (Student's t); 0 with one value
+    count: int  # how many seeds gave a value
 
     @property
     def excludes_0(self) -> bool:

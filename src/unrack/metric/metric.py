@@ -40,15 +40,16 @@ STATISTICS = {
 }
 
 
+def measures(column: str) -> list[pl.Expr]:
+    """``STATISTICS`` of a column, each called ``COLUMN_mean`` and so on."""
+    all_ = (pl.mean(column), pl.median(column), pl.col(column).quantile(0.95, "linear"), pl.max(column))
+    return [own.alias(f"{column}_{name}") for name, own in zip(STATISTICS, all_, strict=True)]
+
+
 def statistics(name: str, values: pl.Series) -> dict[str, float | None]:
     """``STATISTICS`` of a column, as ``NAME_mean`` and so on; ``None`` without values."""
-    found = {
-        "mean": values.mean(),
-        "median": values.median(),
-        "p95": values.quantile(0.95, "linear"),
-        "max": values.max(),
-    }
-    return {f"{name}_{key}": float(own) if isinstance(own, int | float) else None for key, own in found.items()}
+    found = values.alias(name).to_frame().select(measures(name)).row(0, named=True)
+    return {key: number(own) for key, own in found.items()}
 
 
 class Window:

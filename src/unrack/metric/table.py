@@ -23,29 +23,10 @@ from unrack.metric.kinds.memory import (
 )
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.metric import STATISTICS, Metric, Window, by_name, number, ratio, statistics
+from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.steps import areas_of, largest
-
-__all__ = [
-    "CORE_METRICS",
-    "EVERY_METRIC",
-    "FAILURE_METRICS",
-    "KIND_METRICS",
-    "MEMORY_METRICS",
-    "METRICS",
-    "OF_JOBS",
-    "RESOURCE_METRICS",
-    "STATISTICS",
-    "TIER_METRICS",
-    "USE_METRICS",
-    "Metric",
-    "entry_of",
-    "integrals",
-    "measure",
-    "per_group",
-]
 
 OF_JOBS = {
     "wait_s": ("s", "wait of finished jobs", "x = start - submit"),
@@ -266,22 +247,13 @@ def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
         The column; jobs, core_hours; and for wait, response and bounded slowdown mean, median, p95 and max; most
         core-hours first, then by name.
     """
-    measures = [
-        statistic.alias(f"{column}_{name}")
-        for column in ("wait_s", "response_s", "bounded_slowdown")
-        for name, statistic in zip(
-            STATISTICS,
-            (pl.mean(column), pl.median(column), pl.col(column).quantile(0.95, "linear"), pl.max(column)),
-            strict=True,
-        )
-    ]
     return (
         jobs.filter(pl.col("state") == "finished")
         .group_by(by)
         .agg(
             pl.len().alias("jobs"),
             (pl.col("core_s").sum() / 3600).alias("core_hours"),
-            *measures,
+            *(each for column in ("wait_s", "response_s", "bounded_slowdown") for each in measures(column)),
         )
         .sort("core_hours", by, descending=[True, False], nulls_last=True)
     )

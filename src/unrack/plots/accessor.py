@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.facts import counted
@@ -181,20 +183,12 @@ class ResultPlots:
     many jobs there are, a chart stays under about 1 MB; what it leaves out or averages over is said below its title.
     """
 
-    def __init__(
-        self,
-        title: str,
-        jobs: pl.DataFrame,
-        usage: pl.DataFrame,
-        placements: pl.DataFrame,
-        cores: Ints,
-        total_mb: int | None,
-    ) -> None:
-        self._title, self._jobs, self._usage, self._placements = title, jobs, usage, placements
-        self._cores, self._total_mb = cores, total_mb
+    def __init__(self, title: str, tables: Mapping[str, pl.DataFrame], cluster: Cluster) -> None:
+        self._title, self._tables, self._cluster = title, tables, cluster
 
     def __repr__(self) -> str:
-        return f"<charts of {self._title}, {counted(len(self._jobs), 'job')}: gantt(), utilisation(), waits()>"
+        jobs = counted(len(self._tables["jobs"]), "job")
+        return f"<charts of {self._title}, {jobs}: gantt(), utilisation(), waits()>"
 
     def gantt(self, *, colour: str = "job", most: int = MOST_RECTANGLES, width: int = 640, height: int = 300) -> Any:
         """Who held which nodes when: an :class:`altair.Chart`; parameters as of :func:`unrack.plots.accessor.gantt`.
@@ -205,8 +199,8 @@ class ResultPlots:
             ``colour`` or ``most`` is wrong, or Altair is not installed.
         """
         return gantt(
-            self._placements, self._jobs, self._cores, f"Nodes over time: {self._title}", colour=colour, most=most,
-            width=width, height=height,
+            self._tables["placements"], self._tables["jobs"], self._cluster.cores, f"Nodes over time: {self._title}",
+            colour=colour, most=most, width=width, height=height,
         )  # fmt: skip
 
     def utilisation(self, *, width: int = 640, height: int = 220) -> Any:
@@ -217,7 +211,7 @@ class ResultPlots:
         InputError
             Altair is not installed.
         """
-        alt, usage = extra("altair"), self._usage
+        alt, usage = extra("altair"), self._tables["usage"]
         time_s = usage["time_s"].cast(pl.Float64).to_numpy()
         edges = bin_edges([(float(time_s[0]), float(time_s[-1]))] if len(time_s) else [(0.0, 1.0)])
         unit, size = span_unit(float(edges[-1] - edges[0]))
@@ -229,8 +223,8 @@ class ResultPlots:
             below = binned_integral(time_s, online, edges)
             with np.errstate(invalid="ignore", divide="ignore"):
                 found["cores"] = np.where(below > 0, binned_integral(time_s, held, edges) / below, np.nan)
-            if self._total_mb:
-                found["memory"] = binned_mean(time_s, mb, edges) / self._total_mb
+            if self._cluster.total_mb:
+                found["memory"] = binned_mean(time_s, mb, edges) / self._cluster.total_mb
         x = rounded(edges[:-1] / size, 6)
         values = [
             {"x": at, "y": share, "of": name}
@@ -259,7 +253,7 @@ class ResultPlots:
         InputError
             Altair is not installed.
         """
-        alt, jobs = extra("altair"), self._jobs
+        alt, jobs = extra("altair"), self._tables["jobs"]
         done = jobs.filter(pl.col("state") == "finished")
         x, share = rising(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
         values = [{"x": at, "y": part} for at, part in zip(rounded(x, 6), rounded(share, 5), strict=True)]

@@ -13,9 +13,8 @@ from unrack.facts import counted, some
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
-from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, metric_choices
 from unrack.report.charts.spec import colour_of
-from unrack.report.charts.sweep import metric_choices
 from unrack.report.charts.vega import vega
 from unrack.report.sections.contents import SECTIONS, contents_of
 from unrack.report.sections.section import first_runs

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unrack.metric.comparison import Mark
+from unrack.metric.kinds.jobs import FAILURE_METRICS
+from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
+from unrack.metric.kinds.resources import RESOURCE_METRICS
 from unrack.metric.metric import STATISTICS
-from unrack.metric.table import FAILURE_METRICS, KIND_METRICS, RESOURCE_METRICS, TIER_METRICS, USE_METRICS, entry_of
+from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
 from unrack.units import time_unit
 
@@ -76,6 +79,11 @@ class Column:
     factor: float  # what a value is multiplied by to be in ``unit``
     better: str  # ``"low"``, ``"high"`` or ``""``
     meaning: str  # the definition, in a sentence or two
+
+    @property
+    def heading(self) -> str:
+        """The label, with the unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
     def text(self, value: float | None, half: float | None = None) -> str:
         """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``."""
@@ -303,18 +311,23 @@ def share_text(share: float) -> str:
     return f"{number_text(math.floor(share * 10_000) / 100 if share < 1 else 100.0)} %"
 
 
-def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:
-    cells: dict[str, list[Cell]] = {policy: [] for policy in setting.runs}
+def cells_of(setting: Setting, columns: Sequence[Column], policies: Iterable[str]) -> dict[str, list[Cell]]:
+    """Policy → a cell for every column."""
+    cells: dict[str, list[Cell]] = {policy: [] for policy in policies}
     for column in columns:
-        values = setting.values(column.name)
         marked = setting.marks(column.name, column.better)
         for policy, own in cells.items():
-            value = values.get(policy)
+            value = setting.value(policy, column.name)
             if value is None:
                 own.append(Cell("–", "", ""))
                 continue
             text = column.text(value.mean, value.half if value.count > 1 else None)
             own.append(Cell(text, repr(value.mean), marked.get(policy, "")))
+    return cells
+
+
+def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:
+    cells = cells_of(setting, columns, setting.runs)
     less = {policy: share_text(share) for policy, share in setting.served_less.items()}
     worlds = {policy: row.world if len(setting.worlds) > 1 else "" for policy, row in setting.rows.items()}
     return tuple(

@@ -179,7 +179,7 @@ class Result:
         """Charts in Python: ``plot.gantt()``, ``plot.utilisation()``, ``plot.waits()``; they need Altair."""
         cluster = self.log.cluster
         title = f"{self.policy} on {cluster.name}" if self.policy else cluster.name
-        return ResultPlots(title, self.jobs, self.usage, self.placements, cluster.cores, cluster.total_mb)
+        return ResultPlots(title, self.tables, cluster)
 
     def to_pandas(self, table: str = "jobs") -> Any:
         """One of the tables as a ``pandas.DataFrame``; PyArrow is not needed.

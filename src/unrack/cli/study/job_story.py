@@ -9,8 +9,7 @@ from unrack.cli.printed import shortened
 from unrack.units import SECOND_US, seconds_text
 
 if TYPE_CHECKING:
-    from unrack.sim.explained.attempt import Attempt, Change
-    from unrack.sim.explained.job import Story
+    from unrack.sim.explained.job import Attempt, Change, Story
     from unrack.sim.recorder import MemoryStop
     from unrack.workload.job import Demand
 

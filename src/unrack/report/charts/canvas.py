@@ -5,7 +5,8 @@ All rectangles are on the page, which thins them only as it draws, by what the z
 first, so that the job is found, then the largest others; and the page says how many jobs it does not have.
 
 Of shares of devices whole compositions are kept or left out beyond ``MOST_SHARES_A_PAGE``, so that the number of
-sharers that is shown is always right: those with the most device-seconds as long as the run's budget lasts.
+sharers that is shown is always right: those with the most device-seconds as long as the run's budget of shares lasts;
+and the page says so.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _bars(
         }
         for name, value in values.items() if value is not None
     ]  # fmt: skip
-    title = column.label[:1].upper() + column.label[1:] + (f" ({column.unit})" if column.unit else "")
+    title = column.heading[:1].upper() + column.heading[1:]
     order = list(values)
     kinds = [_BEST, _OTHER, _LESS]
     base = alt.Chart(alt.InlineData(values=rows)).encode(

@@ -19,8 +19,8 @@ from unrack.extras import extra
 from unrack.plots.accessor import gantt
 from unrack.plots.series import ended, span_unit
 from unrack.report.charts.canvas import MOST_RUNS
+from unrack.report.charts.chart import Sweep
 from unrack.report.charts.node_map import map_rows
-from unrack.report.charts.sweep import Sweep
 from unrack.report.figures.style import PAGE_MM, PT_A_MM, Style, styled
 from unrack.report.sections.contents import SECTIONS, Contents, contents_of
 from unrack.report.sections.pool_counts import has_pools

@@ -1,4 +1,9 @@
-"""A picture of a round, as SVG: its networks one below the other, from sub-tasks to hosts, waiting and the sink."""
+"""A picture of a round, as SVG: its networks one below the other, from sub-tasks to hosts, waiting and the sink.
+
+Every label has a place of its own. Columns from left to right: classes, a strip of labels, aggregators and below all of
+them waiting (U), a strip of labels, hosts, a strip of labels, the sink. An arc leaves a class in a slot of its own, and
+enters a host in one of its own; there its label is, where no other arc passes.
+"""
 
 from __future__ import annotations
 

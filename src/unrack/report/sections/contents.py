@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.charts.chart import MOST_SETTINGS, Chart, mean_charts, setting_charts
-from unrack.report.charts.sweep import Sweep, sweeps
+from unrack.report.charts.chart import MOST_SETTINGS, Chart, Sweep, mean_charts, setting_charts, sweeps
 from unrack.report.resource_section import ResourceSection, live_section, resource_sections
 from unrack.report.sections.failures import FAILURES
 from unrack.report.sections.memory import MEMORY

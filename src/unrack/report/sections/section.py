@@ -11,7 +11,7 @@ from unrack.plots.series import six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
 from unrack.report.charts.spec import series_of, stack_spec
 from unrack.report.setting import RunFiles, Setting
-from unrack.report.table import columns_of, share_text
+from unrack.report.table import cells_of, columns_of, share_text
 
 MOST_RUNS = 16
 """Runs of a section that can be chosen."""
@@ -156,17 +156,10 @@ def metric_table(setting: Setting, names: Iterable[str], policies: Iterable[str]
     """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
     policies = tuple(policies)
     found = {
-        name: {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
-        for name in names
+        name: [value.mean for own in policies if (value := setting.value(own, name)) is not None] for name in names
     }
-    known = {name: values for name, values in found.items() if values}
-    columns = columns_of({name: [value.mean for value in values.values()] for name, values in known.items()})
-    cells: dict[str, list[tuple[str, Mark]]] = {policy: [] for policy in policies}
-    for name, column in columns.items():
-        marked = setting.marks(name, column.better)
-        for policy, own in cells.items():
-            value = known[name].get(policy)
-            half = value.half if value is not None and value.count > 1 else None
-            own.append((column.text(None if value is None else value.mean, half), marked.get(policy, "")))
-    heads = [(own.label + (f" ({own.unit})" if own.unit else ""), own.meaning) for own in columns.values()]
-    return PlainTable(tuple(heads), tuple((p, tuple(own)) for p, own in cells.items())) if heads else None
+    columns = tuple(columns_of({name: means for name, means in found.items() if means}).values())
+    cells = cells_of(setting, columns, policies)
+    heads = tuple((column.heading, column.meaning) for column in columns)
+    rows = tuple((policy, tuple((cell.text, cell.mark) for cell in own)) for policy, own in cells.items())
+    return PlainTable(heads, rows) if heads else None

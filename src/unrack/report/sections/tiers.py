@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.cluster.tiers.tier import installed_mb, names_of_clusters
-from unrack.kernels.arrays import Floats, Ints
+from unrack.cluster.tiers.tier import Tiers, installed_mb, names_of_clusters
+from unrack.kernels.arrays import Floats
 from unrack.plots.series import bin_edges, binned_mean, rounded, six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, Lines, span_axis, time_charts
 from unrack.report.charts.node_map import COLUMNS, IN_POOLS, bands_of, held_map
@@ -58,29 +58,22 @@ class TierRun:
         """Tier → MB."""
         return installed_mb(self.run.hardware)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the tiers."""
-        return tuple(self.installed)
-
     @cached_property
     def steps(self) -> pl.DataFrame:
         """Its table of tiers."""
         return self.run.frame("tiers")
 
     @property
-    def tier(self) -> Ints:
-        """int64[nodes]: of each pool."""
+    def tiers(self) -> Tiers:
+        """Those of its cluster."""
         tiers = self.run.hardware.tiers
         assert tiers is not None
-        return tiers.tier
+        return tiers
 
     @property
     def clusters(self) -> dict[int, str]:
         """Compute pool → what its cluster is called (of several, the first), in order of the clusters."""
-        tiers, names = self.run.hardware.tiers, names_of_clusters(self.run.hardware)
-        assert tiers is not None
-        found: dict[int, str] = {}
+        tiers, names, found = self.tiers, names_of_clusters(self.run.hardware), dict[int, str]()
         for pool, name in zip(tiers.member[tiers.first[:-1]].tolist(), names, strict=True):
             found.setdefault(pool, str(name))
         return found
@@ -178,7 +171,7 @@ def _slos(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
 
 
 def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:
-    names = list(dict.fromkeys(name for own in firsts.values() for name in own.names))
+    names = list(dict.fromkeys(name for own in firsts.values() for name in own.tiers.names))
     charts: list[Chart] = []
     for stem, title, note in (
         ("used", "Memory in use, by tier", "Averages over the window of measurement."),
@@ -212,7 +205,7 @@ def of_run(run: RunFiles, setting: Setting) -> Shown:
     edges, bins, use = bin_edges(span, COLUMNS), bin_edges(span), own.memory_use()
     note = "The share of each pool's memory that servers hold; empty: nothing."
     installed, of = run.hardware.memory_mb, {"id": "pools over time", "title": "Every pool over time"}
-    bands = bands_of(own.tier, own.names)
+    bands = bands_of(own.tiers.tier, own.tiers.names)
     pools = [held_map(use, installed, bands, edges, IN_POOLS, note, shares="always", **of)] if len(use) else []
     return [*_over_time(own, bins), *_fullest(own, use, float(edges[0]), float(edges[-1])), *pools], {}
 
@@ -235,7 +228,7 @@ def _over_time(own: TierRun, edges: Floats) -> list[Chart]:
                            "part": [name] * len(starts), "kind": [kind] * len(starts)})  # fmt: skip
     note = f"What servers hold of each tier, and what is free but out of reach; means over {len(starts)} equal spans."
     return [{"id": "tiers over time", "title": "Memory of each tier over time", "series": series, "note": note,
-             "spec": tier_lines(x, colours_of(own.names))}]  # fmt: skip
+             "spec": tier_lines(x, colours_of(own.tiers.names))}]  # fmt: skip
 
 
 def tier_lines(x: Spec, tiers: Mapping[str, str]) -> Spec:
@@ -264,18 +257,18 @@ def busiest(steps: pl.DataFrame, tiers: Sequence[str], start_s: float, end_s: fl
 
 
 def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> list[Chart]:
-    at = busiest(own.steps, own.names, start_s, end_s)
+    at = busiest(own.steps, own.tiers.names, start_s, end_s)
     if at is None:
         return []
     held = use.filter((pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at))
     nodes = list(own.clusters)
     bound = np.append(np.arange(0, len(nodes), -(-len(nodes) // MOST_BARS)), len(nodes))
     each, groups = np.diff(bound), len(bound) - 1
-    place = np.full(len(own.tier), groups, np.int64)  # the last: of no cluster
+    place = np.full(len(own.tiers.tier), groups, np.int64)  # the last: of no cluster
     place[nodes] = np.repeat(np.arange(groups), each)
-    gb, servers = np.zeros((len(own.names), groups + 1)), np.zeros(groups + 1)
+    gb, servers = np.zeros((len(own.tiers.names), groups + 1)), np.zeros(groups + 1)
     node, lender = held["node"].to_numpy(), held["lender"].to_numpy()
-    np.add.at(gb, (own.tier[lender], place[node]), held["mb"].to_numpy() / 1024)
+    np.add.at(gb, (own.tiers.tier[lender], place[node]), held["mb"].to_numpy() / 1024)
     running = own.run.frame("placements", ("start_s", "end_s", "first_node")).filter(
         (pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at)
     )
@@ -287,14 +280,14 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
     series = [
         {"policy": "", "x": names, "y": [six_digits(amount) for amount in gb[tier].tolist()],
          "part": [name] * groups, "servers": [six_digits(count) for count in servers.tolist()]}
-        for tier, name in enumerate(own.names)
+        for tier, name in enumerate(own.tiers.names)
     ]  # fmt: skip
     many = " Each bar is the average of neighbouring clusters." if len(nodes) > groups else ""
     free = len(nodes) - len(set(node.tolist()) & set(nodes))
     empty = f" {free:,} of {len(nodes):,} {'is' if free == 1 else 'are'} empty." if free else ""
     return [{"id": "busiest", "title": "Clusters at the busiest moment",
              "note": f"What the servers of each cluster hold {seconds_text(at)} into the log.{empty}{many}",
-             "series": series, "spec": fill_spec(names, colours_of(own.names), "cluster")}]  # fmt: skip
+             "series": series, "spec": fill_spec(names, colours_of(own.tiers.names), "cluster")}]  # fmt: skip
 
 
 TIERS = Kind(has_tiers, of_setting, of_run)

@@ -11,7 +11,7 @@ import polars as pl
 from unrack.facts import some
 from unrack.kernels.arrays import Floats
 from unrack.metric.estimate import estimate
-from unrack.metric.table import USE_METRICS
+from unrack.metric.kinds.memory import USE_METRICS
 from unrack.plots.series import bin_edges, rounded
 from unrack.report.charts.chart import MOST_POLICIES, Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word

@@ -150,20 +150,20 @@ def tiers_frame(log: RunLog, held: TierHolding) -> pl.DataFrame:
         return summed_at(len(times), (starts, amount), (ends, -amount))
 
     tasks = log.jobs.tasks[log.span_job]
-    stranded = stranding(log, faults, times)
+    clusters, opened, lost, *stranded = stranding(log, faults, times)
     scale = tiers.price_scale * PER_HOUR
     return pl.DataFrame(
         {
             "time_s": times / SECOND_US,
-            "clusters_used": stranded.clusters_used,
+            "clusters_used": clusters,
             "servers": steps(tasks),
             "broken_local": steps(tasks * held.low),
             "broken_remote": steps(tasks * held.far),
             "price_per_h": steps(held.price) / scale,
             "least_price_per_h": steps(least_job_prices(log)[log.span_job]) / scale,
-            "opened_mb": stranded.opened_mb,
-            "stranded_opened_mb": stranded.lost_mb,
+            "opened_mb": opened,
+            "stranded_opened_mb": lost,
             **{f"used_mb_{name}": steps(held.mb[:, tier]) for tier, name in enumerate(tiers.names)},
-            **{f"stranded_mb_{name}": stranded.stranded_mb[:, tier] for tier, name in enumerate(tiers.names)},
+            **{f"stranded_mb_{name}": mb for name, mb in zip(tiers.names, stranded, strict=True)},
         }
     )
