@@ -183,22 +183,12 @@ def contention_note(run: RunFiles) -> str:
     return note if isinstance(note, str) else ""
 
 
-def mix_of(setting: Setting) -> str:
-    """The setting's workload, with what was swept of it."""
-    return " · ".join([setting.workload, *(words for key, words in _swept(setting) if _is_of_workload(key))])
-
-
-def system_of(setting: Setting) -> str:
-    """The setting's cluster, with what else was swept."""
-    return " · ".join([setting.cluster, *(words for key, words in _swept(setting) if not _is_of_workload(key))])
-
-
-def _swept(setting: Setting) -> list[tuple[str, str]]:
-    return [(key, f"{setting.label(key)} = {value}") for key, value in setting.parameters.items()]
-
-
-def _is_of_workload(key: str) -> bool:
-    return key.startswith("workload")
+def mix_and_system(setting: Setting) -> tuple[str, str]:
+    """The setting's workload and its cluster, each with what was swept of it; what else was swept is the system's."""
+    mix, system = [setting.workload], [setting.cluster]
+    for key, value in setting.parameters.items():
+        (mix if key.startswith("workload") else system).append(f"{setting.label(key)} = {value}")
+    return " · ".join(mix), " · ".join(system)
 
 
 class Bar(NamedTuple):
@@ -224,7 +214,7 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
         rejected, queued = setting.values("jobs_rejected"), setting.values("jobs_queued")
         for policy, value in setting.values("throughput_jobs_per_h").items():
             lost = sum(own[policy].mean for own in (rejected, queued) if policy in own)
-            bars.append(Bar(mix_of(setting), system_of(setting), policy, lost, value.mean, value.half))
+            bars.append(Bar(*mix_and_system(setting), policy, lost, value.mean, value.half))
     least, best = dict[str, float](), dict[str, float]()
     for bar in bars:
         least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
@@ -242,8 +232,7 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
 def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> list[Chart]:
     """Throughput by system, a chart a mix (the first ``MOST_MIXES``); by mix where there is only one system."""
     bars = bars_of(settings)
-    mixes = list(dict.fromkeys(mix_of(setting) for setting in settings))
-    systems = list(dict.fromkeys(system_of(setting) for setting in settings))
+    mixes, systems = (list(dict.fromkeys(names)) for names in zip(*map(mix_and_system, settings), strict=True))
     words = interval_words((len(runs) for setting in settings for runs in setting.runs.values()), {})
     if len(systems) == 1:
         return _grouped("throughput", "Throughput by mix", mixes, {bar: bar.mix for bar in bars}, policies, words)

@@ -201,69 +201,67 @@ def explain_round(
     raise InputError("--round", f"{from_us / SECOND_US:,.0f} s, after all rounds", f"a time before one of them: {last}")
 
 
-@dataclass(frozen=True)
-class Change:
-    """A moment, µs, at which the job's lease was exchanged: what it held from then on, as in :class:`Attempt`.
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a job held from some moment on; ``nodes`` as ranges (first, last).
 
-    ``change_mb`` is by how much its memory grew; below 0: shrank.
+    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing.
     """
 
-    at_us: int
     cores: int
     nodes: tuple[tuple[int, int], ...]
-    memory: str = ""
-    local_mb: int = 0
-    borrowed_mb: int = 0
-    change_mb: int = 0
+    memory: str
+    local_mb: int
+    borrowed_mb: int
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One time that the job ran, µs; ``nodes`` as ranges (first, last), ``devices`` in words, one entry a share.
+@dataclass(frozen=True, kw_only=True)
+class Change(Held):
+    """A moment at which the job's lease was exchanged, and what it held from then on."""
 
-    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing. ``failure`` says
-    in words what failed, where that ended the attempt, and ``stopped`` why memory did. ``nodes``, ``cores``, ``memory``
-    and the amounts in MB are what it started with; ``changes`` say what it held later.
-    """
+    at_us: int
+    change_mb: int  # by how much its memory grew; below 0: shrank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt(Held):
+    """One time that the job ran, and what it started with."""
 
     start_us: int
     end_us: int
-    nodes: tuple[tuple[int, int], ...]
     outcome: str
-    devices: tuple[str, ...] = ()
-    memory: str = ""
-    failure: str = ""
-    changes: tuple[Change, ...] = ()
-    cores: int = 0
-    local_mb: int = 0
-    borrowed_mb: int = 0
-    stopped: MemoryStop | None = None
+    devices: tuple[str, ...]  # in words, one entry a share
+    failure: str  # what failed, in words, where that ended the attempt
+    stopped: MemoryStop | None  # why memory did
+    changes: tuple[Change, ...]  # what it held later
 
 
 def attempt_of(log: RunLog, i: int) -> Attempt:
     """Attempt ``i`` of a log."""
     first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
-    outcome = OUTCOME_NAMES[int(log.attempt_outcome[i])]
-    held = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
-    held += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
-    times = int(log.attempt_start_us[i]), int(log.attempt_end_us[i])
-    cores, amounts = log.amounts[1].tolist(), [_amounts(log, span) for span in (first, *later)]
-    start_us = log.span_start_us.tolist()
+    devices = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
+    devices += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
+    held = [_held(log, span) for span in (first, *later)]
+    total = [own["local_mb"] + own["borrowed_mb"] for own in held]
     changes = tuple(
-        Change(start_us[span], cores[span], _nodes(log, span), _memory(log, span), *now, sum(now) - sum(before))
-        for span, before, now in zip(later, amounts, amounts[1:], strict=False)
+        Change(at_us=int(log.span_start_us[span]), change_mb=after - before, **own)
+        for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
     )
     return Attempt(
-        *times, _nodes(log, first), outcome, held, _memory(log, first), _failure(log, i), changes, cores[first],
-        *amounts[0], log.memory_stops.get(i),
+        **held[0], start_us=int(log.attempt_start_us[i]), end_us=int(log.attempt_end_us[i]),
+        outcome=OUTCOME_NAMES[int(log.attempt_outcome[i])], devices=devices, failure=_failure(log, i),
+        stopped=log.memory_stops.get(i), changes=changes,
     )  # fmt: skip
 
 
-def _amounts(log: RunLog, span: int) -> tuple[int, int]:
-    """MB held in a span: of its own nodes, and of others."""
+def _held(log: RunLog, span: int) -> dict[str, Any]:
+    """The fields of :class:`Held` for a span."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].astype(np.int64)
     loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
-    return int(rows[:, NODES] @ rows[:, LOCAL_MB]), int(loans[:, LOAN_MB].sum())
+    return {
+        "cores": int(log.amounts[1][span]), "nodes": _nodes(log, span), "memory": _memory(log, span),
+        "local_mb": int(rows[:, NODES] @ rows[:, LOCAL_MB]), "borrowed_mb": int(loans[:, LOAN_MB].sum()),
+    }  # fmt: skip
 
 
 def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
