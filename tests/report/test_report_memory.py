@@ -12,7 +12,7 @@ from fabricate_memory import make_memory_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.report.charts.node_map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
+from unrack.report.charts.node_map import PLACES, cell_map, lent_between, lent_over_time, node_bounds, places_of
 from unrack.report.page import write_report
 from unrack.report.sections.memory import MEMORY, bars_of, contention_note, lends
 from unrack.report.sections.section import section_of
@@ -117,7 +117,7 @@ def test_every_class_of_nodes_has_its_own_groups_and_a_place_to_be_seen(sizes, m
 def test_a_packed_map_has_three_digits_and_says_what_it_is_of():
     cells = np.array([[0.0, 0.4, 1.0], [12.6, 123456.0, 4.2e8]])
     head, found = opened(
-        pack_map(cells, np.array([0, 1, 3]), np.array([10, 20, 30]), (), np.array([0.0, 2.0, 4.0, 6.0]), "h")
+        cell_map(cells, np.array([0, 1, 3]), np.array([10, 20, 30]), (), np.array([0.0, 2.0, 4.0, 6.0]), "h").packed()
     )
     assert found.tolist() == [[0, 0, 1], [13, 123000, 420000000]]
     assert head == {
@@ -138,9 +138,9 @@ def test_the_maps_of_a_run_hold_the_memory_that_its_metrics_say(lending, setting
     assert list(charts) == ["lent over time", "lent between", "memory parts"]
     lent = float(np.diff(usage["time_s"].to_numpy()) @ usage["memory_mb_lent"].to_numpy()[:-1])
     mean = lent / (usage["time_s"][-1] - usage["time_s"][0])
-    head, when = opened(charts["lent over time"]["map"])
+    head, when = opened(charts["lent over time"]["map"].packed())
     assert when.sum() / head["columns"] == pytest.approx(mean, rel=0.01)
-    assert opened(charts["lent between"]["map"])[1].sum() == pytest.approx(mean, rel=0.01)
+    assert opened(charts["lent between"]["map"].packed())[1].sum() == pytest.approx(mean, rel=0.01)
     assert head["installed"] == [32768] * 24 + [65536] * 8
     parts = charts["memory parts"]["series"][0]
     remote = [y for y, part in zip(parts["y"], parts["part"], strict=True) if part == "remote"]

@@ -116,7 +116,7 @@ def script_json(value: object) -> str:
     >>> script_json("</script>")
     '"\\u003c/script\\u003e"'
     """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=lambda cells: cells.packed())
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -26,7 +26,6 @@ from unrack.study.results.record import read_record, readable
 from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
 
-Parameters = tuple[tuple[str, str], ...]
 FRAMES = ("jobs", "usage", "placements")
 _LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
 

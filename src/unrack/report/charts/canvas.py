@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,32 +117,6 @@ def coded_jobs(rows: pl.DataFrame, jobs: pl.DataFrame) -> tuple[list[str], NDArr
     known = jobs.with_columns(pl.col("job").cast(pl.String)).unique("job", keep="first", maintain_order=True)
     of = pl.DataFrame({"job": pl.Series(ids, dtype=pl.String)})
     return ids, place, of.join(known, on="job", how="left", maintain_order="left")
-
-
-def unpacked(text: str) -> tuple[dict[str, Any], Callable[[str, int], NDArray[Any]]]:
-    """The header of what :func:`packed` made, and a function that takes its columns one after the other.
-
-    The function is given the type of a column, ``"<u4"`` for example, and how many values it has.
-
-    Examples
-    --------
-    >>> head, take = unpacked(packed({"rows": 2}, [np.array([1, 70000], "<u4")]))
-    >>> head, take("<u4", 2).tolist()
-    ({'rows': 2}, [1, 70000])
-    """
-    whole = gzip.decompress(base64.b64decode(text))
-    size = int(np.frombuffer(whole, "<u4", 1)[0])
-    head = json.loads(whole[4 : 4 + size])
-    at = 4 + size
-
-    def take(kind: str, count: int) -> NDArray[Any]:
-        nonlocal at
-        wide = np.dtype(kind).itemsize
-        planes = np.frombuffer(whole, np.uint8, wide * count, at).reshape(wide, count)
-        at += wide * count
-        return np.frombuffer(planes.T.tobytes(), kind)
-
-    return head, take
 
 
 def budgets(sizes: Sequence[int], most: int) -> list[int]:

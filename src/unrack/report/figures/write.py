@@ -20,7 +20,6 @@ from unrack.plots.accessor import gantt
 from unrack.plots.series import ended, span_unit
 from unrack.report.charts.canvas import MOST_RUNS
 from unrack.report.charts.chart import Sweep
-from unrack.report.charts.node_map import map_rows
 from unrack.report.figures.style import PAGE_MM, PT_A_MM, Style, styled
 from unrack.report.sections.contents import SECTIONS, Contents, contents_of
 from unrack.report.sections.pool_counts import has_pools
@@ -197,7 +196,7 @@ def _short(title: str, found: Contents) -> str:
 def _figure(chart: Mapping[str, Any], of: str, ending: str) -> Figure:
     spec = copy.deepcopy(chart["spec"])
     share = chart.get("shares") == "always"
-    rows = map_rows(chart["map"], share) if "map" in chart else _rows(chart["series"])
+    rows = chart["map"].rows(share) if "map" in chart else _rows(chart["series"])
     spec["data"] = {"values": rows}
     if share:
         spec["layer"][0]["encoding"]["color"]["legend"]["format"] = ".0%"

@@ -18,11 +18,11 @@ from unrack.report.charts.node_map import (
     LENT,
     SIDE,
     bands_of,
+    cell_map,
     held_map,
     lent_between,
     matrix_spec,
     node_bounds,
-    pack_map,
 )
 from unrack.report.charts.spec import (
     Spec,
@@ -106,7 +106,7 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
 def of_run(run: RunFiles, setting: Setting) -> Shown:
     """Who lent how much when, who lent to whom, and local against remote memory over time.
 
-    Those of cells have ``map`` (of :func:`unrack.report.charts.node_map.pack_map`) in place of rows, and ``shares``:
+    Those of cells have ``map`` (of :func:`unrack.report.charts.node_map.cell_map`) in place of rows, and ``shares``:
     whether memory is counted.
     """
     spans = [own[0].span for own in setting.runs.values() if lends(own[0])]
@@ -130,7 +130,7 @@ def _maps(loans: pl.DataFrame, cluster: Cluster, edges: Floats) -> list[Chart]:
     return [
         when,
         {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
-         "note": f"Averages over the run.{sided}{dashed}", "map": pack_map(whom, sides, installed, bands),
+         "note": f"Averages over the run.{sided}{dashed}", "map": cell_map(whom, sides, installed, bands),
          "spec": matrix_spec(nodes, bands)},
     ]  # fmt: skip
 
