@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pretend_memory import pretended
 
-from unrack.report.setting import Estimate
+from unrack.metric.estimate import Estimate
 from unrack_papers.claim import (
     MORE,
     Check,

@@ -11,8 +11,7 @@ from tiny_worlds import SMUFIN, STEEP, cluster_of, fastest_of, jobs_of, pace_of,
 
 from unrack.cluster.pools.pool import no_pace
 from unrack.cluster.spec import Cluster
-from unrack.metric.bound import Bound, bound
-from unrack.metric.least_spending import resources
+from unrack.metric.bound import Bound, bound, resources
 from unrack.units import SECOND_US
 
 

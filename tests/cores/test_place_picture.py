@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.policy.tiers.answer import PlacedServers
 from unrack.policy.tiers.one_shot import place_request
-from unrack.report.tiers.place_picture import TALL, picture
+from unrack.report.pictures.servers import TALL, picture
 from unrack.workload.request import read_request
 
 SVG = "{http://www.w3.org/2000/svg}"

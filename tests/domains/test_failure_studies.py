@@ -14,7 +14,7 @@ import tomli_w
 
 import unrack
 from unrack.errors import StudyError
-from unrack.metric.table import FAILURE_METRICS
+from unrack.metric.kinds.jobs import FAILURE_METRICS
 from unrack.report.page import write_report
 from unrack.sim.faults.fault import random_faults
 from unrack.study.grid import load_study

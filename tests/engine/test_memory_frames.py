@@ -13,7 +13,8 @@ from small_worlds import J, S, table, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.state import Status
-from unrack.metric.table import MEMORY_METRICS, METRICS
+from unrack.metric.kinds.memory import MEMORY_METRICS
+from unrack.metric.table import METRICS
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.result import Result

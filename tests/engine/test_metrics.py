@@ -8,7 +8,7 @@ from small_worlds import J, S, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.kinds.served import served
+from unrack.metric.kinds.jobs import served
 from unrack.metric.table import METRICS, integrals, measure, per_group
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from unrack.metric.quantiles import beta_point, incomplete_beta, t_point
+from unrack.metric.estimate import beta_point, incomplete_beta, t_point
 from unrack.workload.usage.shapes.draw import below
 
 

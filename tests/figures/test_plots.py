@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import unrack
-from unrack.plots.gantt import MOST_RECTANGLES, gantt
+from unrack.plots.accessor import MOST_RECTANGLES, gantt
 
 pytest.importorskip("altair")
 WAVES = {"run_s": {"kind": "exponential", "mean": 60}, "tasks": {"kind": "power-of-two", "max": 4}}

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import unrack
-from unrack.report.contents import contents_of
-from unrack.report.directory import read_finished
-from unrack.report.figures.gather import figures_of
 from unrack.report.figures.style import CIVIDIS, Style, shades, styled
-from unrack.report.figures.write import write_figures
+from unrack.report.figures.write import figures_of, write_figures
+from unrack.report.sections.contents import contents_of
+from unrack.report.setting import read_finished
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 

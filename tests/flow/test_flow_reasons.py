@@ -15,8 +15,7 @@ from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.explained.job import explain
-from unrack.sim.explained.round import explain_round
+from unrack.sim.explained.job import explain, explain_round
 from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table

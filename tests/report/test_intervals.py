@@ -8,10 +8,10 @@ import pytest
 from fabricate import make_study
 
 from unrack.errors import InputError
-from unrack.report.contents import contents_of
-from unrack.report.directory import read_finished
-from unrack.report.figures.gather import figures_of
+from unrack.report.figures.write import figures_of
 from unrack.report.page import write_report
+from unrack.report.sections.contents import contents_of
+from unrack.report.setting import read_finished
 from unrack.report.table import comparison
 
 

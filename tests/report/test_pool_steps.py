@@ -3,7 +3,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.metric.kinds.pool_steps import pool_steps, stranded_steps
+from unrack.metric.kinds.pool import pool_steps, stranded_steps
 from unrack.steps import levels
 
 uses = st.lists(

@@ -6,7 +6,7 @@ from fabricate import make_study
 
 from unrack.cli.study.report import report
 from unrack.errors import InputError
-from unrack.report.directory import read_finished
+from unrack.report.setting import read_finished
 
 
 @pytest.fixture(scope="module")

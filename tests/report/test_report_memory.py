@@ -12,17 +12,12 @@ from fabricate_memory import make_memory_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.plots.series import bin_edges
-from unrack.report.charts.node_map import PLACES, lent_between, lent_over_time, node_bounds, pack_map, places_of
-from unrack.report.column import column_of
-from unrack.report.directory import read_finished
-from unrack.report.memory.chart import memory_charts, run_charts
-from unrack.report.memory.run import contention_note, lends
-from unrack.report.memory.section import memory_section
-from unrack.report.memory.study import bars_of, study_charts
+from unrack.report.charts.node_map import PLACES, cell_map, lent_between, lent_over_time, node_bounds, places_of
 from unrack.report.page import write_report
-from unrack.report.setting import policies_of, settings_of
-from unrack.report.table import group_of
+from unrack.report.sections.memory import MEMORY, bars_of, contention_note, lends
+from unrack.report.sections.section import section_of
+from unrack.report.setting import policies_of, read_finished, settings_of
+from unrack.report.table import column_of, group_of
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +117,7 @@ def test_every_class_of_nodes_has_its_own_groups_and_a_place_to_be_seen(sizes, m
 def test_a_packed_map_has_three_digits_and_says_what_it_is_of():
     cells = np.array([[0.0, 0.4, 1.0], [12.6, 123456.0, 4.2e8]])
     head, found = opened(
-        pack_map(cells, np.array([0, 1, 3]), np.array([10, 20, 30]), (), np.array([0.0, 2.0, 4.0, 6.0]), "h")
+        cell_map(cells, np.array([0, 1, 3]), np.array([10, 20, 30]), (), np.array([0.0, 2.0, 4.0, 6.0]), "h").packed()
     )
     assert found.tolist() == [[0, 0, 1], [13, 123000, 420000000]]
     assert head == {
@@ -136,15 +131,16 @@ def test_a_packed_map_has_three_digits_and_says_what_it_is_of():
     }
 
 
-def test_the_maps_of_a_run_hold_the_memory_that_its_metrics_say(lending):
+def test_the_maps_of_a_run_hold_the_memory_that_its_metrics_say(lending, settings):
     usage = lending.frame("usage")
-    charts = {chart["id"]: chart for chart in run_charts(lending, bin_edges([(0.0, float(usage["time_s"][-1]))], 200))}
+    setting = next(own for own in settings if lending in own.runs["disaggregated"])
+    charts = {chart["id"]: chart for chart in MEMORY.of_run(lending, setting)[0]}
     assert list(charts) == ["lent over time", "lent between", "memory parts"]
     lent = float(np.diff(usage["time_s"].to_numpy()) @ usage["memory_mb_lent"].to_numpy()[:-1])
-    mean = lent / usage["time_s"][-1]
-    head, when = opened(charts["lent over time"]["map"])
+    mean = lent / (usage["time_s"][-1] - usage["time_s"][0])
+    head, when = opened(charts["lent over time"]["map"].packed())
     assert when.sum() / head["columns"] == pytest.approx(mean, rel=0.01)
-    assert opened(charts["lent between"]["map"])[1].sum() == pytest.approx(mean, rel=0.01)
+    assert opened(charts["lent between"]["map"].packed())[1].sum() == pytest.approx(mean, rel=0.01)
     assert head["installed"] == [32768] * 24 + [65536] * 8
     parts = charts["memory parts"]["series"][0]
     remote = [y for y, part in zip(parts["y"], parts["part"], strict=True) if part == "remote"]
@@ -174,7 +170,7 @@ def test_a_bar_is_missing_where_jobs_could_not_run(settings):
 
 
 def test_a_study_has_a_throughput_chart_a_mix_and_a_mark_a_run(study, settings):
-    charts = study_charts(settings, policies_of(settings))
+    charts = MEMORY.of_study(settings, settings, policies_of(settings))["study"]
     assert [chart["title"] for chart in charts] == [
         "Throughput: mix", "Throughput: heavy", "Memory in use against cores in use"
     ]  # fmt: skip
@@ -182,14 +178,17 @@ def test_a_study_has_a_throughput_chart_a_mix_and_a_mark_a_run(study, settings):
     assert sum(len(own["x"]) for own in marks) == len(study.runs)
     for own in marks:
         assert all(0 < x <= 1 and 0 < y <= 1 for x, y in zip(own["x"], own["y"], strict=True))
-    one = study_charts([setting for setting in settings if setting.cluster == "24+8"], policies_of(settings))
+    some = [setting for setting in settings if setting.cluster == "24+8"]
+    one = MEMORY.of_study(some, some, policies_of(settings))["study"]
     assert one[0]["title"] == "Throughput by mix"
     assert one[0]["series"][0]["x"] == ["mix", "heavy"]
 
 
 def test_local_remote_and_the_rest_make_up_the_memory_installed(settings):
     setting = settings[0]
-    chart = next(chart for chart in memory_charts(setting, policies_of(settings)) if chart["id"] == "memory shares")
+    chart = next(
+        chart for chart in MEMORY.of_setting(setting, policies_of(settings))[0] if chart["id"] == "memory shares"
+    )
     shares = {own["policy"]: dict(zip(own["part"], own["x"], strict=True)) for own in chart["series"]}
     assert set(shares["baseline"]) == {"local", "not held"}
     for policy, own in shares.items():
@@ -203,7 +202,9 @@ def test_local_remote_and_the_rest_make_up_the_memory_installed(settings):
 
 
 def test_the_distribution_of_stretch_is_of_all_finished_jobs_of_every_policy(settings):
-    chart = next(chart for chart in memory_charts(settings[0], policies_of(settings)) if chart["id"] == "stretch")
+    chart = next(
+        chart for chart in MEMORY.of_setting(settings[0], policies_of(settings))[0] if chart["id"] == "stretch"
+    )
     series = {own["policy"]: own for own in chart["series"]}
     assert set(series["baseline"]["x"][:-1]) == {1.0}
     own = series["disaggregated"]
@@ -216,7 +217,7 @@ def test_the_distribution_of_stretch_is_of_all_finished_jobs_of_every_policy(set
 
 
 def test_the_section_tells_of_jobs_that_ran_as_another_application_once(settings):
-    section = memory_section(settings, settings, policies_of(settings))
+    section = section_of(MEMORY, settings, settings, policies_of(settings))
     assert section.notes == ("3 of 120 jobs have no profile",)
     assert len(section.settings) == 4
     assert [title for title, *_ in section.runs] == [f"disaggregated · {s.title}" for s in settings]

@@ -10,16 +10,13 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.plots.lanes import lanes
-from unrack.plots.series import binned_integral, binned_mean, distribution
+from unrack.metric.estimate import estimate
+from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
-from unrack.report.charts.chart import class_name, size_class
-from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, budgets, gantt_data, pack
-from unrack.report.charts.sweep import metric_choices, sweeps
-from unrack.report.column import column_of, columns_of
-from unrack.report.directory import read_finished
-from unrack.report.setting import estimate, settings_of
-from unrack.report.table import comparison
+from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
+from unrack.report.charts.chart import class_name, metric_choices, size_class, sweeps
+from unrack.report.setting import read_finished, settings_of
+from unrack.report.table import column_of, columns_of, comparison
 
 steps = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 9)), min_size=1, max_size=30)
 
@@ -118,7 +115,7 @@ def test_what_is_packed_for_the_gantt_chart_can_be_read_back():
         "nodes": [2, 1, 2], "cores_per_node": [1, 1, 1], "outcome": ["node-failed", "finished", "finished"],
     })  # fmt: skip
     jobs = pl.DataFrame({"job": ["b", "a"], "user": ["x", None], "app": ["s", "t"], "wait_s": [1.5, None]})
-    head, columns = unpack(pack(rows, jobs, 10.0, np.ones(4, np.int64)))
+    head, columns = unpack(pack_placements(rows, jobs, 10.0, np.ones(4, np.int64)))
     assert (head["ids"], head["users"], head["tick"]) == (["a", "b"], ["", "x"], 0.01)
     assert (np.cumsum(columns["gap"]) * head["tick"] + 10).tolist() == [10.0, 10.5, 12.25]
     assert (columns["length"] * head["tick"]).tolist() == [2.0, 9.5, 0.75]

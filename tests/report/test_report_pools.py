@@ -10,25 +10,23 @@ import pytest
 from fabricate import make_study
 from fabricate_pools import CLASSES, SHARES
 
-from unrack.report.charts.packed import ticked
-from unrack.report.column import column_of
-from unrack.report.directory import read_finished
+from unrack.report.charts.canvas import occupancy_data, pack_shares, ticked
 from unrack.report.page import write_report
-from unrack.report.pools.count import (
+from unrack.report.sections.pool_counts import (
     EVERY,
     MOST_LEVEL,
     composition_times,
     deadlines,
+    has_pools,
     jobs_by_node,
     node_groups,
+    read_pool_run,
     work_by_rule,
 )
-from unrack.report.pools.occupancy import occupancy_data, pack
-from unrack.report.pools.run import has_pools, read_pool_run
-from unrack.report.pools.section import pool_section
-from unrack.report.pools.table import deadline_table
-from unrack.report.setting import policies_of, settings_of
-from unrack.report.table import comparison
+from unrack.report.sections.pools import POOLS, deadline_table
+from unrack.report.sections.section import section_of
+from unrack.report.setting import policies_of, read_finished, settings_of
+from unrack.report.table import column_of, comparison
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +148,7 @@ def test_what_is_packed_of_a_pool_can_be_read_back():
     ]  # fmt: skip
     shares = pl.DataFrame(rows, schema=SHARES, orient="row")
     jobs = pl.DataFrame({"job": [9, 5, 6], "app": ["yolo", "smufin", None]})
-    head, columns = unpack(pack(shares, jobs, 10.0))
+    head, columns = unpack(pack_shares(shares, jobs, 10.0))
     assert (head["ids"], head["names"], head["tick"]) == (["5", "6", "9"], ["70", "71"], 0.1)
     assert [head["apps"][code] for code in columns["app"]] == ["smufin", "", "yolo"]
     assert (np.cumsum(columns["gap"]) * head["tick"] + 10).tolist() == [10.0, 12.5, 13.0]
@@ -179,7 +177,7 @@ def test_a_run_whose_shares_are_missing_or_whose_cluster_has_no_pools_has_no_sec
     old = read_finished(make_study(tmp_path / "old", jobs=10))
     assert not has_pools(old.runs[0])
     settings = settings_of(old.runs)
-    assert pool_section(settings, policies_of(settings)) is None
+    assert section_of(POOLS, settings, settings, policies_of(settings)) is None
     page = write_report(old.folder).read_text()
     assert 'id="pools"' not in page
     assert 'href="#pools"' not in page

@@ -12,13 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from unrack.policy.rounds import Arc, HostGroup, NetworkStory, RoundCount, RoundStory, SubtaskClass
-from unrack.report.directory import read_finished
 from unrack.report.page import render
-from unrack.report.rounds.layout import laid_out
-from unrack.report.rounds.picture import drawn
-from unrack.report.rounds.section import round_section
-from unrack.report.rounds.shortened import MOST, shortened
-from unrack.report.setting import settings_of
+from unrack.report.pictures.round import drawn, laid_out
+from unrack.report.pictures.shortened import MOST, shortened
+from unrack.report.sections.rounds import ROUNDS
+from unrack.report.sections.section import section_of
+from unrack.report.setting import read_finished, settings_of
 
 STUDY = """
 name = "rounds"
@@ -107,7 +106,7 @@ def test_sums_of_a_shortened_network_are_those_of_the_whole() -> None:
 def test_the_section_counts_rounds_and_is_only_where_some_policy_tells_them(finished: Path) -> None:
     study = read_finished(finished)
     settings = settings_of(study.runs)
-    section = round_section(settings, ("flow", "fcfs"))
+    section = section_of(ROUNDS, settings, settings, ("flow", "fcfs"))
     assert section is not None
     ((_, charts, tables, _),) = section.settings
     assert [chart["id"] for chart in charts] == ["cost of rounds", "placed", "left"]
@@ -117,7 +116,8 @@ def test_the_section_counts_rounds_and_is_only_where_some_policy_tells_them(fini
     assert rows["flow"][0][0] == f"{frame.height}"
     assert rows["fcfs"][0][0] == "–"
     assert '<section id="rounds">' in render(study)
-    assert round_section(settings_of(study.runs[1:]), ("fcfs",)) is None
+    others = settings_of(study.runs[1:])
+    assert section_of(ROUNDS, others, others, ("fcfs",)) is None
 
 
 def test_explain_tells_a_round_as_words_as_a_picture_and_for_programs(finished: Path, tmp_path: Path) -> None:

@@ -15,14 +15,13 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.report.column import column_of
-from unrack.report.directory import FinishedStudy, RunFiles, read_finished
 from unrack.report.page import write_report
-from unrack.report.section import Section
-from unrack.report.setting import settings_of
-from unrack.report.table import group_of
-from unrack.report.use.over_time import largest_in, stops_of, use_over_time
-from unrack.report.use.section import shares_of, use_section
+from unrack.report.sections.section import Section
+from unrack.report.sections.section import section_of as made_of
+from unrack.report.sections.use import USE as IN_USE
+from unrack.report.sections.use import largest_in, shares_of, stops_of, use_over_time
+from unrack.report.setting import FinishedStudy, RunFiles, policies_of, read_finished, settings_of
+from unrack.report.table import column_of, group_of
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 
@@ -62,9 +61,9 @@ def run_of(done: FinishedStudy, label: str) -> RunFiles:
 
 def section_of(done: FinishedStudy) -> Section:
     settings = settings_of(done.runs)
-    section = use_section(settings, settings)
-    assert section is not None
-    return section
+    found = made_of(IN_USE, settings, settings, policies_of(settings))
+    assert found is not None
+    return found
 
 
 def test_shares_of_memory_are_those_of_the_looks_every_five_minutes(two: FinishedStudy) -> None:
@@ -185,7 +184,8 @@ def test_the_page_has_the_section_only_where_use_is_known(two: FinishedStudy, tm
     assert 'id="use"' not in other
     assert 'href="#use"' not in other
     without = study(tmp_path / "without", "baseline", use=False)
-    assert use_section(settings_of(without.runs), settings_of(without.runs)) is None
+    settings = settings_of(without.runs)
+    assert made_of(IN_USE, settings, settings, policies_of(settings)) is None
 
 
 def test_a_page_is_built_where_the_baseline_runs_nothing_or_all(tmp_path: Path) -> None:

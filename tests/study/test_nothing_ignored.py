@@ -13,8 +13,8 @@ import unrack
 from unrack.cli.main import app
 from unrack.errors import ClusterError, StudyError
 from unrack.policy.table import make_policy
-from unrack.report.directory import read_finished
 from unrack.report.page import render
+from unrack.report.setting import read_finished
 from unrack.sim.effect import effects, notes_of
 from unrack.sim.faults.fault import Fault
 from unrack.study.grid import Study, load_study

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.errors import PolicyError, StudyError
 from unrack.report.answer import answer
-from unrack.report.directory import read_finished
 from unrack.report.page import render
-from unrack.report.setting import settings_of
+from unrack.report.setting import read_finished, settings_of
 from unrack.report.table import comparison
 from unrack.study.grid import Study, load_study
 from unrack.study.results.from_folder import finished_run

@@ -9,7 +9,7 @@ from tier_runs import S, some_run, workload
 
 import unrack
 from unrack.cluster.spec import Cluster
-from unrack.metric.table import TIER_METRICS
+from unrack.metric.kinds.memory import TIER_METRICS
 from unrack.sim.result import Result
 from unrack.steps import areas_of, largest
 from unrack.workload.job import job_table

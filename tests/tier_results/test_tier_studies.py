@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 import tomli_w
@@ -18,15 +17,12 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
-from unrack.metric.table import TIER_METRICS
+from unrack.metric.kinds.memory import TIER_METRICS
 from unrack.report.breakdown import losses
-from unrack.report.directory import read_finished
 from unrack.report.page import render, write_report
-from unrack.report.setting import settings_of
-from unrack.report.tiers.chart import became
-from unrack.report.tiers.fill import busiest, run_charts
-from unrack.report.tiers.run import TierRun
-from unrack.report.tiers.section import tier_section
+from unrack.report.sections.section import section_of
+from unrack.report.sections.tiers import TIERS, TierRun, became, busiest, of_run
+from unrack.report.setting import read_finished, settings_of
 from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
@@ -233,9 +229,9 @@ def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: P
 def test_what_the_pools_of_a_run_hold_adds_up_to_its_table_of_tiers(finished: Path) -> None:
     for run in read_finished(finished).runs:
         own, use = TierRun(run), TierRun(run).memory_use()
-        for time_s, *used in own.steps.select("time_s", *(f"used_mb_{name}" for name in own.names)).rows()[::7]:
+        for time_s, *used in own.steps.select("time_s", *(f"used_mb_{name}" for name in own.tiers.names)).rows()[::7]:
             now = use.filter((pl.col("start_s") <= time_s) & (pl.col("end_s") > time_s))
-            tiers = own.tier[now["lender"].to_numpy()]
+            tiers = own.tiers.tier[now["lender"].to_numpy()]
             assert [now["mb"].filter(pl.Series(tiers == tier)).sum() for tier in range(3)] == used
 
 
@@ -252,8 +248,8 @@ def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished:
     for run in read_finished(finished).runs:
         own = TierRun(run)
         used = own.steps.select(pl.sum_horizontal("used_mb_local", "used_mb_rack", "used_mb_far"))
-        edges = np.linspace(own.steps["time_s"][0], own.steps["time_s"][-1], 11)
-        chart = next(chart for chart in run_charts(own, edges, edges) if chart["id"] == "busiest")
+        charts, _ = of_run(run, settings_of([run])[0])
+        chart = next(chart for chart in charts if chart["id"] == "busiest")
         assert sum(sum(series["y"]) for series in chart["series"]) * 1024 == pytest.approx(used.max().item(), rel=1e-4)
         assert {x for series in chart["series"] for x in series["x"]} == {"0", "1", "2", "3"}
 
@@ -261,7 +257,7 @@ def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished:
 def test_a_study_of_clusters_with_and_without_tiers_shows_those_with(tmp_path: Path) -> None:
     out = study(tmp_path, clusters=[PLAIN, CLUSTER], policies=["fcfs"], faults=[], seeds=2)
     finished = read_finished(out)
-    section = tier_section(settings_of(finished.runs), ["fcfs"])
+    section = section_of(TIERS, settings_of(finished.runs), settings_of(finished.runs), ["fcfs"])
     assert [title for title, *_ in section.settings] == ["cloud on small"]
     assert [title for title, *_ in section.runs] == ["fcfs · cloud on small"]
     assert "First seed." in render(finished)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
-from unrack.report.setting import Estimate
+from unrack.metric.estimate import Estimate
 from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Allocation, asked, regular_supply
 from unrack_papers.execution import execute

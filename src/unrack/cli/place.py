@@ -108,7 +108,7 @@ def place(
         held = None if earlier is None else read_cores(earlier, centre, request, str(since))
         placed = with_cores(placed, cores, held)
     if picture is not None:
-        from unrack.report.tiers.place_picture import picture as drawn
+        from unrack.report.pictures.servers import picture as drawn
 
         write(picture, drawn(placed), "--picture")
     if as_json:

@@ -215,10 +215,8 @@ class _Window(NamedTuple):
     places: Ints
     low: int
     high: int
-    below: Ints
-    """Of every draw, how many of its jobs are below the window."""
-    drawn: Ints
-    """Of every draw, how many jobs it has."""
+    below: Ints  # of every draw, how many of its jobs are below the window
+    drawn: Ints  # of every draw, how many jobs it has
 
     def at(self, draw: int, times: NDArray[np.int32]) -> float:
         """The quantile in a draw that has each job so many times; NaN in one without jobs."""

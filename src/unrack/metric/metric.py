@@ -1,11 +1,18 @@
-"""What describes a metric, and the statistics that many of them are."""
+"""What describes a metric, and what it is measured of: the tables of a run, in the window of time that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Floats
+from unrack.steps import areas_of
+from unrack.units import SECOND_US
 
 
 class Metric(NamedTuple):
@@ -16,7 +23,7 @@ class Metric(NamedTuple):
     better: Literal["low", "high", ""]  # ``"low"``, ``"high"`` or ``""`` where neither is better
     summary: str  # one line of words
     formula: str  # how it is computed, in the notation of ``docs/metrics.md``
-    # measures it on a :class:`unrack.metric.window.Window`; only plug-ins say so, a metric each
+    # measures it on a :class:`unrack.metric.metric.Window`; only plug-ins say so, a metric each
     measure: Callable[[Any], float | None] | None = None
 
 
@@ -33,12 +40,74 @@ STATISTICS = {
 }
 
 
+def measures(column: str) -> list[pl.Expr]:
+    """``STATISTICS`` of a column, each called ``COLUMN_mean`` and so on."""
+    all_ = (pl.mean(column), pl.median(column), pl.col(column).quantile(0.95, "linear"), pl.max(column))
+    return [own.alias(f"{column}_{name}") for name, own in zip(STATISTICS, all_, strict=True)]
+
+
 def statistics(name: str, values: pl.Series) -> dict[str, float | None]:
     """``STATISTICS`` of a column, as ``NAME_mean`` and so on; ``None`` without values."""
-    found = {
-        "mean": values.mean(),
-        "median": values.median(),
-        "p95": values.quantile(0.95, "linear"),
-        "max": values.max(),
-    }
-    return {f"{name}_{key}": float(own) if isinstance(own, int | float) else None for key, own in found.items()}
+    found = values.alias(name).to_frame().select(measures(name)).row(0, named=True)
+    return {key: number(own) for key, own in found.items()}
+
+
+class Window:
+    """A run in a window of time.
+
+    Parameters
+    ----------
+    tables
+        Those of the run, by name: ``jobs``, ``usage`` and ``placements``, and others where it has such.
+    cluster
+        What was installed.
+    window_us
+        Its ends, both included; ``None``: from the first submission to the last end.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pl.DataFrame], cluster: Cluster, window_us: tuple[int, int] | None = None
+    ) -> None:
+        self.tables, self.cluster = tables, cluster
+        jobs = tables["jobs"]
+        if window_us is None:
+            start, last = jobs["submit_s"].min(), jobs["end_s"].max()
+            self.start_s = number(start) or 0.0
+            self.end_s = self.start_s if last is None else float(last)  # type: ignore[arg-type]  # of floats
+            self.jobs = jobs
+        else:
+            self.start_s, self.end_s = window_us[0] / SECOND_US, window_us[1] / SECOND_US
+            self.jobs = jobs.filter(pl.col("submit_s").is_between(self.start_s, self.end_s))
+
+    @property
+    def length_s(self) -> float:
+        """How long it is; below 0 where it ends before it starts."""
+        return self.end_s - self.start_s
+
+    @cached_property
+    def finished(self) -> pl.DataFrame:
+        """The jobs submitted in the window that ran to their end."""
+        return self.jobs.filter(pl.col("state") == "finished")
+
+    def areas(self, table: str) -> dict[str, float]:
+        """The integral over the window of each column of a table that is a step function."""
+        steps = self.tables[table]
+        return areas_of(steps, [name for name in steps.columns if name != "time_s"], self.start_s, self.end_s)
+
+    def inside(self, table: str) -> pl.DataFrame:
+        """The rows of a table whose time is in the window."""
+        return self.tables[table].filter(pl.col("time_s").is_between(self.start_s, self.end_s))
+
+    def lengths(self, times: Floats) -> Floats:
+        """float64[times]: for how long in the window each value of a step function holds, until the next time."""
+        return np.diff(np.clip(np.append(times, np.inf), self.start_s, max(self.start_s, self.end_s)))
+
+
+def number(value: object) -> float | None:
+    """A statistic of a column, as Polars gives it; ``None``: there is none."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """One over the other; ``None`` where the other is not above 0."""
+    return part / whole if whole > 0 else None

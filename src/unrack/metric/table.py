@@ -12,37 +12,21 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.kinds.cores import CORE_METRICS, core_metrics
-from unrack.metric.kinds.failure import FAILURE_METRICS, failure_metrics
-from unrack.metric.kinds.memory import MEMORY_METRICS, USE_METRICS, memory_metrics, use_metrics
+from unrack.metric.kinds.jobs import CORE_METRICS, FAILURE_METRICS, core_metrics, failure_metrics, served
+from unrack.metric.kinds.memory import (
+    MEMORY_METRICS,
+    TIER_METRICS,
+    USE_METRICS,
+    memory_metrics,
+    tier_metrics,
+    use_metrics,
+)
 from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.kinds.served import served
-from unrack.metric.kinds.tiers import TIER_METRICS, tier_metrics
-from unrack.metric.metric import STATISTICS, Metric, by_name, statistics
-from unrack.metric.window import Window, number, ratio
+from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.steps import areas_of, largest
-
-__all__ = [
-    "CORE_METRICS",
-    "EVERY_METRIC",
-    "FAILURE_METRICS",
-    "KIND_METRICS",
-    "MEMORY_METRICS",
-    "METRICS",
-    "OF_JOBS",
-    "RESOURCE_METRICS",
-    "STATISTICS",
-    "TIER_METRICS",
-    "USE_METRICS",
-    "Metric",
-    "entry_of",
-    "integrals",
-    "measure",
-    "per_group",
-]
 
 OF_JOBS = {
     "wait_s": ("s", "wait of finished jobs", "x = start - submit"),
@@ -263,22 +247,13 @@ def per_group(jobs: pl.DataFrame, by: str) -> pl.DataFrame:
         The column; jobs, core_hours; and for wait, response and bounded slowdown mean, median, p95 and max; most
         core-hours first, then by name.
     """
-    measures = [
-        statistic.alias(f"{column}_{name}")
-        for column in ("wait_s", "response_s", "bounded_slowdown")
-        for name, statistic in zip(
-            STATISTICS,
-            (pl.mean(column), pl.median(column), pl.col(column).quantile(0.95, "linear"), pl.max(column)),
-            strict=True,
-        )
-    ]
     return (
         jobs.filter(pl.col("state") == "finished")
         .group_by(by)
         .agg(
             pl.len().alias("jobs"),
             (pl.col("core_s").sum() / 3600).alias("core_hours"),
-            *measures,
+            *(each for column in ("wait_s", "response_s", "bounded_slowdown") for each in measures(column)),
         )
         .sort("core_hours", by, descending=[True, False], nulls_last=True)
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from unrack.metric.quantiles import beta_point, t_point
+from unrack.metric.estimate import beta_point, t_point
 from unrack.plan.goal import Goal, Trial
 
 FEWEST = 5

@@ -1,27 +1,179 @@
-"""The charts of one result, by name."""
+"""The charts of one result as Altair charts: nodes × time, shares in use, waits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.facts import counted
 from unrack.kernels.arrays import Floats, Ints
-from unrack.plots.gantt import MOST_RECTANGLES, gantt
 from unrack.plots.series import (
     BINS,
     PALETTE,
     bin_edges,
     binned_integral,
     binned_mean,
+    ended,
+    lanes,
     rising,
     rounded,
     span_unit,
+    thinned,
     wait_axis,
 )
+
+MOST_RECTANGLES = 4_000
+"""What a notebook draws at once, and what keeps a chart under about 1 MB."""
+COLOUR_BY = ("job", "user", "app", "outcome")
+_MOST_NAMES = 8
+_OTHERS = "#D0D4D9"
+
+
+def gantt(
+    placements: pl.DataFrame,
+    jobs: pl.DataFrame,
+    cores: Ints,
+    title: str,
+    *,
+    colour: str = "job",
+    most: int = MOST_RECTANGLES,
+    width: int = 640,
+    height: int = 300,
+) -> Any:
+    """Draw who held which nodes when.
+
+    Parameters
+    ----------
+    placements, jobs
+        Tables of a result.
+    cores : int64[nodes]
+        Cores of each node: jobs that share a node lie side by side in it.
+    title
+        Of the chart; what was left out is said below it.
+    colour
+        ``"job"`` (neighbours differ, no legend), ``"user"``, ``"app"`` or ``"outcome"``.
+    most
+        At most so many rectangles: of every job the largest first, then the largest others.
+    width, height
+        In pixels.
+
+    Returns
+    -------
+    altair.Chart
+
+    Raises
+    ------
+    InputError
+        ``colour`` or ``most`` is wrong, or Altair is not installed.
+    """
+    if colour not in COLOUR_BY:
+        raise InputError("colour", repr(colour), f"one of {', '.join(COLOUR_BY)}")
+    if most < 1:
+        raise InputError("most", repr(most), "1 rectangle or more")
+    alt = extra("altair")
+    rows, words = _rectangles(placements, cores, most)
+    start_s, end_s = float(rows["start_s"].min() or 0.0), float(rows["end_s"].max() or 1.0)  # type: ignore[arg-type]
+    unit, size = span_unit(end_s - start_s)
+    values = _values(rows, jobs, cores, size, colour)
+    x = alt.X("x:Q", title=f"{unit} since the start of the log", scale=alt.Scale(nice=False, zero=False))
+    y = alt.Y("y:Q", title="node", axis=alt.Axis(grid=False, tickMinStep=1),
+              scale=alt.Scale(domain=[0, max(len(cores), 1)], reverse=True, nice=False))  # fmt: skip
+    tooltip = [
+        alt.Tooltip("job:N"), alt.Tooltip("nodes:N"), alt.Tooltip("cores:Q", title="cores a node"),
+        alt.Tooltip("x:Q", title=f"from ({unit})", format=",.4~f"),
+        alt.Tooltip("x2:Q", title=f"to ({unit})", format=",.4~f"),
+        alt.Tooltip("wait_s:Q", title="wait (s)", format=",.4~g"), alt.Tooltip("outcome:N"),
+    ]  # fmt: skip
+    mark = alt.Chart(alt.InlineData(values=values)).mark_rect(stroke="white", strokeWidth=0.3)
+    chart = mark.encode(x=x, x2="x2:Q", y=y, y2="y2:Q", color=_colour(alt, values, colour), tooltip=tooltip)
+    described = f"Gantt chart: nodes over time. {words}"
+    return chart.properties(
+        width=width, height=height, title=alt.TitleParams(title, subtitle=words, anchor="start"), description=described
+    )
+
+
+def _rectangles(placements: pl.DataFrame, cores: Ints, most: int) -> tuple[pl.DataFrame, str]:
+    """The rows that are drawn, in order of start, and what is said of those that are not."""
+    area = ((pl.col("end_s") - pl.col("start_s")) * pl.col("nodes")).alias("area")
+    every = ended(placements)[0].with_columns(area, pl.int_range(pl.len()).alias("row"))
+    kept = thinned(every, most)
+    room = cores[np.minimum(kept["first_node"].cast(pl.Int64).to_numpy(), len(cores) - 1)]
+    drawn = pl.when(pl.col("cores_per_node") < pl.Series(room)).then("nodes").otherwise(1).cast(pl.Int64)
+    kept = kept.with_columns(drawn.alias("drawn"))
+    if int(kept["drawn"].sum()) > most:  # parts of several nodes are a rectangle a node
+        kept = kept.sort("area", "row", descending=[True, False])
+        kept = kept.filter((pl.col("drawn").cum_sum() <= most) | (pl.int_range(pl.len()) == 0))
+    kept = kept.sort("start_s", "row")
+    if len(kept) == len(every):
+        return kept, counted(every["job"].n_unique(), "job")
+    total = float(every["area"].sum())
+    share = 100 * float(kept["area"].sum()) / total if total else 100.0
+    kept_jobs, jobs = kept["job"].n_unique(), every["job"].n_unique()
+    of_jobs = f"{kept_jobs:,} of {jobs:,} jobs" if kept_jobs < jobs else f"all {jobs:,} jobs"
+    part = f"the {len(kept):,} largest of {len(every):,} rectangles"
+    return kept, f"{of_jobs}, {part}: {share:.3g} % of the node-time"
+
+
+def _values(rows: pl.DataFrame, jobs: pl.DataFrame, cores: Ints, size: int, colour: str) -> list[dict[str, Any]]:
+    """A row a rectangle, in the unit of the axis and in nodes; parts of several nodes are a rectangle a node."""
+    start, end = (rows[name].cast(pl.Float64).to_numpy() for name in ("start_s", "end_s"))
+    first, nodes, asked = (rows[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
+    of = np.repeat(np.arange(len(rows)), rows["drawn"].to_numpy())
+    within = np.arange(len(of)) - np.searchsorted(of, of)
+    alone = rows["drawn"].to_numpy()[of] == nodes[of]
+    node, count = first[of] + within, np.where(alone, 1, nodes[of])
+    lower, tall = lanes(start[of], end[of], node, count, asked[of], np.maximum(cores, 1))
+    known = rows.select("job", "outcome").join(
+        jobs.select("job", *(name for name in ("wait_s", "user", "app") if name in jobs.columns)),
+        on="job", how="left", maintain_order="left",
+    )  # fmt: skip
+    columns = [known[name].to_list() if name in known.columns else [None] * len(known)
+               for name in ("job", "outcome", "wait_s", "user", "app")]  # fmt: skip
+    told = []
+    for i, (job, outcome, wait_s, user, app) in enumerate(zip(*columns, strict=True)):
+        low, last = int(first[i]), int(first[i] + nodes[i]) - 1
+        named = {"user": user, "app": app, "outcome": outcome}
+        told.append({
+            "job": str(job), "x": round(start[i] / size, 6), "x2": round(end[i] / size, 6), "cores": int(asked[i]),
+            "outcome": outcome, "nodes": str(low) if last == low else f"{low}–{last}",
+            "wait_s": None if wait_s is None else float(f"{wait_s:.6g}"),
+            "hue": str(i * 7 % len(PALETTE)) if colour == "job" else str(named[colour] or "not known"),
+        })  # fmt: skip
+    found = []
+    for row, low, high, bottom, height in zip(
+        of.tolist(), node.tolist(), (node + count).tolist(), lower.tolist(), tall.tolist(), strict=True
+    ):
+        part = (low, high) if height == 255 else (low + bottom / 255, low + (bottom + height) / 255)
+        found.append({**told[row], "y": round(part[0], 4), "y2": round(part[1], 4)})
+    if colour != "job":
+        _gather(found)
+    return found
+
+
+def _gather(rows: list[dict[str, Any]]) -> None:
+    area: dict[str, float] = {}
+    for row in rows:
+        area[row["hue"]] = area.get(row["hue"], 0.0) + (row["x2"] - row["x"]) * (row["y2"] - row["y"])
+    named = sorted(area, key=lambda name: (-area[name], name))
+    if len(named) > _MOST_NAMES:
+        kept = set(named[: _MOST_NAMES - 1])
+        for row in rows:
+            row["hue"] = row["hue"] if row["hue"] in kept else "all others"
+
+
+def _colour(alt: Any, values: list[dict[str, Any]], colour: str) -> Any:
+    names = sorted({row["hue"] for row in values})
+    names = [name for name in names if name != "all others"] + ["all others"] * ("all others" in names)
+    hues = [_OTHERS if name == "all others" else PALETTE[place % len(PALETTE)] for place, name in enumerate(names)]
+    legend = None if colour == "job" else alt.Legend(orient="bottom", columns=5)
+    title = {"app": "application"}.get(colour, colour)
+    return alt.Color("hue:N", title=title, scale=alt.Scale(domain=names, range=hues), legend=legend)
 
 
 class ResultPlots:
@@ -31,23 +183,15 @@ class ResultPlots:
     many jobs there are, a chart stays under about 1 MB; what it leaves out or averages over is said below its title.
     """
 
-    def __init__(
-        self,
-        title: str,
-        jobs: pl.DataFrame,
-        usage: pl.DataFrame,
-        placements: pl.DataFrame,
-        cores: Ints,
-        total_mb: int | None,
-    ) -> None:
-        self._title, self._jobs, self._usage, self._placements = title, jobs, usage, placements
-        self._cores, self._total_mb = cores, total_mb
+    def __init__(self, title: str, tables: Mapping[str, pl.DataFrame], cluster: Cluster) -> None:
+        self._title, self._tables, self._cluster = title, tables, cluster
 
     def __repr__(self) -> str:
-        return f"<charts of {self._title}, {counted(len(self._jobs), 'job')}: gantt(), utilisation(), waits()>"
+        jobs = counted(len(self._tables["jobs"]), "job")
+        return f"<charts of {self._title}, {jobs}: gantt(), utilisation(), waits()>"
 
     def gantt(self, *, colour: str = "job", most: int = MOST_RECTANGLES, width: int = 640, height: int = 300) -> Any:
-        """Who held which nodes when: an :class:`altair.Chart`; parameters as of :func:`unrack.plots.gantt.gantt`.
+        """Who held which nodes when: an :class:`altair.Chart`; parameters as of :func:`unrack.plots.accessor.gantt`.
 
         Raises
         ------
@@ -55,8 +199,8 @@ class ResultPlots:
             ``colour`` or ``most`` is wrong, or Altair is not installed.
         """
         return gantt(
-            self._placements, self._jobs, self._cores, f"Nodes over time: {self._title}", colour=colour, most=most,
-            width=width, height=height,
+            self._tables["placements"], self._tables["jobs"], self._cluster.cores, f"Nodes over time: {self._title}",
+            colour=colour, most=most, width=width, height=height,
         )  # fmt: skip
 
     def utilisation(self, *, width: int = 640, height: int = 220) -> Any:
@@ -67,7 +211,7 @@ class ResultPlots:
         InputError
             Altair is not installed.
         """
-        alt, usage = extra("altair"), self._usage
+        alt, usage = extra("altair"), self._tables["usage"]
         time_s = usage["time_s"].cast(pl.Float64).to_numpy()
         edges = bin_edges([(float(time_s[0]), float(time_s[-1]))] if len(time_s) else [(0.0, 1.0)])
         unit, size = span_unit(float(edges[-1] - edges[0]))
@@ -79,8 +223,8 @@ class ResultPlots:
             below = binned_integral(time_s, online, edges)
             with np.errstate(invalid="ignore", divide="ignore"):
                 found["cores"] = np.where(below > 0, binned_integral(time_s, held, edges) / below, np.nan)
-            if self._total_mb:
-                found["memory"] = binned_mean(time_s, mb, edges) / self._total_mb
+            if self._cluster.total_mb:
+                found["memory"] = binned_mean(time_s, mb, edges) / self._cluster.total_mb
         x = rounded(edges[:-1] / size, 6)
         values = [
             {"x": at, "y": share, "of": name}
@@ -109,7 +253,7 @@ class ResultPlots:
         InputError
             Altair is not installed.
         """
-        alt, jobs = extra("altair"), self._jobs
+        alt, jobs = extra("altair"), self._tables["jobs"]
         done = jobs.filter(pl.col("state") == "finished")
         x, share = rising(done["wait_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
         values = [{"x": at, "y": part} for at, part in zip(rounded(x, 6), rounded(share, 5), strict=True)]

@@ -24,23 +24,22 @@ class Question(NamedTuple):
 
     metric: str
     words: str
-    better: str
-    best: str
-    less: str
-    worst: str
+    best: str = "lowest"
+    worst: str = "highest"
+    better: str = "low"
+    less: str = "less"
 
 
 QUESTIONS = (
-    Question("missed_deadlines", "share of missed deadlines", "low", "lowest", "less", "highest"),
-    Question("slo_broken_local", "share of servers with less local memory than their floor", "low", "lowest", "less",
-             "highest"),
-    Question("slo_broken_remote", "share of servers whose memory is too remote", "low", "lowest", "less", "highest"),
-    Question("servers_rejected", "share of servers refused", "low", "lowest", "less", "highest"),
-    Question("price_per_server_h", "price of a server for an hour", "low", "lowest", "less", "highest"),
-    Question("wait_s_mean", "mean wait", "low", "shortest", "less", "longest"),
-    Question("bounded_slowdown_mean", "mean bounded slowdown", "low", "lowest", "less", "highest"),
-    Question("utilisation_cores", "core utilisation", "high", "highest", "more", "lowest"),
-)  # fmt: skip
+    Question("missed_deadlines", "share of missed deadlines"),
+    Question("slo_broken_local", "share of servers with less local memory than their floor"),
+    Question("slo_broken_remote", "share of servers whose memory is too remote"),
+    Question("servers_rejected", "share of servers refused"),
+    Question("price_per_server_h", "price of a server for an hour"),
+    Question("wait_s_mean", "mean wait", "shortest", "longest"),
+    Question("bounded_slowdown_mean", "mean bounded slowdown"),
+    Question("utilisation_cores", "core utilisation", "highest", "lowest", "high", "more"),
+)
 NOT_OF_SERVERS = ("bounded_slowdown_mean",)
 """Metrics that the answer does not speak of where there are SLOs."""
 _SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")

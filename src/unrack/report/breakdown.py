@@ -9,51 +9,34 @@ from typing import Any
 import polars as pl
 
 from unrack.metric.comparison import Entry, Mark, marks
-from unrack.report.column import column_of, number_text
-from unrack.report.directory import RunFiles
-from unrack.report.section import PlainTable, plain
-from unrack.report.setting import Setting
+from unrack.report.sections.section import PlainTable, plain
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import column_of, number_text
 from unrack.workload.formats.rules import RULES
 
 TOP = 10
 _KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
 
 
-@dataclass(frozen=True)
-class InputReport:
-    """What a reader did to one workload: (rule, jobs, sentence) of each rule, (field, jobs) missing, the header."""
+_DONE = {"dropped": "dropped", "ignored": "not honoured", "changed": "changed"}
+"""What a reader did by a rule, by its name in the record → in words."""
 
-    workload: str
-    source: str
-    format: str
-    read: int
-    kept: int
-    dropped: tuple[tuple[str, int, str], ...]
-    changed: tuple[tuple[str, int, str], ...]
-    ignored: tuple[tuple[str, int, str], ...]
-    missing: tuple[tuple[str, int], ...]
-    header: tuple[tuple[str, str], ...]
+Intake = tuple[str, Mapping[str, Any], list[tuple[str, str, int, str]]]
+"""Workload, what the record says of its reader, and what that did: in words, the rule, to how many jobs, a sentence."""
 
 
-def inputs(runs: Iterable[RunFiles]) -> list[InputReport]:
-    """One report for each different intake of the study's workloads."""
-    seen: dict[str, InputReport] = {}
+def inputs(runs: Iterable[RunFiles]) -> list[Intake]:
+    """One for each different intake of the study's workloads."""
+    seen: dict[str, Intake] = {}
     for run in runs:
         intake = run.record["workload"].get("intake") or {}
-        key = run.workload + repr(intake)
-        if key in seen:
-            continue
-
-        def listed(name: str, intake: Mapping[str, Any] = intake) -> tuple[tuple[str, int, str], ...]:
-            counts = intake.get(name) or {}
-            return tuple((rule, int(count), RULES.get(rule, "")) for rule, count in counts.items() if count)
-
-        seen[key] = InputReport(
-            run.workload, str(intake.get("source", "")), str(intake.get("format", "")), int(intake.get("read", 0)),
-            int(intake.get("kept", 0)), listed("dropped"), listed("changed"), listed("ignored"),
-            tuple((str(k), int(v)) for k, v in (intake.get("missing") or {}).items() if v),
-            tuple((str(k), str(v)) for k, v in (intake.get("header") or {}).items()),
-        )  # fmt: skip
+        done = [
+            (words, rule, int(count), RULES.get(rule, ""))
+            for name, words in _DONE.items()
+            for rule, count in (intake.get(name) or {}).items()
+            if count
+        ]
+        seen[run.workload + repr(intake)] = run.workload, intake, done
     return list(seen.values())
 
 

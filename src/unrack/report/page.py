@@ -12,16 +12,13 @@ from typing import Any
 from unrack.facts import counted, some
 from unrack.report.answer import answer
 from unrack.report.breakdown import breakdowns, inputs, losses
-from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS
-from unrack.report.charts.gantt import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
+from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
+from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, metric_choices
 from unrack.report.charts.spec import colour_of
-from unrack.report.charts.sweep import metric_choices
 from unrack.report.charts.vega import vega
-from unrack.report.contents import SECTIONS, contents_of
-from unrack.report.directory import FinishedStudy, RunFiles, read_finished
-from unrack.report.failure_section import failure_section
-from unrack.report.section import first_runs
-from unrack.report.setting import Setting
+from unrack.report.sections.contents import SECTIONS, contents_of
+from unrack.report.sections.section import first_runs
+from unrack.report.setting import FinishedStudy, RunFiles, Setting, read_finished
 from unrack.report.table import comparison
 from unrack.study.notes import told_of
 from unrack.study.results.keep import PAST
@@ -93,7 +90,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         drawn=bootstrap is not None,
         gantts=gantts,
         **{name: found.sections.get(name) for name in SECTIONS},
-        failures=failure_section(shown),
+        failures=found.failures,
         resources=found.resources,
         inputs=inputs(study.runs),
         losses=losses(settings),
@@ -119,7 +116,7 @@ def script_json(value: object) -> str:
     >>> script_json("</script>")
     '"\\u003c/script\\u003e"'
     """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=lambda cells: cells.packed())
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -132,7 +129,7 @@ def _narrow(setting: Setting) -> Setting:
 
 
 def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
-    chosen = [(run, title) for run, title, _ in first_runs(settings, len(settings))][:MOST_RUNS]
+    chosen = [(run, title) for run, title, _ in first_runs(settings)][:MOST_RUNS]
     shares = budgets([run.rows("placements") for run, _ in chosen], MOST_ROWS_A_PAGE)
     return [gantt_data(run, title, budget) for (run, title), budget in zip(chosen, shares, strict=True)]
 

@@ -24,8 +24,7 @@ from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import jobs_frame, memory_frame, rounds_frame, usage_frame, use_columns
-from unrack.sim.frames.tier_holding import TierHolding, tier_holding
-from unrack.sim.frames.tiers import tier_columns, tiers_frame
+from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
@@ -180,7 +179,7 @@ class Result:
         """Charts in Python: ``plot.gantt()``, ``plot.utilisation()``, ``plot.waits()``; they need Altair."""
         cluster = self.log.cluster
         title = f"{self.policy} on {cluster.name}" if self.policy else cluster.name
-        return ResultPlots(title, self.jobs, self.usage, self.placements, cluster.cores, cluster.total_mb)
+        return ResultPlots(title, self.tables, cluster)
 
     def to_pandas(self, table: str = "jobs") -> Any:
         """One of the tables as a ``pandas.DataFrame``; PyArrow is not needed.

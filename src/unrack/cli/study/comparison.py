@@ -17,7 +17,7 @@ from unrack.facts import counted
 if TYPE_CHECKING:
     from unrack.metric.bootstrap import Resampled
     from unrack.metric.estimate import Estimate
-    from unrack.report.column import Column
+    from unrack.report.table import Column
     from unrack.study.grid import Study
 
 OF_SOME = {
@@ -71,8 +71,8 @@ def show(
     from rich.markup import escape
 
     from unrack.metric.table import EVERY_METRIC
-    from unrack.report.column import columns_of
     from unrack.report.setting import interval_words
+    from unrack.report.table import columns_of
     from unrack.study.swept import swept_labels
 
     heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
@@ -121,8 +121,7 @@ def show(
 
 
 def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstrap: float) -> dict[str, Resampled]:
-    from unrack.report.directory import RunFiles
-    from unrack.report.setting import resampled_runs
+    from unrack.report.setting import RunFiles, resampled_runs
 
     def files(row: dict[str, Any]) -> RunFiles:
         names = {key: {"name": row[key]} for key in ("cluster", "workload")}

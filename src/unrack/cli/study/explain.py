@@ -115,7 +115,7 @@ def _tell_job(again: Again, job: str, policy: str | None, most: int | None, as_j
 def _tell_round(again: Again, at: str, policy: str | None, out: str | None, most: int | None, as_json: bool) -> None:
     story = again.round_story(round_time_us(at), policy)
     if out is not None:
-        from unrack.report.rounds.picture import drawn
+        from unrack.report.pictures.round import drawn
 
         write(out, drawn(story, again.record["policy_label"]))
     if as_json:

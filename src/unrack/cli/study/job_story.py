@@ -9,8 +9,7 @@ from unrack.cli.printed import shortened
 from unrack.units import SECOND_US, seconds_text
 
 if TYPE_CHECKING:
-    from unrack.sim.explained.attempt import Attempt, Change
-    from unrack.sim.explained.job import Story
+    from unrack.sim.explained.job import Attempt, Change, Held, Story
     from unrack.sim.recorder import MemoryStop
     from unrack.workload.job import Demand
 
@@ -123,7 +122,7 @@ def node_hours(node_us: int) -> str:
 def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
     """What happened at each change: a verb, the change, and the rest of the sentence; ``whole``: with all lenders."""
     found = []
-    held: list[Attempt | Change] = [attempt, *attempt.changes]
+    held: list[Held] = [attempt, *attempt.changes]
     for before, now in zip(held, attempt.changes, strict=False):
         total, by = now.local_mb + now.borrowed_mb, abs(now.change_mb)
         grew = "grew" if now.change_mb > 0 else "shrank"
@@ -142,7 +141,7 @@ def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
     return found
 
 
-def _amount(held: Attempt | Change, total: int, whole: bool) -> str:
+def _amount(held: Held, total: int, whole: bool) -> str:
     if not held.borrowed_mb:
         return f"{total:,} MB, all on its nodes"
     words = f"{total:,} MB: {held.local_mb:,} MB on its nodes, {held.borrowed_mb:,} MB borrowed"

@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrack.metric.audit.asked import asked_violation
-from unrack.metric.audit.claims import claim_violation
-from unrack.metric.audit.devices import device_violation
-from unrack.metric.audit.nodes import node_violation
-from unrack.metric.audit.spans import span_violation
-from unrack.metric.audit.steps import usage_violation
+from unrack.metric.audit.asked import asked_violation, claim_violation
+from unrack.metric.audit.capacity import device_violation, node_violation
+from unrack.metric.audit.spans import span_violation, usage_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
 
 

@@ -7,8 +7,7 @@ from typing import Literal, cast
 
 import polars as pl
 
-from unrack.metric.metric import Metric
-from unrack.metric.window import Window
+from unrack.metric.metric import Metric, Window
 from unrack.plugins.code import blamed
 from unrack.resources.table import RESOURCES, resource_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,14 +11,13 @@ import polars as pl
 
 from unrack.facts import some
 from unrack.kernels.arrays import Floats
-from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, span_unit
+from unrack.metric.estimate import estimate
+from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, six_digits, span_unit
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts import spec as specs
-from unrack.report.charts.bars import bar_spec, mean_spec, whiskered
-from unrack.report.column import column_of
-from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting, estimate, interval, interval_words
-from unrack.report.table import share_text
+from unrack.report.charts.spec import BOUND, LEVEL, Spec, bar_spec, line_spec, mean_spec, number, series_of, whiskered
+from unrack.report.setting import RunFiles, Setting, interval, interval_words, missed_bound
+from unrack.report.table import SHORT, Column, column_of, share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
@@ -25,7 +25,14 @@ MOST_LINES = 3
 """More lines than these over time hide each other."""
 MOST_SEEDS = 20
 
+MOST_SWEPT = 6
+"""Sweeps are drawn for so many combinations of a swept parameter and fixed others."""
+
+NOT_DRAWN = ("window_start_s", "window_end_s", "bound_missed_deadlines")
+"""What says when was measured, and what is drawn beside the missed deadlines."""
+
 Chart = dict[str, Any]
+Sweep = dict[str, Any]
 _USAGE = ("time_s", "cores_held", "cores_online", "memory_mb_held", "queued_jobs")
 SHARE: dict[str, Any] = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}, "tip": ".1%"}
 """What a channel of shares from 0 to 1 looks like."""
@@ -264,9 +271,104 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         title = question.words[:1].upper() + question.words[1:]
         apart = min(own["low"][0] for own in series) * 10
         is_wide = 0 < apart < max(own["x"][0] for own in series)
-        axis = column.label + (f" ({column.unit})" if column.unit else "") + is_wide * ", log scale"
+        axis = column.heading + is_wide * ", log scale"
         charts.append({
             "id": f"interval {question.metric}", "title": f"{title}, with intervals", "series": series,
             "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis, is_wide),
         })  # fmt: skip
     return noted(charts, setting)
+
+
+def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
+    """Every metric over each swept parameter that takes several values, all else fixed.
+
+    Returns
+    -------
+    list of dict
+        For each parameter and combination of the others: ``key``, ``label`` (words for it), ``note``, ``spec`` (the
+        page puts in the title of the vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that title),
+        ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in whose columns ``low`` and ``high`` bound
+        the 95 % interval and ``less`` is 1 where the policy served less than others. Empty without a sweep; of the
+        first ``MOST_SWEPT`` combinations where there are more.
+    """
+    lines: dict[tuple[str, str], list[Setting]] = {}
+    for key in dict.fromkeys(key for setting in settings for key in setting.parameters):
+        for setting in settings:
+            if key in setting.parameters:
+                fixed = [
+                    f"{setting.label(other)} = {value}" for other, value in setting.parameters.items() if other != key
+                ]
+                place = " · ".join([f"{setting.workload} on {setting.cluster}", *fixed])
+                lines.setdefault((key, place), []).append(setting)
+    several = [(key, place, own) for (key, place), own in lines.items() if len(own) > 1]
+    more = f" (the first {MOST_SWEPT} of {len(several)} combinations)" if len(several) > MOST_SWEPT else ""
+    return [_sweep(key, place + more, own, policies) for key, place, own in several[:MOST_SWEPT]]
+
+
+def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[str]) -> Sweep:
+    x, places = _axis(key, settings)
+    y = number("y", "", scale={"zero": False})
+    runs = [run for setting in settings for own in setting.runs.values() for run in own]
+    names = dict.fromkeys(name for run in runs for name in run.metrics)
+    questions = {question.metric: question.words.capitalize() for question in QUESTIONS}
+    first = [name for name in (*questions, *SHORT) if name in names]
+    metrics = []
+    for name in dict.fromkeys([*first, *names]):
+        column = column_of(name, [run.metrics.get(name) for run in runs])
+        series = [_series(policy, column, settings, places) for policy in policies]
+        series = [rows for rows in series if rows["x"]]
+        if not series or name in NOT_DRAWN:
+            continue
+        bound = _bound(settings, places) if name == "missed_deadlines" else None
+        metrics.append({
+            "name": name, "words": questions.get(name, column.label[:1].upper() + column.label[1:]),
+            "axis": column.heading, "shown": name in questions,
+            "note": " · grey: the bound, no policy can be below" if bound else "",
+            "series": [*series, bound] if bound else series,
+        })  # fmt: skip
+    for words in dict.fromkeys(setting.intervals for setting in settings if setting.intervals):
+        note += f" · bars: {words}"
+    if any(setting.served_less for setting in settings):
+        note += " · hollow: served less than others, so not comparable"
+    label = settings[0].label(key)
+    spec = line_spec([*policies, BOUND], x, y, marks=True)
+    return {"key": key, "label": label, "note": note, "spec": spec, "metrics": metrics}
+
+
+def metric_choices(found: Sequence[Sweep]) -> dict[str, str]:
+    """Metric → words, of the metrics that can be drawn when asked for."""
+    return {metric["name"]: metric["words"] for sweep in found for metric in sweep["metrics"] if not metric["shown"]}
+
+
+def _axis(key: str, settings: Sequence[Setting]) -> tuple[Spec, list[Any]]:
+    """The x channel, and each setting's place on it: numbers as they are, anything else as words."""
+    values, title = [setting.parameters[key] for setting in settings], settings[0].label(key)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        axis: Spec = {"values": sorted(set(values)), "labelOverlap": True, "format": "~g"}
+        scale = {"zero": False, "nice": False, "padding": 12}
+        return number("x", title, scale=scale, axis=axis, tip="~g"), values
+    places = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    return {"field": "x", "type": "ordinal", "title": title, "sort": places, "axis": LEVEL}, places
+
+
+_COLUMNS = "x y low high less"
+
+
+def _series(policy: str, column: Column, settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any]:
+    rows = []
+    for place, setting in zip(places, settings, strict=True):
+        value = setting.value(policy, column.name) if policy in setting.runs else None
+        if value is not None:  # metrics below 0 are rare, and then their means are
+            ends = interval(value, min(value.mean, 0.0), column.factor)
+            rows.append((place, *ends, int(policy in setting.served_less)))
+    return series_of(policy, _COLUMNS, rows)
+
+
+def _bound(settings: Sequence[Setting], places: Sequence[Any]) -> Mapping[str, Any] | None:
+    """The share of deadlines, in %, that no policy could keep in each setting; ``None`` where it is not known."""
+    rows = []
+    for place, setting in zip(places, settings, strict=True):
+        bound = missed_bound(run for own in setting.runs.values() for run in own)
+        if bound is not None:
+            rows.append((place, *[six_digits(100 * bound)] * 3, 0))
+    return series_of(BOUND, _COLUMNS, rows) if rows else None

@@ -9,8 +9,7 @@ from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.metric.comparison import Entry, marks, served_less
 from unrack.plots.series import PALETTE, six_digits
-from unrack.report.column import Column, column_of
-from unrack.report.table import share_text
+from unrack.report.table import Column, column_of, share_text
 
 if TYPE_CHECKING:
     from unrack.sim.result import Result
@@ -101,7 +100,7 @@ def _bars(
         }
         for name, value in values.items() if value is not None
     ]  # fmt: skip
-    title = column.label[:1].upper() + column.label[1:] + (f" ({column.unit})" if column.unit else "")
+    title = column.heading[:1].upper() + column.heading[1:]
     order = list(values)
     kinds = [_BEST, _OTHER, _LESS]
     base = alt.Chart(alt.InlineData(values=rows)).encode(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.report.charts.canvas import packed
 from unrack.report.charts.chart import span_axis
-from unrack.report.charts.packed import packed, unpacked
 from unrack.report.charts.spec import Spec, framed, number, told
 from unrack.steps import spans
 
@@ -130,19 +132,48 @@ def lent_between(loans: pl.DataFrame, bounds: Ints, start_s: float, end_s: float
     return np.bincount(lender * groups + node, amount, groups * groups).astype(np.float64).reshape(groups, groups)
 
 
-def pack_map(
-    cells: Floats, bounds: Ints, installed: Ints, bands: Bands, edges: Floats | None = None, unit: str = ""
-) -> str:
-    """A map for the page: its header and the cells, MB to three digits (uint32, row by row).
+@dataclass(frozen=True)
+class CellMap:
+    """The cells of a map. The page draws it of what is packed, charts outside the page of its rows.
 
-    The header: ``nodes``, the bounds of the groups, and ``places``, where they are on the axis (:func:`places_of`);
+    The header has ``nodes``, the bounds of the groups, and ``places``, where they are on the axis (:func:`places_of`);
     ``installed``, MB of each group (0: not counted); and either ``from``, ``step``, ``columns`` and ``unit``, the spans
     of time as the axis counts them, or none of these: then the columns are the groups of nodes.
+    """
+
+    head: Mapping[str, Any]
+    mb: NDArray[np.uint32]  # [rows, columns], to three digits
+
+    def packed(self) -> str:
+        """The header and the cells, row by row, for the page."""
+        return packed(self.head, [self.mb])
+
+    def rows(self, share: bool) -> list[dict[str, Any]]:
+        """A row a cell that is not empty; ``share``: it tells the share of the memory installed there, not GB."""
+        head, places, bounds = self.head, self.head["places"], self.head["nodes"]
+        found = []
+        for lane, column in zip(*(own.tolist() for own in np.nonzero(self.mb)), strict=True):
+            amount = float(self.mb[lane, column])
+            row = {"y": places[lane], "y2": places[lane + 1]}
+            if "columns" in head:
+                x = head["from"] + column * head["step"]
+                installed, nodes = head["installed"][lane], bounds[lane + 1] - bounds[lane]
+                row |= {"x": x, "x2": x + head["step"], "value": amount / installed if share else amount / nodes / 1024}
+            else:
+                row |= {"x": places[column], "x2": places[column + 1], "value": amount / 1024}
+            found.append(row)
+        return found
+
+
+def cell_map(
+    cells: Floats, bounds: Ints, installed: Ints, bands: Bands, edges: Floats | None = None, unit: str = ""
+) -> CellMap:
+    """A map of amounts, MB.
 
     ``cells``: float64[rows, columns], MB, all nodes of a group together; ``bounds``: int64[rows + 1], of the groups;
     ``installed``: int64[nodes], MB; ``edges``: float64[columns + 1], of the spans of time, in the ``unit``.
     """
-    header = {
+    head = {
         "nodes": bounds.tolist(), "places": places_of(bounds, len(installed), bands).tolist(),
         "installed": np.add.reduceat(installed, bounds[:-1]).tolist(),
     }  # fmt: skip
@@ -152,31 +183,7 @@ def pack_map(
     }  # fmt: skip
     digits = 10.0 ** (np.floor(np.log10(np.maximum(cells, 1.0))) - 2)
     rounded = np.rint(cells / np.maximum(digits, 1.0)) * np.maximum(digits, 1.0)
-    return packed({**header, **times}, [np.minimum(rounded, 2**32 - 1).astype("<u4")])
-
-
-def map_rows(text: str, share: bool) -> list[dict[str, Any]]:
-    """A row a cell that is not empty: what the page does with what :func:`pack_map` made, for charts outside the page.
-
-    ``share``: cells tell the share of the memory installed there, not GB.
-    """
-    head, take = unpacked(text)
-    places, bounds = head["places"], head["nodes"]
-    lanes = len(bounds) - 1
-    columns = head.get("columns", lanes)
-    mb = take("<u4", lanes * columns).reshape(lanes, columns).astype(np.float64)
-    found = []
-    for lane, column in zip(*(own.tolist() for own in np.nonzero(mb)), strict=True):
-        amount = float(mb[lane, column])
-        row = {"y": places[lane], "y2": places[lane + 1]}
-        if "columns" in head:
-            x = head["from"] + column * head["step"]
-            installed, nodes = head["installed"][lane], bounds[lane + 1] - bounds[lane]
-            row |= {"x": x, "x2": x + head["step"], "value": amount / installed if share else amount / nodes / 1024}
-        else:
-            row |= {"x": places[column], "x2": places[column + 1], "value": amount / 1024}
-        found.append(row)
-    return found
+    return CellMap({**head, **times}, np.minimum(rounded, 2**32 - 1).astype("<u4"))
 
 
 class Words(NamedTuple):
@@ -210,7 +217,7 @@ def held_map(
     unit = str(x["title"]).split()[0]
     return {
         **more, "wide": True, "series": [], "note": f"{note}{grouped}{dashed}",
-        "map": pack_map(lent_over_time(rows, bounds, edges), bounds, installed, bands, edges / size, unit),
+        "map": cell_map(lent_over_time(rows, bounds, edges), bounds, installed, bands, edges / size, unit),
         "spec": _cells({**x, "axis": {"grid": False}}, nodes, bands, False, words.colour, words.tips, words.of),
     }  # fmt: skip
 

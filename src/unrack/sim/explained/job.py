@@ -1,4 +1,4 @@
-"""One job's life: the run is simulated once more, and the policy is asked about the job after every round."""
+"""One job's life, or one round: the run is simulated once more, and the policy is asked after every round."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers.tier import LOCAL
 from unrack.core import Core
+from unrack.errors import InputError, PolicyError
+from unrack.facts import some
+from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
+from unrack.policy.members import told_rounds
+from unrack.policy.rounds import RoundStory
 from unrack.reasons import Reason
-from unrack.sim.explained.attempt import Attempt, attempt_of
+from unrack.sim.faults.failure import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import OUTCOME_NAMES, MemoryStop
 from unrack.sim.simulate import prepared
 from unrack.sim.world import NOTHING_SPECIAL, World
+from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
+
+MOST_LENDERS = 4
+"""Nodes whose memory is named."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +143,180 @@ def explain(
         reason=log.reasons.get(job),
         blocked_node_us=log.held_node_us.get(job, 0),
     )
+
+
+class _FoundError(Exception):
+    """Ends a run when its round has been told."""
+
+
+@dataclass
+class RoundWatch:
+    """Asks for the first round at or after a time, µs, and then ends the run."""
+
+    core: Core
+    from_us: int
+    told: RoundStory | None = None
+
+    def __call__(self, now: int) -> None:
+        """Ask, unless it is too early."""
+        if now < self.from_us:
+            return
+        found = told_rounds(self.core.policy, self.core.memory)
+        assert found is not None
+        telling, memory = found
+        story = telling.round_story(self.core.view, memory)
+        if story is not None and story.numbers.at_us == now:
+            self.told = story
+            raise _FoundError
+
+
+def explain_round(
+    cluster: Cluster,
+    jobs: JobTable,
+    policy: Policy[Any],
+    from_us: int,
+    seed: int = 0,
+    world: World = NOTHING_SPECIAL,
+) -> RoundStory:
+    """The first round at or after ``from_us`` of the run with these inputs.
+
+    A PolicyError if the policy has no rounds that it could tell, an InputError if there is no round at that time or
+    after it; others as :func:`unrack.simulate`.
+    """
+    with PolicyAtWork(policy):
+        kernel = prepared(cluster, jobs, policy, seed, world)
+        core = kernel.core
+        if told_rounds(core.policy, core.memory) is None:
+            raise PolicyError("--round", f"a run of {policy.name}, which tells no rounds", "one of a policy that does")
+        watch = RoundWatch(core, from_us)
+        try:
+            kernel.run(after_round=watch)
+        except _FoundError:
+            assert watch.told is not None
+            return watch.told
+    found = told_rounds(core.policy, core.memory)
+    assert found is not None
+    rounds = found[0].rounds(found[1])
+    last = f"the last is at {rounds[-1, 0] / SECOND_US:,.0f} s" if len(rounds) else "this run had none"
+    raise InputError("--round", f"{from_us / SECOND_US:,.0f} s, after all rounds", f"a time before one of them: {last}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a job held from some moment on; ``nodes`` as ranges (first, last).
+
+    ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing.
+    """
+
+    cores: int
+    nodes: tuple[tuple[int, int], ...]
+    memory: str
+    local_mb: int
+    borrowed_mb: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Held):
+    """A moment at which the job's lease was exchanged, and what it held from then on."""
+
+    at_us: int
+    change_mb: int  # by how much its memory grew; below 0: shrank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt(Held):
+    """One time that the job ran, and what it started with."""
+
+    start_us: int
+    end_us: int
+    outcome: str
+    devices: tuple[str, ...]  # in words, one entry a share
+    failure: str  # what failed, in words, where that ended the attempt
+    stopped: MemoryStop | None  # why memory did
+    changes: tuple[Change, ...]  # what it held later
+
+
+def attempt_of(log: RunLog, i: int) -> Attempt:
+    """Attempt ``i`` of a log."""
+    first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
+    devices = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
+    devices += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
+    held = [_held(log, span) for span in (first, *later)]
+    total = [own["local_mb"] + own["borrowed_mb"] for own in held]
+    changes = tuple(
+        Change(at_us=int(log.span_start_us[span]), change_mb=after - before, **own)
+        for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
+    )
+    return Attempt(
+        **held[0], start_us=int(log.attempt_start_us[i]), end_us=int(log.attempt_end_us[i]),
+        outcome=OUTCOME_NAMES[int(log.attempt_outcome[i])], devices=devices, failure=_failure(log, i),
+        stopped=log.memory_stops.get(i), changes=changes,
+    )  # fmt: skip
+
+
+def _held(log: RunLog, span: int) -> dict[str, Any]:
+    """The fields of :class:`Held` for a span."""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].astype(np.int64)
+    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
+    return {
+        "cores": int(log.amounts[1][span]), "nodes": _nodes(log, span), "memory": _memory(log, span),
+        "local_mb": int(rows[:, NODES] @ rows[:, LOCAL_MB]), "borrowed_mb": int(loans[:, LOAN_MB].sum()),
+    }  # fmt: skip
+
+
+def _nodes(log: RunLog, span: int) -> tuple[tuple[int, int], ...]:
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
+    ranges: list[tuple[int, int]] = []
+    for first, count in sorted((int(row[0]), int(row[1])) for row in rows):
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = (ranges[-1][0], first + count - 1)
+        else:
+            ranges.append((first, first + count - 1))
+    return tuple(ranges)
+
+
+def _memory(log: RunLog, span: int) -> str:
+    """What was held in a span of other nodes' memory, lender by lender; on a cluster with tiers local memory too."""
+    loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
+    tiers, lent = log.cluster.tiers, dict.fromkeys(sorted(loans[:, LENDER].tolist()), 0)
+    for lender, mb in loans[:, [LENDER, LOAN_MB]].tolist():
+        lent[lender] += mb
+    if tiers is None:
+        parts = [f"{mb:,} MB of node {lender}" for lender, mb in lent.items()]
+        return f"borrowed {some(parts, MOST_LENDERS)}" if parts else ""
+    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
+    local = int((rows[:, 1] * rows[:, 4]).sum())
+    remote = [f"{mb:,} MB {tiers.names[tiers.tier[lender]]} on node {lender}" for lender, mb in lent.items()]
+    return some([f"{local:,} MB {tiers.names[LOCAL]}", *remote], MOST_LENDERS)
+
+
+def _failure(log: RunLog, i: int) -> str:
+    if log.attempt_failure[i] < 0:
+        return ""
+    failure = log.failures[int(log.attempt_failure[i])]
+    which = failure.domain if failure.domain.startswith(failure.level) else f"{failure.level} {failure.domain}"
+    with_it = "" if failure.nodes == 1 else f" with its {failure.nodes} nodes"
+    use = ": the job ran elsewhere, and used memory or a device there" if held_elsewhere(log, i) else ""
+    return f"{which} failed{with_it}{use}"
+
+
+def _claim(log: RunLog, c: int) -> str:
+    place, amount = log.claims[c].tolist()
+    _, at = log.cluster.places.at(place)
+    return f"{amount:,} of the {at.amount:,} of {at.name}"
+
+
+def _share(log: RunLog, s: int) -> str:
+    """One share in words: which devices, how they are seen, and who else was on them meanwhile."""
+    share, devices = log.shares[s], log.cluster.devices
+    pool = devices.pools[int(devices.pool[share.devices[0]])]
+    ids = "+".join(str(device - pool.first) for device in share.devices)
+    how = f", one of {share.parts} parts" if share.parts else ", composed" if len(share.devices) > 1 else ""
+    of = log.share_attempt
+    own = of[s]
+    begin, end = log.attempt_start_us[own], log.attempt_end_us[own]
+    mates = of[(log.share_group == log.share_group[s]) & (of != own)]
+    beside = log.attempt_job[mates[(log.attempt_start_us[mates] < end) & (log.attempt_end_us[mates] > begin)]]
+    others = len(np.unique(beside))
+    with_whom = f", shared with {others} other job(s)" if others else ""
+    return f"{pool.name} {ids}{how} on node {share.node}{with_whom}"

@@ -8,15 +8,13 @@ a server.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from unrack.cluster.tiers.tier import Tiers
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.sim.frames.tier_holding import tiers_of
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Rows
 
@@ -30,31 +28,18 @@ CLUSTERS, OPENED, LOST = range(3)
 and how many of these are stranded."""
 
 
-class Least(NamedTuple):
-    """The least that any server of the workload asks: cores, MB, MB of them that must be local."""
-
-    cores: int
-    mb: int
-    floor: int
-
-
-class Stranding(NamedTuple):
-    """What is stranded at each time of a run."""
-
-    clusters_used: Ints  # int64[times]
-    # opened_mb, lost_mb: int64[times]: MB installed in the pools of clusters in use, and the stranded part of these
-    opened_mb: Ints
-    lost_mb: Ints
-    stranded_mb: Ints  # int64[times, tiers]
+def tiers_of(log: RunLog) -> Tiers:
+    """The tiers of a run's cluster, which has some."""
+    tiers = log.cluster.tiers
+    assert tiers is not None
+    return tiers
 
 
-def least_of(log: RunLog) -> Least:
-    """The least that a server of the workload asks."""
+def least_of(log: RunLog) -> Ints:
+    """int64[3]: the least that any server of the workload asks: cores, MB, MB of them that must be local."""
     jobs = log.jobs
-    if not len(jobs):
-        return Least(0, 0, 0)
-    floor = 0 if jobs.slo is None else int(jobs.slo.floor_mb.min())
-    return Least(int(jobs.cores.min()), int(jobs.memory_mb.min()), floor)
+    floor = jobs.memory_mb[:0] if jobs.slo is None else jobs.slo.floor_mb
+    return np.array([column.min() if len(column) else 0 for column in (jobs.cores, jobs.memory_mb, floor)], np.int64)
 
 
 def pool_faults(log: RunLog) -> Ints:
@@ -69,11 +54,13 @@ def pool_faults(log: RunLog) -> Ints:
     return np.array(found, np.int64).reshape(-1, 3)
 
 
-def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
-    """Sweep over a run on a cluster with tiers, with faults of :func:`pool_faults`.
+def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Ints:
+    """What is stranded at each time of a run on a cluster with tiers, with faults of :func:`pool_faults`.
 
     O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full. ``times_us``:
-    int64[times], rising, different; among them every start and end of a span and every time of a fault.
+    int64[times], rising, different; among them every start and end of a span and every time of a fault. Returns
+    int64[3 + tiers, times]: clusters in use, MB installed in the pools of these, the stranded part of it, and what is
+    stranded of each tier.
     """
     cluster, tiers, spans = log.cluster, tiers_of(log), len(log.span_attempt)
     kind = np.repeat([START, END], spans)
@@ -92,12 +79,11 @@ def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Stranding:
     pools[MB], pools[ALL_MB], pools[TIER] = cluster.memory_mb, cluster.memory_mb, tiers.tier
     counted = np.zeros((len(times_us), 3 + len(tiers.names)), np.int64)
     at = np.searchsorted(times_us, events[0])
-    least = np.array(least_of(log), np.int64)
     _sweep(
         events, at, log.span_rows, log.rows, log.span_loans, log.loans, tiers.first, tiers.member, of_first,
-        of[order], pools, least, counted,
+        of[order], pools, least_of(log), counted,
     )  # fmt: skip
-    return Stranding(counted[:, CLUSTERS], counted[:, OPENED], counted[:, LOST], counted[:, 3:])
+    return np.ascontiguousarray(counted.T)
 
 
 @inlined

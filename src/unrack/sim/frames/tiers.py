@@ -1,17 +1,93 @@
-"""Tiers of memory in a run as tables for people: what each server got, and what is used and stranded over time."""
+"""Tiers of memory in a run: what was held of each and what it cost, as tables of servers and over time."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from unrack.kernels.arrays import Floats, Ints
-from unrack.sim.frames.stranded_memory import pool_faults, stranding
-from unrack.sim.frames.tier_holding import PER_HOUR, TierHolding, least_job_prices, tiers_of
+from unrack.cluster.tiers.tier import LOCAL
+from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
+from unrack.policy.tiers.least_cost import least_prices
+from unrack.policy.tiers.supply import supply_of
+from unrack.sim.frames.stranded_memory import pool_faults, stranding, tiers_of
 from unrack.sim.log import RunLog
+from unrack.solver.servers.problem import Asked, asked
 from unrack.steps import summed_at
 from unrack.units import SECOND_US
-from unrack.workload.tier_asks import NO_CEILING
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
+
+PER_HOUR = 1024
+"""MB x price of the tier, which is of a GB for an hour, over this: the price of an hour."""
+
+
+class TierHolding(NamedTuple):
+    """What was held in each span."""
+
+    mb: Ints  # int64[spans, tiers]: memory of each tier
+    weighted: Ints  # int64[spans]: remote memory, each MB counted with the cost of its tier, in units of the cost scale
+    price: Ints  # int64[spans]: sum of MB x price of its tier, in units of the price scale
+    # low, far: bool[spans]: less local memory than the floor; more weighted remote memory than the ceiling
+    low: Bools
+    far: Bools
+
+
+def tier_holding(log: RunLog) -> TierHolding:
+    """Add up the rows and loans of every span of a run on a cluster with tiers."""
+    tiers, spans = tiers_of(log), len(log.span_attempt)
+    row_of, loan_of = (np.repeat(np.arange(spans), np.diff(first)) for first in (log.span_rows, log.span_loans))
+    rows = log.rows.astype(np.int64)
+    lender, far_mb = log.loans[:, LENDER], log.loans[:, LOAN_MB]
+    mb = np.zeros((spans, len(tiers.names)), np.int64)
+    weighted, price = np.zeros(spans, np.int64), np.zeros(spans, np.int64)
+    near_mb = rows[:, NODES] * rows[:, LOCAL_MB]
+    np.add.at(mb[:, LOCAL], row_of, near_mb)
+    np.add.at(mb, (loan_of, tiers.tier[lender]), far_mb)
+    np.add.at(weighted, loan_of, far_mb * tiers.cost[lender])
+    np.add.at(price, row_of, near_mb * tiers.price[rows[:, 0]])
+    np.add.at(price, loan_of, far_mb * tiers.price[lender])
+    low, far = np.zeros(spans, np.bool_), np.zeros(spans, np.bool_)
+    if (slo := log.jobs.slo) is not None:
+        low = mb[:, LOCAL] < slo.floor_mb[log.span_job]
+        far = weighted > scaled_ceilings(log)[log.span_job]
+    return TierHolding(mb, weighted, price, low, far)
+
+
+def scaled_ceilings(log: RunLog) -> Ints:
+    """int64[jobs]: ceilings in units of the cost scale; where there is none, more than any memory weighs."""
+    scale, slo = tiers_of(log).cost_scale, log.jobs.slo
+    ceiling = np.full(len(log.jobs), NO_CEILING, np.int64) if slo is None else slo.ceiling_mb
+    return scaled_ceiling(ceiling, scale)
+
+
+def least_job_prices(log: RunLog) -> Ints:
+    """int64[jobs]: what each job would cost at least, alone in the cheapest empty cluster; as ``TierHolding.price``.
+
+    Within its SLOs; those that no empty cluster can meet do not count, and a job that fits none costs 0.
+    """
+    asks, supply = _asked(log), supply_of(log.cluster)
+    within = least_prices(supply, asks)
+    free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
+    each = within if (within >= 0).all() else np.where(within >= 0, within, least_prices(supply, free).clip(0))
+    least: Ints = each * log.jobs.tasks
+    return least
+
+
+def _asked(log: RunLog) -> Asked:
+    """What a task of each job asks; names of tiers that the cluster does not have forbid nothing."""
+    jobs, tiers = log.jobs, tiers_of(log)
+    forbidden = np.zeros((len(jobs), len(tiers.names)), np.bool_)
+    floor = np.zeros(len(jobs), np.int64)
+    if (slo := jobs.slo) is not None:
+        floor = slo.floor_mb
+        for index, name in enumerate(slo.tier_names):
+            if name in tiers.names:
+                forbidden[:, tiers.names.index(name)] = slo.forbidden[:, index]
+    return asked(jobs.cores, jobs.memory_mb, floor, scaled_ceilings(log), tiers=len(tiers.names), forbidden=forbidden)
+
 
 SLO_NAMES = ("met", "local", "remote", "both")
 """Which SLO a placement breaks: none, the floor of local memory, the ceiling of remote memory, both."""
@@ -35,7 +111,7 @@ def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
         return pl.Series(name, taken).set(pl.Series(~ran), None)
 
     return [
-        *_asked(log),
+        *_asked_columns(log),
         *(of_last(held.mb[:, tier], f"mb_{name}") for tier, name in enumerate(tiers.names)),
         of_last(held.weighted / tiers.cost_scale, "weighted_mb"),
         of_last(held.price / tiers.price_scale / PER_HOUR, "price_per_h"),
@@ -43,7 +119,7 @@ def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
     ]
 
 
-def _asked(log: RunLog) -> list[pl.Series]:
+def _asked_columns(log: RunLog) -> list[pl.Series]:
     """local_asked_mb, ceiling_mb (null: none), and group with spread, and forbidden, where any job asks for that."""
     if (asks := log.jobs.slo) is None:
         return []
@@ -74,20 +150,20 @@ def tiers_frame(log: RunLog, held: TierHolding) -> pl.DataFrame:
         return summed_at(len(times), (starts, amount), (ends, -amount))
 
     tasks = log.jobs.tasks[log.span_job]
-    stranded = stranding(log, faults, times)
+    clusters, opened, lost, *stranded = stranding(log, faults, times)
     scale = tiers.price_scale * PER_HOUR
     return pl.DataFrame(
         {
             "time_s": times / SECOND_US,
-            "clusters_used": stranded.clusters_used,
+            "clusters_used": clusters,
             "servers": steps(tasks),
             "broken_local": steps(tasks * held.low),
             "broken_remote": steps(tasks * held.far),
             "price_per_h": steps(held.price) / scale,
             "least_price_per_h": steps(least_job_prices(log)[log.span_job]) / scale,
-            "opened_mb": stranded.opened_mb,
-            "stranded_opened_mb": stranded.lost_mb,
+            "opened_mb": opened,
+            "stranded_opened_mb": lost,
             **{f"used_mb_{name}": steps(held.mb[:, tier]) for tier, name in enumerate(tiers.names)},
-            **{f"stranded_mb_{name}": stranded.stranded_mb[:, tier] for tier, name in enumerate(tiers.names)},
+            **{f"stranded_mb_{name}": mb for name, mb in zip(tiers.names, stranded, strict=True)},
         }
     )

@@ -18,8 +18,7 @@ from unrack.policy.file import load_policy
 from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.places import is_resource
-from unrack.sim.explained.job import Story, explain
-from unrack.sim.explained.round import explain_round
+from unrack.sim.explained.job import Story, explain, explain_round
 from unrack.sim.faults.fault import Fault
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unrack.report.charts.chart import MOST_SETTINGS, Chart, mean_charts, setting_charts
-from unrack.report.charts.sweep import Sweep, sweeps
-from unrack.report.directory import FinishedStudy
-from unrack.report.memory.section import memory_section
-from unrack.report.pools.section import pool_section
+from unrack.report.charts.chart import MOST_SETTINGS, Chart, Sweep, mean_charts, setting_charts, sweeps
 from unrack.report.resource_section import ResourceSection, live_section, resource_sections
-from unrack.report.rounds.section import round_section
-from unrack.report.section import Section
-from unrack.report.setting import Setting, policies_of, settings_of
-from unrack.report.tiers.section import tier_section
-from unrack.report.use.section import use_section
+from unrack.report.sections.failures import FAILURES
+from unrack.report.sections.memory import MEMORY
+from unrack.report.sections.pools import POOLS
+from unrack.report.sections.rounds import ROUNDS
+from unrack.report.sections.section import Section, section_of
+from unrack.report.sections.tiers import TIERS
+from unrack.report.sections.use import USE
+from unrack.report.setting import FinishedStudy, Setting, policies_of, settings_of
 
-SECTIONS = ("pools", "tiers", "memory", "use", "rounds")
-"""In the order of the page."""
+SECTIONS = {"pools": POOLS, "tiers": TIERS, "memory": MEMORY, "use": USE, "rounds": ROUNDS}
+"""In the order of the page; resources have sections of their own."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Contents:
     charts: tuple[list[Chart], ...]  # of each setting shown
     swept: list[Sweep]  # metrics over swept parameters
     sections: dict[str, Section]  # name → the sections on pools, memory, rounds and so on that the study has
+    failures: Section | None
     resources: tuple[ResourceSection, ...]  # sections of tables
 
     def parts(self) -> dict[str, Any]:
@@ -50,13 +50,8 @@ def contents_of(study: FinishedStudy, bootstrap: float | None = None) -> Content
     policies, shown = policies_of(settings), settings[:MOST_SETTINGS]
     swept = sweeps(settings, policies)
     charts = ([*([] if swept else mean_charts(own, policies)), *setting_charts(own, policies)] for own in shown)
-    optional = {
-        "pools": pool_section(shown, policies),
-        "tiers": tier_section(shown, policies),
-        "memory": memory_section(settings, shown, policies),
-        "use": use_section(settings, shown),
-        "rounds": round_section(shown, policies),
-    }
-    sections = {name: section for name, section in optional.items() if section is not None}
+    made = {name: section_of(kind, settings, shown, policies) for name, kind in SECTIONS.items()}
+    sections = {name: section for name, section in made.items() if section is not None}
+    failures = section_of(FAILURES, settings, shown, policies)
     tables = (*filter(None, [live_section(shown)]), *resource_sections(shown))
-    return Contents(settings, shown, policies, tuple(charts), swept, sections, tables)
+    return Contents(settings, shown, policies, tuple(charts), swept, sections, failures, tables)

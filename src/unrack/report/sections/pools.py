@@ -1,32 +1,61 @@
-"""The pool section of the report: deadlines, compositions and sharing, nodes and rules, pools over time."""
+"""What the page shows of pools: of a setting, and a picture of a run; and over time, of a run of each policy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats
-from unrack.metric.kinds.pool_steps import held_steps, pool_steps, stranded_of
+from unrack.metric.comparison import Mark
+from unrack.metric.kinds.pool import held_steps, pool_steps, stranded_of
 from unrack.plots.series import bin_edges, six_digits
-from unrack.report.charts.bars import node_spec, share_spec
+from unrack.report.charts.canvas import MOST_RUNS, MOST_SHARES_A_PAGE, budgets, occupancy_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, SHARE, Chart, Lines, time_charts
-from unrack.report.charts.spec import series_of
-from unrack.report.pools.count import (
+from unrack.report.charts.spec import BOUND, node_spec, series_of, share_spec
+from unrack.report.sections.pool_counts import (
     EVERY,
     MOST_LEVEL,
     Deadlines,
+    PoolRun,
     composition_times,
+    deadlines,
+    has_pools,
     jobs_by_node,
+    kinds_of_all,
     node_groups,
+    read_pool_run,
     work_by_rule,
 )
-from unrack.report.pools.run import PoolRun, has_pools, kinds_of_all, read_pool_run
-from unrack.report.section import stack_chart
+from unrack.report.sections.section import Kind, PlainTable, Shown, first_runs, metric_table, plain, stack_chart
 from unrack.report.setting import Setting, missed_bound
+from unrack.report.table import is_of
 
-MOST_CLASSES = 5
+DEADLINES = "missed deadlines"
+
+
+def of_study(settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]) -> dict[str, Any]:
+    """Who shared which devices when, of the runs that can be chosen."""
+    chosen = first_runs(shown, has_pools)[:MOST_RUNS]
+    shares = budgets([run.rows("shares") for run, *_ in chosen], MOST_SHARES_A_PAGE)
+    packed = [occupancy_data(run, title, budget) for (run, title, _), budget in zip(chosen, shares, strict=True)]
+    return {"packed": packed, "seeds": min(max(setting.seeds for setting in shown), MOST_SEEDS)}
+
+
+def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
+    """Charts, and tables of missed deadlines, if there are any, and of each kind of devices."""
+    runs = pool_runs(setting)
+    counts = {policy: deadlines(own) for policy, own in runs.items()}
+    tables = {kind: device_table(setting, kind, tuple(runs)) for kind in kinds_of_all(runs)}
+    bound = missed_bound(run.run for own in runs.values() for run in own)
+    return pool_charts(runs, counts, policies), {DEADLINES: deadline_table(counts, bound), **tables}
+
+
+MOST_CLASSES, MOST_IN_TABLE = 5, 8
+"""Classes of jobs with a chart of their own, and with a column."""
+
 OUTCOMES = {
     "missed, high priority": "#A50F15", "missed": "#F08070", "no deadline": "#B8C0C8", "met": "#A5D6BB",
     "met, high priority": "#2E8B57",
@@ -175,7 +204,7 @@ def _rule_charts(runs: Runs) -> list[Chart]:
 def pool_time_charts(runs: Mapping[str, PoolRun], policies: Sequence[str]) -> list[Chart]:
     """Charts of the devices in use, the jobs that share them and those stranded, over time, of a run of each policy.
 
-    As :func:`unrack.report.pools.chart.pool_charts`; empty where no job held a device.
+    As :func:`unrack.report.sections.pools.pool_charts`; empty where no job held a device.
     """
     ends = [
         (float(run.shares["start_s"].min()), float(run.shares["end_s"].max()))  # type: ignore[arg-type]  # of floats
@@ -231,3 +260,52 @@ def _stranded(run: PoolRun, kind: str) -> pl.DataFrame | None:
 def quantity_words(name: str) -> str:
     """A quantity of a kind, ``"nvme.bandwidth_mb_s"`` for example, without its unit."""
     return name.replace(".", " ").removesuffix("_mb_s").removesuffix("_mb").replace("_", " ")
+
+
+def deadline_table(counts: Mapping[str, Mapping[str, Deadlines]], bound: float | None) -> PlainTable | None:
+    """Missed deadlines in % by class, a row a policy and one for the bound; ``None`` where no job has a deadline.
+
+    ``counts``: policy → class → what became of the deadlines; ``bound``: the share of jobs that no policy could save.
+    """
+    if all(own[EVERY].jobs == own[EVERY].none for own in counts.values()):
+        return None
+    classes = list(dict.fromkeys(name for own in counts.values() for name in own if name != EVERY))[:MOST_IN_TABLE]
+    heads = [
+        ("jobs", "All that count, over all seeds."),
+        ("missed (%)", "Ended after the deadline, or never; of all jobs."),
+        (
+            "high priority, missed (%)",
+            "The same for jobs of high priority; of all jobs, so never more than the former.",
+        ),
+        ("of high priority (%)", "Missed deadlines of high priority, of the jobs of high priority."),
+        *((f"{name} (%)", f"Missed deadlines, of the jobs of class {name}.") for name in classes),
+    ]
+    rows: list[tuple[str, tuple[tuple[str, Mark], ...]]] = []
+    for policy, own in counts.items():
+        every = own[EVERY]
+        shares = [
+            _percent(every.missed + every.missed_high, every.jobs),
+            _percent(every.missed_high, every.jobs),
+            _percent(every.missed_high, every.missed_high + every.met_high),
+        ]
+        of_class = (own.get(name, Deadlines()) for name in classes)
+        shares += [_percent(found.missed + found.missed_high, found.jobs) for found in of_class]
+        rows.append((policy, plain(f"{every.jobs:,}", *shares)))
+    if bound is not None:
+        rows.append((BOUND, plain("", f"{100 * bound:.2f}", *[""] * (len(heads) - 2))))
+    return PlainTable(tuple(heads), tuple(rows))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f}" if whole else "–"
+
+
+def device_table(setting: Setting, kind: str, policies: Sequence[str]) -> PlainTable | None:
+    """What was made of the devices of one kind: a row a policy, a column a metric; ``None`` without such metrics."""
+    names = dict.fromkeys(
+        name for policy in policies for run in setting.runs[policy] for name in run.metrics if is_of(name, kind)
+    )
+    return metric_table(setting, names, policies)
+
+
+POOLS = Kind(has_pools, of_setting, of_study=of_study)

@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 
 from unrack.metric.comparison import Mark
 from unrack.plots.series import six_digits
-from unrack.report.charts.bars import stack_spec
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
-from unrack.report.charts.spec import series_of
-from unrack.report.column import columns_of
-from unrack.report.directory import RunFiles
-from unrack.report.setting import Setting
-from unrack.report.table import share_text
+from unrack.report.charts.spec import series_of, stack_spec
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import cells_of, columns_of, share_text
 
 MOST_RUNS = 16
 """Runs of a section that can be chosen."""
@@ -73,45 +70,56 @@ Shown = tuple[list[Chart], Mapping[str, PlainTable | None]]
 """What is shown of a setting or a run: charts, and tables by name; those that are ``None`` are left out."""
 
 
-def section_of(
-    settings: Sequence[Setting],
-    has: Callable[[RunFiles], bool],
-    of_setting: Callable[[Setting], Shown],
-    of_run: Callable[[RunFiles, Setting], Shown] | None = None,
-    **more: Any,
-) -> Section | None:
-    """The section on something that only some runs have; ``None``: no run of these settings has it.
+class Kind(NamedTuple):
+    """A kind of section: on something that only some runs have, and what is shown of it."""
 
-    It shows ``of_setting`` of the settings in which some run has it, and ``of_run``, if given, of the first seed of
-    each policy that does. ``more``: other fields of the section.
+    has: Callable[[RunFiles], bool]  # whether a run has it
+    of_setting: Callable[[Setting, Sequence[str]], Shown]  # given all policies of the study
+    of_run: Callable[[RunFiles, Setting], Shown] | None = None  # of the first seed of each policy
+    # other fields of the section, given all settings, those that are shown one by one, and all policies
+    of_study: Callable[[Sequence[Setting], Sequence[Setting], Sequence[str]], dict[str, Any]] = lambda *of: {}
+
+    def is_in(self, setting: Setting) -> bool:
+        """Whether any run of a setting has it."""
+        return any(self.has(run) for runs in setting.runs.values() for run in runs)
+
+
+def section_of(
+    kind: Kind, settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]
+) -> Section | None:
+    """The section of a kind; ``None``: no setting shown has any of it, and no chart of the study is about it.
+
+    ``settings``: all of them; ``shown``: those that are shown one by one.
     """
-    known = [own for own in settings if any(has(run) for runs in own.runs.values() for run in runs)]
-    if not known:
+    if not any(map(kind.is_in, settings)):
+        return None
+    known, more = list(filter(kind.is_in, shown)), kind.of_study(settings, shown, policies)
+    if not known and not more.get("study"):
         return None
 
-    def part(title: str, setting: Setting, shown: Shown) -> Part:
+    def part(title: str, setting: Setting, found: Shown) -> Part:
         less = {policy: share_text(share) for policy, share in setting.served_less.items()}
-        return Part(title, shown[0], {name: table for name, table in shown[1].items() if table is not None}, less)
+        return Part(title, found[0], {name: table for name, table in found[1].items() if table is not None}, less)
 
-    parts = [part(own.title, own, of_setting(own)) for own in known]
-    chosen = first_runs(known, len(settings), has) if of_run else []
+    parts = [part(own.title, own, kind.of_setting(own, policies)) for own in known]
+    chosen = first_runs(shown, kind.has) if kind.of_run else []
     return Section(
         tuple(one._replace(charts=noted(one.charts, own)) for one, own in zip(parts, known, strict=True)),
-        tuple(part(title, own, of_run(run, own)) for run, title, own in chosen[:MOST_RUNS] if of_run),
+        tuple(part(title, own, kind.of_run(run, own)) for run, title, own in chosen[:MOST_RUNS] if kind.of_run),
         max(len(chosen) - MOST_RUNS, 0),
         **more,
     )
 
 
 def first_runs(
-    settings: Sequence[Setting], among: int, has: Callable[[RunFiles], bool] = lambda run: True
+    settings: Sequence[Setting], has: Callable[[RunFiles], bool] = lambda run: True
 ) -> list[tuple[RunFiles, str, Setting]]:
     """The first seed of each policy (the first ``MOST_POLICIES``) of each setting: run, title and setting.
 
-    ``among``: how many settings the page shows; with several, the title says which.
+    Where there are several settings, the title says which.
     """
     return [
-        (own[0], f"{policy} · {setting.title}" if among > 1 else policy, setting)
+        (own[0], f"{policy} · {setting.title}" if len(settings) > 1 else policy, setting)
         for setting in settings
         for policy, own in list(setting.runs.items())[:MOST_POLICIES]
         if has(own[0])
@@ -148,17 +156,10 @@ def metric_table(setting: Setting, names: Iterable[str], policies: Iterable[str]
     """A row a policy, a column a metric; metrics that no policy has are left out. ``None``: that is all of them."""
     policies = tuple(policies)
     found = {
-        name: {policy: value for policy in policies if (value := setting.value(policy, name)) is not None}
-        for name in names
+        name: [value.mean for own in policies if (value := setting.value(own, name)) is not None] for name in names
     }
-    known = {name: values for name, values in found.items() if values}
-    columns = columns_of({name: [value.mean for value in values.values()] for name, values in known.items()})
-    cells: dict[str, list[tuple[str, Mark]]] = {policy: [] for policy in policies}
-    for name, column in columns.items():
-        marked = setting.marks(name, column.better)
-        for policy, own in cells.items():
-            value = known[name].get(policy)
-            half = value.half if value is not None and value.count > 1 else None
-            own.append((column.text(None if value is None else value.mean, half), marked.get(policy, "")))
-    heads = [(own.label + (f" ({own.unit})" if own.unit else ""), own.meaning) for own in columns.values()]
-    return PlainTable(tuple(heads), tuple((p, tuple(own)) for p, own in cells.items())) if heads else None
+    columns = tuple(columns_of({name: means for name, means in found.items() if means}).values())
+    cells = cells_of(setting, columns, policies)
+    heads = tuple((column.heading, column.meaning) for column in columns)
+    rows = tuple((policy, tuple((cell.text, cell.mark) for cell in own)) for policy, own in cells.items())
+    return PlainTable(heads, rows) if heads else None

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from unrack.report.charts.chart import MOST_POLICIES, Lines, time_charts
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
-from unrack.report.section import PlainTable, Section, Shown, plain, section_of
-from unrack.report.setting import Setting
-from unrack.study.results.keep import ROUNDS
+from unrack.report.sections.section import Kind, PlainTable, Shown, plain
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import number_text
+from unrack.study.results.keep import ROUNDS as TABLE
 
 _NOTE = "The numbers of a round, until the next. "
 LINES = (
@@ -31,20 +30,16 @@ HEADS = (
 )
 
 
-def round_section(settings: Sequence[Setting], policies: Sequence[str]) -> Section | None:
-    """Read what the section shows of these settings, the first seed of each policy; ``None``: there are no rounds."""
-
-    def of_setting(setting: Setting) -> Shown:
-        runs = {policy: own[0] for policy, own in list(setting.runs.items())[:MOST_POLICIES]}
-        frames = {policy: run.frame(ROUNDS) for policy, run in runs.items() if _has_rounds(run)}
-        charts = [{**own, "note": _NOTE + own["note"]} for own in time_charts(frames, LINES, policies)]
-        return charts, {"": _table(frames, runs)}
-
-    return section_of(settings, _has_rounds, of_setting)
+def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
+    """Costs and counts over time, and the means of the rounds, of the first seed of each policy."""
+    runs = {policy: own[0] for policy, own in list(setting.runs.items())[:MOST_POLICIES]}
+    frames = {policy: run.frame(TABLE) for policy, run in runs.items() if _has_rounds(run)}
+    charts = [{**own, "note": _NOTE + own["note"]} for own in time_charts(frames, LINES, policies)]
+    return charts, {"": _table(frames, runs)}
 
 
 def _has_rounds(run: RunFiles) -> bool:
-    return run.has(ROUNDS) and run.frame(ROUNDS, ("time_s",)).height > 0
+    return run.has(TABLE) and run.frame(TABLE, ("time_s",)).height > 0
 
 
 def _table(frames: Mapping[str, pl.DataFrame], runs: Mapping[str, RunFiles]) -> PlainTable:
@@ -62,3 +57,6 @@ def _table(frames: Mapping[str, pl.DataFrame], runs: Mapping[str, RunFiles]) -> 
         texts += [number_text(waits.quantile(share, "nearest")) for share in (0.5, 0.95)]
         rows.append((policy, plain(*texts)))
     return PlainTable(HEADS, tuple(rows))
+
+
+ROUNDS = Kind(_has_rounds, of_setting)

@@ -8,10 +8,9 @@ import polars as pl
 
 from unrack.metric.comparison import Mark
 from unrack.report.charts.chart import MOST_POLICIES
-from unrack.report.column import number_text
-from unrack.report.directory import RunFiles
-from unrack.report.section import Part, PlainTable, Row, plain
-from unrack.report.setting import Setting
+from unrack.report.sections.section import Kind, PlainTable, Row, Shown, plain
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import number_text
 from unrack.units import seconds_text
 
 MOST_FAILURES = 20
@@ -49,21 +48,17 @@ def may_fail(run: RunFiles) -> bool:
     return "failures" in run.metrics
 
 
-def failure_section(settings: Sequence[Setting]) -> tuple[Part, ...]:
-    """Read and count what the section shows of these settings; those without failures are passed over.
+def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
+    """Two tables of the policies that may meet failures.
 
-    The table ``TOTALS`` has a row for every policy, and for each level of domains where there are several; a second
-    one, which is called as it is to be introduced, lists the failures that hit most jobs under some policy.
+    ``TOTALS`` has a row for every policy, and for each level of domains where there are several; a second one, which is
+    called as it is to be introduced, lists the failures that hit most jobs under some policy.
     """
-    found = []
-    for setting in settings:
-        own = {policy: [run for run in runs if may_fail(run)] for policy, runs in setting.runs.items()}
-        frames = {policy: _read(runs) for policy, runs in own.items() if runs}
-        if frames:
-            rows = tuple(row for policy, frame in frames.items() for row in _totals(policy, frame))
-            listed = _worst(dict(list(frames.items())[:MOST_POLICIES]), setting.seeds > 1)
-            found.append(Part(setting.title, [], {TOTALS: PlainTable(_OF_TOTALS, rows), **listed}))
-    return tuple(found)
+    own = {policy: [run for run in runs if may_fail(run)] for policy, runs in setting.runs.items()}
+    frames = {policy: _read(runs) for policy, runs in own.items() if runs}
+    rows = tuple(row for policy, frame in frames.items() for row in _totals(policy, frame))
+    listed = _worst(dict(list(frames.items())[:MOST_POLICIES]), setting.seeds > 1)
+    return [], {TOTALS: PlainTable(_OF_TOTALS, rows), **listed}
 
 
 def _read(runs: Sequence[RunFiles]) -> pl.DataFrame:
@@ -130,3 +125,6 @@ def _worst(frames: Mapping[str, pl.DataFrame], seeded: bool) -> dict[str, PlainT
 
 def _nodes(down: int, nodes: int) -> str:
     return f"{down:,}" if down == nodes else f"{down:,} of {nodes:,}"
+
+
+FAILURES = Kind(may_fail, of_setting)

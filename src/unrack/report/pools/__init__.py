@@ -1,1 +1,0 @@
-"""The section of the report on pools of devices."""

@@ -1,1 +1,0 @@
-"""The section of the report on memory that jobs use, of what they hold and asked for."""
