@@ -47,14 +47,27 @@ SLIP_US = 1
 
 @dataclass(frozen=True)
 class Bound:
-    """What no policy could beat."""
+    """What no policy could beat.
 
-    jobs: int  # how many jobs were counted
-    late: int  # at least so many of them miss their deadline
-    certain: int  # how many of those would miss it even alone
-    # resource → how many of the others must miss it because of that resource alone; ``late`` takes the largest
+    Attributes
+    ----------
+    jobs
+        How many jobs were counted.
+    late
+        At least so many of them miss their deadline.
+    certain
+        How many of those would miss it even alone.
+    late_by_resource
+        Resource → how many of the others must miss it because of that resource alone; ``late`` takes the largest.
+    response_s
+        The least mean response time if all the jobs that fit the cluster run; ``None`` without such jobs.
+    """
+
+    jobs: int
+    late: int
+    certain: int
     late_by_resource: Mapping[str, int]
-    response_s: float | None  # least mean response if all the jobs that fit the cluster run; ``None`` without such jobs
+    response_s: float | None
 
     @property
     def share(self) -> float | None:

@@ -101,11 +101,21 @@ def _stirling(z: float) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds."""
+    """A mean over seeds.
 
-    mean: float  # in the unit of the metric
-    half: float  # half the width of its confidence interval (Student's t); 0 with one value
-    count: int  # how many seeds gave a value
+    Attributes
+    ----------
+    mean
+        The mean, in the unit of the metric.
+    half
+        Half the width of its confidence interval (Student's t); 0 with one value.
+    count
+        How many seeds gave a value.
+    """
+
+    mean: float
+    half: float
+    count: int
 
     @property
     def excludes_0(self) -> bool:
