@@ -10,13 +10,13 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.policy.tiers.all_at_once import Repack, place_together
 from unrack.policy.tiers.answer import PlacedServers
-from unrack.policy.tiers.least_cost import least_price
 from unrack.policy.tiers.order import REQUEST, check_order, in_order
 from unrack.policy.tiers.present import check_now
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch.solution import nowhere
 from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.least_price import least_price
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import Allocation
 from unrack.workload.request import Request

@@ -10,9 +10,9 @@ import numpy as np
 from unrack.cluster.tiers.tier import LOCAL, Tiers
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.policy.tiers.least_cost import least_prices
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.log import RunLog
+from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Asked, asked
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 

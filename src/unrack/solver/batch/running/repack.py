@@ -21,11 +21,12 @@ from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
-from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, least_alone
+from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place
 from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_of, prices
+from unrack.solver.batch.solution import Solution, first_fault, price_of, prices
 from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock, efforts, timed
+from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 
@@ -202,7 +203,7 @@ def _move_by_move(
     enough = budget.looks // 2  # the other half is for the price
     for attempt in range(TRIES):
         books = Books(case, now, moves, budget)
-        empty_clusters(books, fewest, draws if attempt else None, resplit=resplit)
+        empty_clusters(books, fewest, draws if attempt else None)
         tries.append(books)
         if len(books.opened()) <= fewest or budget.over or budget.looks < enough:
             break
@@ -247,12 +248,8 @@ def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget)
 
 def _saved_at_most(case: Case, now: Allocation, moves: int) -> int:
     """At least this price where servers that stay keep their split: those that move save what they could if alone."""
-    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, Clock()))
-    _, example = np.unique(case.crowd.kind, return_index=True)
-    least = np.zeros(len(now.cluster), np.int64)
-    least_alone(case.land, case.crowd, empty.run, example.astype(np.int64), least)
     paid = prices(case.supply, now)
-    saved = np.sort(np.maximum(paid - least, 0))[::-1]
+    saved = np.sort(np.maximum(paid - least_prices(case.supply, case.asked), 0))[::-1]
     return int(paid.sum() - saved[:moves].sum())
 
 
