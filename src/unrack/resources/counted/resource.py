@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import use_of, use_tables
@@ -128,7 +128,7 @@ def read_counters(table: Any, where: str) -> tuple[CounterFile, ...]:
     ClusterError
         A key or a value is wrong, or two have one name.
     """
-    counters = checked(COUNTERS.validate_python, table, where, {"": CounterFile.model_fields})
+    counters = validated(COUNTERS.validate_python, table, f"{where}.", CounterFile.model_fields)
     names = [counter.name for counter in counters]
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, rows_by_policy
 
@@ -203,7 +203,7 @@ def read_spread(table: Any, nodes: int, where: str) -> SpreadFile:
     ClusterError
         A key or a value is wrong, or there are too many groups for so many nodes.
     """
-    file = checked(SpreadFile.model_validate, table, where, {"": SpreadFile.model_fields})
+    file = validated(SpreadFile.model_validate, table, f"{where}.", SpreadFile.model_fields)
     if file.groups * nodes > MOST_PLACES:
         want = f"at most {MOST_PLACES // nodes} of them on {nodes} nodes"
         raise ClusterError(f"{where}.groups", str(file.groups), want)
