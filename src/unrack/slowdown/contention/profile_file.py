@@ -63,7 +63,7 @@ def read_profiles(path: str | Path, curves: str | Path | None = None) -> Profile
 
 
 def synthetic_profiles() -> ProfileSet:
-    """The profiles that come with unrack: made by formula (see ``synthetic.py``), measured on no machine."""
+    """The profiles that come with unrack: made by formula, measured on no machine (``docs/contention.md``)."""
     return read_profiles(SYNTHETIC)
 
 

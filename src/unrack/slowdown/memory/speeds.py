@@ -15,7 +15,6 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
-from unrack.slowdown.contention.columns import columns_of
 from unrack.slowdown.contention.predict import matched
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.memory.pressure import FOUND, SPEED, changed_by, make_board
@@ -104,7 +103,7 @@ class MemorySpeeds:
 
     def __init__(self, settings: MemoryContention, cluster: Cluster, jobs: JobTable) -> None:
         self.settings = settings
-        self.columns = columns_of(settings.model)
+        self.columns = settings.model.columns
         apps, self.note = applications_of(settings, cluster, jobs)
         self.board = make_board(settings, cluster, apps)
 
