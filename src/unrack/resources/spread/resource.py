@@ -40,14 +40,9 @@ class Spread(UsualResource):
         return Limits(table, nodes, where)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """A table of the limits."""
-        return tables(runs)
-
-
-def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
-    """One table: a row a policy, over its seeds."""
-    rows = rows_by_policy(runs, _row)
-    return (Table("Instances of a group on a node", WORDS, HEAD, rows),) if rows else ()
+        """A table of the limits: a row a policy, over its seeds."""
+        rows = rows_by_policy(runs, _row)
+        return (Table("Instances of a group on a node", WORDS, HEAD, rows),) if rows else ()
 
 
 def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
