@@ -9,7 +9,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
-from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
 from unrack.workload.request import Request
@@ -84,7 +84,8 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
         request.cores,
         request.mb,
         request.floor,
-        _whole_ceilings(request.ceiling, tiers.cost_scale),
+        # rounded down, but for what a float64 may be off
+        np.floor(np.minimum(request.ceiling * (tiers.cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64),
         tiers=len(tiers.names),
         forbidden=forbidden,
         group=np.where(level >= 0, request.group, NOWHERE),
@@ -94,11 +95,6 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
     )
     _check_products(supply, int(asks.mb.max(initial=0)), request.where)
     return asks
-
-
-def _whole_ceilings(ceiling: Floats, cost_scale: int) -> Ints:
-    """int64[servers]: ceilings in units of 1 / cost_scale, rounded down but for what a float64 may be off."""
-    return np.floor(np.minimum(ceiling * (cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64)
 
 
 def _check_products(supply: Supply, mb: int, where: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,12 +111,6 @@ def lender_of_curves(profiles: ProfileSet, profile: Profile, fallback: Fallback)
     return candidates[int(apart.sum(axis=1).argmin())]
 
 
-def check_fallback(fallback: Any) -> None:
-    """Refuse an unknown fallback with an :class:`InputError`."""
-    if fallback not in FALLBACKS:
-        raise InputError("fallback", repr(fallback), f"one of {', '.join(FALLBACKS)}")
-
-
 class Family(NamedTuple):
     """The curves that stand for an application at a number of nodes."""
 
@@ -186,7 +180,8 @@ class Contention:
             raise InputError("tolerance", repr(self.tolerance), "a share from 0 to 1")
         if not 0 < self.floor <= 1:
             raise InputError("floor", repr(self.floor), "a speed above 0 and at most 1")
-        check_fallback(self.fallback)
+        if self.fallback not in FALLBACKS:
+            raise InputError("fallback", repr(self.fallback), f"one of {', '.join(FALLBACKS)}")
 
     @cached_property
     def fits(self) -> dict[tuple[int, int, bool, int], tuple[tuple[int, Fitted], ...]]:
