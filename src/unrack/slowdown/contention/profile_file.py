@@ -29,7 +29,6 @@ BARE_CURVE_COLUMNS = ("reads", "name", "nodes", "interfering_mb_s", "speed", "ap
 NAMES = (("apps.csv", "memory-apps.csv"), ("curves.csv", "memory-curves.csv"))
 SYNTHETIC = Path(__file__).parents[2] / "data" / "memory-profiles"
 _TARGETS = {"local": False, "remote": True, "1": False, "0": True}
-Row = tuple[int, dict[str, Any]]
 
 
 def read_profiles(path: str | Path, curves: str | Path | None = None) -> ProfileSet:
