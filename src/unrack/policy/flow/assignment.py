@@ -75,24 +75,18 @@ class Assignment(NamedTuple):
     flow: Flow
 
 
-def assign(sides: Sides, solver: str = "auto", aggregate: bool = True) -> Assignment:
-    """The assignment of least cost; of those that cost the same always the same one, whatever the solver.
-
-    Parameters
-    ----------
-    aggregate
-        Whether hosts that are alike are one node of the network; the cost is the same.
-    """
-    built = build(sides, aggregate)
+def assign(sides: Sides, solver: str = "auto") -> Assignment:
+    """The assignment of least cost; of those that cost the same always the same one, whatever the solver."""
+    built = build(sides)
     flow = solve(built.network, solver)
     owner, host = split(sides, built, flow.amount)
     return Assignment(owner, host, flow.cost, built, flow)
 
 
-def build(sides: Sides, aggregate: bool = True) -> Built:
+def build(sides: Sides) -> Built:
     """The network of a round."""
-    classes, (sorts, hosts) = len(sides.supply), sides.fits.shape
-    group = groups_of(sides) if aggregate else np.arange(hosts)
+    classes, sorts = len(sides.supply), len(sides.fits)
+    group = groups_of(sides)
     first = np.unique(group, return_index=True)[1]
     size = np.bincount(group, minlength=len(first))
     liked_class, liked_host, liked_cost = sides.preferred.T

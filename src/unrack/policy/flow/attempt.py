@@ -31,7 +31,6 @@ class Terms(NamedTuple):
     weight: float
     solver: str
     local: bool
-    aggregate: bool = True
 
 
 class Classes(NamedTuple):
@@ -82,7 +81,7 @@ def solved(terms: Terms, phase: Phase, classes: Classes, room: Ints, force: bool
         classes.supply, classes.row, waiting, np.where(may, most, 0), whole(place + move), room,
         np.concatenate(preferred), None if phase.chosen else most,
     )  # fmt: skip
-    return Solved(phase, classes, sides, assign(sides, terms.solver, terms.aggregate))
+    return Solved(phase, classes, sides, assign(sides, terms.solver))
 
 
 def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:

@@ -16,13 +16,8 @@ from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 
 
-def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
+def supply_of(cluster: Cluster) -> Supply:
     """Pools and clusters of a data centre; pool i is node i.
-
-    Parameters
-    ----------
-    free : int64[2, nodes]
-        Cores and MB that are free; default: all of them.
 
     Raises
     ------
@@ -33,10 +28,9 @@ def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
     if tiers is None:
         want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
         raise ClusterError(f"cluster {cluster.name}", "none", want)
-    cores, mb = (cluster.cores, cluster.memory_mb) if free is None else free
     return Supply(
-        cores=cores.copy(),
-        mb=mb.copy(),
+        cores=cluster.cores.copy(),
+        mb=cluster.memory_mb.copy(),
         weight=tiers.cost,
         price=tiers.price,
         tier=tiers.tier,
@@ -108,9 +102,7 @@ def _check_products(supply: Supply, mb: int, where: str) -> None:
         raise ClusterError(f"{where}, price of a tier", f"{price}, too large to be added up", "a smaller one")
 
 
-def asked_of_jobs(
-    cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster, most_clusters: int | None = None
-) -> Asked:
+def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster) -> Asked:
     """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
 
     Parameters
@@ -119,8 +111,6 @@ def asked_of_jobs(
         Cores, and MB.
     slo
         What they ask of tiers; ``None``: nothing.
-    most_clusters
-        At most so many clusters may be in use; ``None``: any number.
 
     Raises
     ------
@@ -130,7 +120,7 @@ def asked_of_jobs(
     _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     if slo is not None:
         check_names(slo, cluster)
-    return in_numbers(cores, mb, slo, cluster, most_clusters)
+    return in_numbers(cores, mb, slo, cluster)
 
 
 def in_numbers(
