@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unrack.plan.ask import plan_study as plan_study
     from unrack.policy.table import Entry
     from unrack.policy.tiers.answer import PlacedServers as PlacedServers
-    from unrack.policy.tiers.place import place as place
+    from unrack.policy.tiers.one_shot import place as place
     from unrack.report.charts.compare import compare as compare
     from unrack.sim.audited import audit as audit
     from unrack.sim.faults.fault import Fault as Fault

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
+from plain_prediction import Traffic, plain_speed, plain_traffic
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, Loan
 from unrack.ledger.state import RUNNING, UNKNOWN, ClusterState
-from unrack.slowdown.contention.predict import Traffic
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.view import View
@@ -124,7 +124,7 @@ def speeds_of(
                 for node2, user2, _ in uses[other] if other != job and app[other] in model.profiles else ():
                     if node2 == node and (user != node or user2 != node):
                         drawn, read = draws(
-                            uses[other], settings, model.traffic(app[other], nodes[other]), user2 != node
+                            uses[other], settings, plain_traffic(model, app[other], nodes[other]), user2 != node
                         )
                         if drawn > 0:
                             on[node] = max(on[node], drawn)
@@ -135,8 +135,8 @@ def speeds_of(
         for node, user, mb in uses[job]:
             if node != user:
                 shares[distance(cluster, node, user)] += mb / total
-        local = model.speed(app[job], nodes[job], 0.0, interferers)
-        remote = model.speed(app[job], nodes[job], 1.0, interferers)
+        local = plain_speed(model, app[job], nodes[job], 0.0, interferers)
+        remote = plain_speed(model, app[job], nodes[job], 1.0, interferers)
         found[job] = (1 - sum(shares.values())) * local + sum(
             share / (1 + getattr(settings.distance, name) * (1 / remote - 1)) for name, share in shares.items()
         )

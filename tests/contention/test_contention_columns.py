@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from applications import drawn, profile, worked
+from plain_prediction import plain_speed, plain_traffic, pressure_of
 
 from unrack.slowdown.contention.columns import columns_of, speed_of, speeds_of, traffic_of, worst_of
 from unrack.slowdown.contention.predict import Contention
@@ -32,8 +33,10 @@ def test_the_kernel_equals_its_plain_twin(method, fallback) -> None:
                     zip(*interferers, strict=True) if interferers else ((), (), ()),
                     (np.float64, np.int64, np.float64), strict=True)]  # fmt: skip
                 pressure = worst_of(columns, *parts)
-                assert pressure == model.pressure(interferers)
-                cases.append((place, nodes, remote, *pressure, model.speed(app, nodes, remote, interferers)))
+                assert pressure == pressure_of(interferers, model.tolerance)
+                speed = plain_speed(model, app, nodes, remote, interferers)
+                assert model.speed(app, nodes, remote, interferers) == pytest.approx(speed, rel=0, abs=1e-12)
+                cases.append((place, nodes, remote, *pressure, speed))
         kinds = (np.int64, np.int64, np.float64, np.float64, np.int64, np.float64, np.float64)
         *asked, wanted = (np.array(part, kind) for part, kind in zip(zip(*cases, strict=True), kinds, strict=True))
         np.testing.assert_allclose(speeds_of(columns, *asked), wanted, rtol=0, atol=1e-12)
@@ -44,7 +47,7 @@ def test_what_a_job_draws_equals_the_plain_twin() -> None:
     columns = columns_of(model)
     for place, app in enumerate(model.profiles):
         for nodes in range(1, 14):
-            assert traffic_of(columns, place, nodes) == pytest.approx(tuple(model.traffic(app, nodes)), abs=1e-9)
+            assert traffic_of(columns, place, nodes) == pytest.approx(tuple(plain_traffic(model, app, nodes)), abs=1e-9)
 
 
 def test_a_job_of_no_application_neither_suffers_nor_disturbs() -> None:

@@ -6,9 +6,10 @@ import pytest
 from applications import drawn, pair, profile, worked
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_prediction import Pressure, around, plain_traffic, pressure_of, remote_speed
 
 from unrack.errors import InputError
-from unrack.slowdown.contention.predict import Contention, Pressure, around, pressure_of
+from unrack.slowdown.contention.predict import Contention
 from unrack.slowdown.contention.profile import ProfileSet
 
 MODEL = Contention(worked())
@@ -66,15 +67,15 @@ def test_a_number_of_nodes_beyond_the_measured_ones_takes_the_nearest() -> None:
 
 
 def test_remote_speed_between_measured_nodes_is_that_of_fewer_nodes() -> None:
-    assert [MODEL.remote_speed(5, nodes) for nodes in (1, 3, 4, 7, 8, 9)] == [0.8, 0.8, 0.7, 0.7, 0.5, 0.5]
+    assert [remote_speed(MODEL, 5, nodes) for nodes in (1, 3, 4, 7, 8, 9)] == [0.8, 0.8, 0.7, 0.7, 0.5, 0.5]
     late = Contention(ProfileSet((profile(1, 4, 0.6),), ()))
-    assert late.remote_speed(1, 2) == 0.6
+    assert remote_speed(late, 1, 2) == 0.6
 
 
 def test_what_a_job_draws_is_interpolated_over_nodes() -> None:
-    assert MODEL.traffic(5, 1) == (500.0, 1000.0, 75.0)
-    assert MODEL.traffic(5, 2) == pytest.approx((500.0 - 200.0 / 3, 1000.0, 75.0))
-    assert MODEL.traffic(5, 6) == pytest.approx((400.0, 1000.0, 80.0))
+    assert plain_traffic(MODEL, 5, 1) == (500.0, 1000.0, 75.0)
+    assert plain_traffic(MODEL, 5, 2) == pytest.approx((500.0 - 200.0 / 3, 1000.0, 75.0))
+    assert plain_traffic(MODEL, 5, 6) == pytest.approx((400.0, 1000.0, 80.0))
 
 
 def test_speeds_are_capped_at_1_and_floored() -> None:

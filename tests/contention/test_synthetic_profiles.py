@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from synthetic_formula import KINDS, make_profiles
 
 from unrack.errors import InputError
 from unrack.slowdown.contention.columns import columns_of, speeds_of
 from unrack.slowdown.contention.plot import chart, plot_profiles
 from unrack.slowdown.contention.predict import Contention, nearest_profile
 from unrack.slowdown.contention.profile_file import SYNTHETIC, read_profiles, synthetic_profiles, write_profiles
-from unrack.slowdown.contention.synthetic import KINDS, make_profiles
 
 
 def test_the_generator_writes_the_files_that_are_committed(tmp_path) -> None:

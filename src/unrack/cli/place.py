@@ -82,8 +82,6 @@ def place(
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
     from unrack.policy.tiers.one_shot import place_request
-    from unrack.policy.tiers.present import read_now
-    from unrack.policy.tiers.server_cores import read_cores, with_cores
     from unrack.workload.request import read_request
 
     say_when_compiling()
@@ -99,14 +97,10 @@ def place(
             raise InputError("--torus", torus, "--cores beside it")
         centre = with_torus(centre, *sides(torus, "--torus"), "--torus")
     earlier = None if since is None else _read(since)
-    now = None if earlier is None else read_now(earlier, centre, request, str(since))
     placed = place_request(
-        centre, request, policy, limit_s=limit_s, seed=seed, now=now, moves=moves, resplit=resplit, order=order,
-        explain=explain,
+        centre, request, policy, limit_s=limit_s, seed=seed, earlier=earlier, where=str(since), moves=moves,
+        resplit=resplit, cores=cores, order=order, explain=explain,
     )  # fmt: skip
-    if cores is not None:
-        held = None if earlier is None else read_cores(earlier, centre, request, str(since))
-        placed = with_cores(placed, cores, held)
     if picture is not None:
         from unrack.report.pictures.servers import picture as drawn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -40,13 +40,11 @@ class Strict(BaseModel):
         InputError
             A key is unknown, missing or has a value that cannot be; it names the first.
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            fault = first_fault(error.errors())
-            key = ".".join(str(part) for part in fault["loc"] if part != "[key]") or whole
-            known = list(cls.model_fields) if len(fault["loc"]) == 1 else nested
-            raise InputError(f"{where}{key}".rstrip(", ."), *got_and_want(fault, known)) from None
+
+        def known(path: Path) -> Iterable[str]:
+            return cls.model_fields if len(path) == 1 else nested
+
+        return validated(cls.model_validate, content, where, known, InputError, whole)
 
 
 def validated(
@@ -55,6 +53,7 @@ def validated(
     where: str,
     known: Iterable[str] | Callable[[Path], Iterable[str]] = (),
     error: type[InputError] = ClusterError,
+    whole: str = "",
 ) -> M:
     """What a model makes of a table.
 
@@ -64,6 +63,8 @@ def validated(
         What errors begin with, and a ``", "`` or ``"."`` between it and the key at fault.
     known
         The keys that there are where one is unknown, or what tells them by its path.
+    whole
+        What errors name in place of a key where the table as a whole is at fault.
 
     Raises
     ------
@@ -74,24 +75,9 @@ def validated(
         return validate(content)
     except ValidationError as wrong:
         fault = first_fault(wrong.errors())
-        key = ".".join(map(str, fault["loc"]))
-        keys = list(known(fault["loc"]) if callable(known) else known)
+        path: Path = fault["loc"]
+        if fault["type"] != "extra_forbidden":
+            path = tuple(part for part in path if part not in _OF_UNIONS and "[" not in str(part))
+        key = ".".join(map(str, path)) or whole
+        keys = list(known(path) if callable(known) else known)
         raise error(where + key if key else where.rstrip(", ."), *got_and_want(fault, keys)) from None
-
-
-def checked(validate: Callable[[Any], M], table: Any, where: str, known: Mapping[str, Iterable[str]]) -> M:
-    """What a model makes of a table; ``known``: the keys of tables in it by their path, ``""`` of all others.
-
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong; it names the first.
-    """
-    try:
-        return validate(table)
-    except ValidationError as error:
-        fault = first_fault(error.errors())
-        path = [str(part) for part in fault["loc"]]
-        key = ".".join(part for part in path if part not in _OF_UNIONS and "[" not in part)
-        keys = tuple(known.get(key.rpartition(".")[0], known[""]))
-        raise ClusterError(f"{where}.{key}" if key else where, *got_and_want(fault, keys)) from None

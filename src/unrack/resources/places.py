@@ -49,6 +49,12 @@ class Part:
             return np.full(len(places), places.amount, np.int64)
         return np.array([place.amount for place in places], np.int64)
 
+    def own(self, claims: Ints) -> Ints:
+        """int64[k, 2]: those of some claims that are of its places, which are counted from its first."""
+        place = claims[:, PLACE]
+        mine: Ints = claims[(place >= self.places.start) & (place < self.places.stop)] - np.array([self.first, 0])
+        return mine
+
     def number(self, name: str) -> int:
         """The number of its place of this name among all; -1: there is none."""
         places = self.installed.places
@@ -154,7 +160,7 @@ class Places:
             return False
         for part in self.parts:
             own = asked[part.quantities]
-            mine = claims[(place >= part.places.start) & (place < part.places.stop)] - np.array([part.first, 0])
+            mine = part.own(claims)
             seen += len(mine)
             if not own.any():
                 if len(mine):

@@ -109,7 +109,7 @@ def _lending(
     if contention is not None:
         yield Effect("contention", "", why)
         there = _distances(cluster)
-        for name, factor in contention.distance._asdict().items():
+        for name, factor in contention.distance.model_dump().items():
             if factor != 1.0:
                 far = f"no two nodes of {cluster.name} are at that distance"
                 yield Effect("distance", name, why or ("" if name in there else far))

@@ -19,7 +19,6 @@ KNOWN = (
     "the header sn,cpu_milli,memory_mib,gpu,model"
 )
 """What can be read."""
-_MOST_BYTES = 2**30
 
 
 def text_of(path: Path, where: str) -> str:

@@ -220,16 +220,6 @@ class Devices(Sealed):
         row = self.quantities[which].index(name)
         return int(self.capacity[row, self.kind == which].sum())
 
-    def largest(self, kind: str, name: str) -> int:
-        """How much of a quantity the largest composition has that a pool of a kind allows; 0 where there is none."""
-        most = 0
-        for pool in self.pools:
-            names = self.quantities[self.kinds.index(pool.kind)]
-            if pool.kind == kind and name in names:
-                has = np.sort(self.capacity[names.index(name), pool.first : pool.first + pool.count])
-                most = max(most, int(has[-pool.compose :].sum()))
-        return most
-
     def identity(self) -> str:
         """A text that differs where schedules may differ."""
         columns = [column.tolist() for column in (self.pool, self.kind, self.home, self.capacity)]

@@ -179,8 +179,11 @@ def build_tiers(file: ClusterFile, cores: Ints, where: str) -> Tiers | None:
         Something about them does not fit together; it is named with its key.
     """
     if not file.tiers:
-        for key, given in (("pool_clusters", file.pool_clusters), *_tier_keys(file)):
-            if given is not None:
+        given: list[tuple[str, object]] = [("pool_clusters", file.pool_clusters)]
+        for index, pool in enumerate(file.memory_pools):
+            given += [(f"memory_pools.{index}.{key}", getattr(pool, key)) for key in ("tier", "shared_by")]
+        for key, value in given:
+            if value is not None:
                 raise ClusterError(f"{where}, {key}", "this key", "it only beside [[tiers]]")
         return None
     names = [tier.name for tier in file.tiers]
@@ -222,13 +225,6 @@ def build_tiers(file: ClusterFile, cores: Ints, where: str) -> Tiers | None:
         names, [tier.cost for tier in file.tiers], [tier.price for tier in file.tiers], tier_of, clusters, cores,
         f"{where}, pool_clusters",
     )  # fmt: skip
-
-
-def _tier_keys(file: ClusterFile) -> list[tuple[str, object]]:
-    keys: list[tuple[str, object]] = []
-    for index, pool in enumerate(file.memory_pools):
-        keys += [(f"memory_pools.{index}.tier", pool.tier), (f"memory_pools.{index}.shared_by", pool.shared_by)]
-    return keys
 
 
 def names_of_clusters(cluster: Cluster) -> tuple[str, ...]:

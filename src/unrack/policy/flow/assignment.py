@@ -61,8 +61,6 @@ class Built(NamedTuple):
     arcs: Arcs
     group: Ints  # int64[hosts]: the group of each host; groups are numbered by their first hosts
     pairs: Ints  # int64[arcs, 2]: sort and group of each arc from an aggregator to a group
-    # int64[gates, 2]: sort and host of nodes through which one sort must go, as a host takes fewer of it than of others
-    gates: Ints
 
 
 class Assignment(NamedTuple):
@@ -77,30 +75,25 @@ class Assignment(NamedTuple):
     flow: Flow
 
 
-def assign(sides: Sides, solver: str = "auto", aggregate: bool = True) -> Assignment:
-    """The assignment of least cost; of those that cost the same always the same one, whatever the solver.
-
-    Parameters
-    ----------
-    aggregate
-        Whether hosts that are alike are one node of the network; the cost is the same.
-    """
-    built = build(sides, aggregate)
+def assign(sides: Sides, solver: str = "auto") -> Assignment:
+    """The assignment of least cost; of those that cost the same always the same one, whatever the solver."""
+    built = build(sides)
     flow = solve(built.network, solver)
     owner, host = split(sides, built, flow.amount)
     return Assignment(owner, host, flow.cost, built, flow)
 
 
-def build(sides: Sides, aggregate: bool = True) -> Built:
+def build(sides: Sides) -> Built:
     """The network of a round."""
-    classes, (sorts, hosts) = len(sides.supply), sides.fits.shape
-    group = groups_of(sides) if aggregate else np.arange(hosts)
+    classes, sorts = len(sides.supply), len(sides.fits)
+    group = groups_of(sides)
     first = np.unique(group, return_index=True)[1]
     size = np.bincount(group, minlength=len(first))
     liked_class, liked_host, liked_cost = sides.preferred.T
     liked_sort = sides.sort[liked_class]
     most = np.broadcast_to(sides.room, sides.fits.shape) if sides.most is None else sides.most
     narrow = most[liked_sort, liked_host] < sides.room[liked_host]
+    # sort and host of nodes through which one sort must go, as a host takes fewer of it than of others
     gates = np.unique(np.stack([liked_sort[narrow], liked_host[narrow]], axis=1), axis=0).reshape(-1, 2)
     at_sort, at_gate = classes, classes + sorts
     at_group = at_gate + len(gates)
@@ -133,7 +126,7 @@ def build(sides: Sides, aggregate: bool = True) -> Built:
     supply[:classes], supply[sink] = sides.supply, -sides.supply.sum()
     arcs = Arcs(0, ends[0], ends[1], ends[2], ends[3])
     pairs = np.stack([pair_sort, pair_group], axis=1)
-    return Built(Network(supply, tail, head, capacity, cost), arcs, group, pairs, gates)
+    return Built(Network(supply, tail, head, capacity, cost), arcs, group, pairs)
 
 
 def groups_of(sides: Sides) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.assignment import Assignment, Sides, assign
-from unrack.policy.flow.costs.contract import CostModel, Costs, Phase, postpones
+from unrack.policy.flow.costs.contract import CostModel, Phase, postpones
 from unrack.policy.flow.left import MOST, Left
 from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.flow.sorts import Sorts
@@ -31,7 +31,6 @@ class Terms(NamedTuple):
     weight: float
     solver: str
     local: bool
-    aggregate: bool = True
 
 
 class Classes(NamedTuple):
@@ -48,7 +47,6 @@ class Solved(NamedTuple):
     """A phase after its network was solved, for explanations."""
 
     phase: Phase
-    costs: Costs
     classes: Classes
     sides: Sides
     assignment: Assignment
@@ -83,7 +81,7 @@ def solved(terms: Terms, phase: Phase, classes: Classes, room: Ints, force: bool
         classes.supply, classes.row, waiting, np.where(may, most, 0), whole(place + move), room,
         np.concatenate(preferred), None if phase.chosen else most,
     )  # fmt: skip
-    return Solved(phase, costs, classes, sides, assign(sides, terms.solver, terms.aggregate))
+    return Solved(phase, classes, sides, assign(sides, terms.solver))
 
 
 def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:

@@ -6,92 +6,41 @@ where one is given, chooses among all machines for the jobs that it is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Ability
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.contract import MemoryRule, Room, Spot
+from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
-from unrack.reasons import Reason
 from unrack.view import Draft, View
-from unrack.vocabulary import Need
-from unrack.workload.job import JobTable
 
 Way = tuple[Mixed, Notes]
 """A placement, and its notes."""
 
 
-@dataclass(slots=True)
-class Bounds:
-    """The notes of the rule inside, and where tasks may run; ``None``: everywhere."""
-
-    notes: Any
-    nodes: Bools | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Inside:
-    """Another rule for memory, kept to some nodes; lenders may be anywhere."""
+    """Another rule for memory, kept to some nodes; lenders may be anywhere. All else is as the rule says."""
 
     rule: MemoryRule
+    nodes: Bools | None = None  # where tasks may run; ``None``: everywhere
 
-    @property
-    def places(self) -> frozenset[Need]:
-        """As the rule."""
-        return self.rule.places
-
-    @property
-    def near(self) -> bool:
-        """As the rule."""
-        return self.rule.near
-
-    @property
-    def does(self) -> frozenset[Ability]:
-        """As the rule."""
-        return self.rule.does
-
-    def begin(self, view: View) -> Bounds:
-        """No bounds."""
-        return Bounds(self.rule.begin(view))
-
-    def open_nodes(self, view: View, notes: Bounds, lent: Ints | None = None) -> Bools:
+    def open_nodes(self, view: View, notes: Any, lent: Ints | None = None) -> Bools:
         """Those of the rule, within bounds."""
-        found = self.rule.open_nodes(view, notes.notes, lent)
-        return found if notes.nodes is None else found & notes.nodes
+        found = self.rule.open_nodes(view, notes, lent)
+        return found if self.nodes is None else found & self.nodes
 
-    def offers(self, view: View, notes: Bounds, job: int, room: Room) -> Iterator[Ints]:
-        """As the rule."""
-        return self.rule.offers(view, notes.notes, job, room)
-
-    def take(self, view: View, notes: Bounds, job: int, node: int, room: Room, now: int) -> Spot:
-        """As the rule."""
-        return self.rule.take(view, notes.notes, job, node, room, now)
-
-    def spread(self, view: View, notes: Bounds, job: int, room: Room, now: int) -> list[Spot] | None:
-        """As the rule."""
-        return self.rule.spread(view, notes.notes, job, room, now)
-
-    def kind(self, view: View, job: int) -> object:
-        """As the rule."""
-        return self.rule.kind(view, job)
-
-    def lacks(self, view: View, notes: Bounds, job: int, room: Room) -> Reason:
-        """As the rule."""
-        return self.rule.lacks(view, notes.notes, job, room)
-
-    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
-        """As the rule."""
-        return self.rule.possible(cluster, jobs)
+    def __getattr__(self, name: str) -> Any:
+        if name == "rule":  # of a copy in the making
+            raise AttributeError(name)
+        return getattr(self.rule, name)
 
 
 @dataclass
@@ -108,7 +57,7 @@ class Beyond:
     def of(view: View, place: str, memory: MemoryRule, whole: bool, gpus: GpuRule | None) -> Beyond:
         """For a cluster as it is now."""
         inside = Inside(memory)
-        ways = [Mixed(place, inside, whole)]
+        ways = [Mixed(place, cast(MemoryRule, inside), whole)]
         if gpus is not None and isinstance(memory, LocalMemory):
             ways.append(Mixed(place, memory, whole, gpus))
         general, *by_gpus = [(mixed, mixed.begin(view)) for mixed in ways]
@@ -163,12 +112,11 @@ class Beyond:
             self.draft.start(lease)
         self.done = len(decided)
         mixed, notes = self.placing(view, job, sort)
-        bounds: Bounds = self.general[1].memory
         if nodes is not None and notes is self.general[1]:
-            bounds.nodes = np.zeros(len(left.cores), np.bool_)
-            bounds.nodes[nodes] = True
+            self.inside.nodes = np.zeros(len(left.cores), np.bool_)
+            self.inside.nodes[nodes] = True
         found = mixed.find(self.draft.view, notes, job, now)
-        bounds.nodes = None
+        self.inside.nodes = None
         if found is None or not left.holds(found):
             return None
         left.take(found)

@@ -60,7 +60,3 @@ class Notes:
     def last(self) -> RoundCount | None:
         """Of the last round; ``None``: there was none."""
         return RoundCount(*self.counts[-len(RoundCount._fields) :]) if self.counts else None
-
-    def fate_of(self, job: int) -> Fate:
-        """What became of a job in the last round."""
-        return Fate(int(self.fate[job])) if job < len(self.fate) else Fate.NOT_SEEN

@@ -74,8 +74,6 @@ class Flow:
         What it costs to move a sub-task.
     order
         In which order jobs are taken into a round.
-    aggregate
-        Whether equal hosts are one node of the networks; results cost the same.
     place
         By which rule shares and parts of devices are chosen, on the nodes that the network chose.
     nodes, estimates, memory, gpus, label
@@ -91,7 +89,6 @@ class Flow:
     migrate_us: int = 0
     move: float = 1.0
     order: str | Order = "fcfs"
-    aggregate: bool = True
     nodes: str = "shared"
     estimates: Estimates = Estimates.REQUESTED
     label: str = "flow"
@@ -177,7 +174,7 @@ class Flow:
     def terms(self) -> Terms:
         """How networks are made and solved."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
-        return Terms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory), self.aggregate)
+        return Terms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory))
 
 
 class Round:

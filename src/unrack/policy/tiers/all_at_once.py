@@ -10,12 +10,12 @@ from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools
 from unrack.policy.tiers.answer import PlacedServers
-from unrack.policy.tiers.least_cost import least_price, least_prices
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.supply import could_hold
 from unrack.solver.batch.running.moves import Step
 from unrack.solver.batch.solution import Solution, first_fault, price_of
 from unrack.solver.clock import Part, timed
+from unrack.solver.servers.least_price import least_price, least_prices
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 

@@ -149,7 +149,10 @@ class PlacedServers:
             ]
             answer["copied_mb"] = self.copied_mb
         if self.core_sets is not None:
-            answer |= sum_of_cores(self.core_sets)
+            sets = self.core_sets.values()
+            answer["core_distance"] = sum(cores.distance for cores in sets)
+            answer["core_distance_least"] = sum(cores.least for cores in sets)
+            answer["cores_apart"] = sum(cores.apart for cores in sets)
         answer["servers"] = [
             {
                 "id": ids[i],
@@ -164,13 +167,3 @@ class PlacedServers:
         for i, cores in (self.core_sets or {}).items():
             answer["servers"][i]["cores"] = cores.as_json()
         return answer
-
-
-def sum_of_cores(core_sets: Mapping[int, CoreSet]) -> dict[str, int]:
-    """How close together the cores of all servers are, as ``unrack place --json`` says it."""
-    sets = core_sets.values()
-    return {
-        "core_distance": sum(cores.distance for cores in sets),
-        "core_distance_least": sum(cores.least for cores in sets),
-        "cores_apart": sum(cores.apart for cores in sets),
-    }

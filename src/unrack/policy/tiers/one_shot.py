@@ -1,6 +1,10 @@
-"""Servers placed in one shot: a data centre and a request in, an answer out."""
+"""Servers placed on tiers of memory in one shot, from Python as by ``unrack place``: a request in, an answer out."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,19 +14,90 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.policy.tiers.all_at_once import Repack, place_together
 from unrack.policy.tiers.answer import PlacedServers
-from unrack.policy.tiers.least_cost import least_price
 from unrack.policy.tiers.order import REQUEST, check_order, in_order
-from unrack.policy.tiers.present import check_now
+from unrack.policy.tiers.present import read_now
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
+from unrack.policy.tiers.server_cores import read_cores, with_cores
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch.solution import nowhere
 from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.least_price import least_price
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import Allocation
-from unrack.workload.request import Request
+from unrack.workload.request import Request, read_request
 
 OPTIMAL = "optimal"
 POLICIES = (*RULES, OPTIMAL)
+
+
+def place(
+    cluster: Cluster,
+    servers: Sequence[Mapping[str, Any]],
+    policy: str = "slo",
+    *,
+    most_clusters: int | None = None,
+    limit_s: float | None = None,
+    seed: int = 0,
+    now: Mapping[str, Any] | None = None,
+    moves: int | None = None,
+    resplit: bool = False,
+    cores: str | None = None,
+    order: str = REQUEST,
+    explain: bool = False,
+) -> PlacedServers:
+    """Place servers with SLOs on the pools of a data centre with tiers of memory.
+
+    Parameters
+    ----------
+    cluster
+        A data centre with tiers.
+    servers
+        With the keys of a request (``docs/tiers.md``): ``cores``, ``mem`` (MB or text) and, if wanted, ``id``,
+        ``local_SLA``, ``remote_SLA``, ``group``, ``spread``, ``forbidden``, ``pinned``.
+    policy
+        ``"slo"``, ``"first-fit"``, ``"best-fit"``: one at a time, in order; ``"optimal"``: all at once.
+    most_clusters
+        At most so many clusters may be in use; ``None``: any number.
+    limit_s, seed
+        Of ``optimal``: time that it may compute, s (of the processor, without compiling), and the seed of its search.
+        Without a time limit its work is counted, about a minute of an ordinary core at most, and the answer is the
+        same anywhere.
+    now
+        Where servers are already: what ``as_json`` of an earlier answer said.
+    moves
+        Of ``optimal`` with ``now``: how many servers may move.
+    resplit
+        Of ``moves``: servers that stay may have their memory split anew.
+    cores
+        Also choose which cores: ``"best"``, ``"quick"``, ``"first-fit"``; the cluster's nodes need a ``torus``.
+    order
+        Of one at a time: ``"request"``, or ``"slo-ratio"``: largest floor // ceiling first, as the authors' program.
+    explain
+        Say of each server why it is where it is.
+
+    Raises
+    ------
+    InputError
+        Something asked cannot be, or ``now`` does not fit; the message says what and where.
+    PolicyError
+        There is no such policy or order.
+
+    Examples
+    --------
+    >>> import unrack
+    >>> centre = unrack.Cluster.preset("slo-basic")
+    >>> placed = unrack.place(centre, [{"cores": 4, "mem": "16 GB", "local_SLA": "2 GB", "remote_SLA": "20 GB"}])
+    >>> placed.as_json()["servers"][0]["tiers"]
+    {'local': 2048, 'local-remote': 8192, 'distant-remote': 6144}
+    """
+    content: dict[str, Any] = {"servers": list(servers)}
+    if most_clusters is not None:
+        content["most_clusters"] = most_clusters
+    request = read_request(content, "place")
+    return place_request(
+        cluster, request, policy, limit_s=limit_s, seed=seed, earlier=now, moves=moves, resplit=resplit, cores=cores,
+        order=order, explain=explain,
+    )  # fmt: skip
 
 
 def place_request(
@@ -32,32 +107,43 @@ def place_request(
     *,
     limit_s: float | None = None,
     seed: int = 0,
-    now: Allocation | None = None,
+    earlier: Mapping[str, Any] | None = None,
+    where: str = "now",
     moves: int | None = None,
     resplit: bool = False,
+    cores: str | None = None,
     order: str = REQUEST,
     explain: bool = False,
 ) -> PlacedServers:
     """Place the servers of a request that has been read; parameters and errors are those of :func:`unrack.place`.
 
-    ``now``: where servers are already.
+    ``earlier``: an answer that says where servers are already, and ``where`` that was read.
     """
+    now = None if earlier is None else read_now(earlier, cluster, request, where)
     check_order(order, "")
     if policy not in POLICIES:
         raise PolicyError("policy", repr(policy), f"one of {', '.join(POLICIES)}")
     supply, asks = supply_of(cluster), asked_of(request, cluster)
-    tiers = cluster.tiers
-    assert tiers is not None
-    if now is not None:
-        check_now(supply, request, now, "where servers are now")
+    empty = PlacedServers(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
     if policy == OPTIMAL:
         if order != REQUEST:
             raise PolicyError("order", f"{order!r} beside the policy optimal", "servers that come one after the other")
-        placed = PlacedServers(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
-        return place_together(placed, Repack(now, moves, resplit), limit_s, seed, explain)
-    if moves is not None or resplit:
+        placed = place_together(empty, Repack(now, moves, resplit), limit_s, seed, explain)
+    elif moves is not None or resplit:
         got = "a limit on moves" if moves is not None else "new splits for servers that are there"
         raise PolicyError(f"policy {policy}", got, "the policy optimal, which repacks")
+    else:
+        placed = _one_by_one(empty, now, order, explain)
+    if cores is None:
+        return placed
+    return with_cores(placed, cores, None if earlier is None else read_cores(earlier, cluster, request, where))
+
+
+def _one_by_one(empty: PlacedServers, now: Allocation | None, order: str, explain: bool) -> PlacedServers:
+    """Servers that are nowhere placed one after the other."""
+    cluster, supply, asks, policy = empty.cluster, empty.supply, empty.asked, empty.policy
+    tiers = cluster.tiers
+    assert tiers is not None
     allocator = OneByOne(supply, asks, policy, now)
     todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
     todo = in_order(todo, asks, order, tiers.cost_scale)
@@ -74,7 +160,7 @@ def place_request(
             reasons = _reasons(OneByOne(supply, asks, policy, now), todo, out, tiers.cost_scale)
     found = allocator.allocation
     bound = least_price(supply, asks, found)
-    return PlacedServers(policy, cluster, request, asks, supply, found, reasons, bound)
+    return replace(empty, allocation=found, reasons=reasons, bound=bound)
 
 
 def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...]) -> str:

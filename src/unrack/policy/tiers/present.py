@@ -11,38 +11,8 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError
 from unrack.policy.tiers.supply import supply_of
-from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
+from unrack.solver.servers.problem import NOWHERE, Allocation
 from unrack.workload.request import Request
-
-
-def check_now(supply: Supply, request: Request, now: Allocation, where: str) -> None:
-    """Refuse an allocation that holds more than there is or is not what the servers ask.
-
-    Parameters
-    ----------
-    supply, request
-        What there is, and what is asked.
-    now
-        Where servers are.
-    where
-        Where that was read, for messages.
-
-    Raises
-    ------
-    InputError
-        Servers hold what they did not ask for, or together more than a pool has.
-    """
-    given = now.sums(supply, np.ones(len(supply.mb), np.int64))
-    wrong = np.flatnonzero((now.cluster >= 0) & (given != request.mb))
-    if len(wrong):
-        server = int(wrong[0])
-        want = f"the {request.mb[server]} MB that it asks"
-        raise InputError(f"{where}, server {request.ids[server]!r}", f"{given[server]} MB", want)
-    cores, mb = now.held(supply, request.cores)
-    for what, left in (("cores", supply.cores - cores), ("MB", supply.mb - mb)):
-        if (left < 0).any():
-            pool = int(np.argmin(left))
-            raise InputError(where, f"{-left[pool]} {what} more than pool {pool} has", "what fits")
 
 
 def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, where: str) -> Allocation:
@@ -51,7 +21,8 @@ def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, whe
     Raises
     ------
     InputError
-        It is no such answer, or it is of another data centre.
+        It is no such answer, it is of another data centre, servers hold what they did not ask for, or together more
+        than a pool has.
     """
     supply, tiers = supply_of(cluster), cluster.tiers
     assert tiers is not None
@@ -82,5 +53,12 @@ def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, whe
             raise InputError(f"{at}.pools", f"{sum(mb)} MB", f"the {request.mb[server]} MB that it asks")
         now.mb[server, :count] = mb
         now.cluster[server] = home
-    check_now(supply, request, now, f"{where}, servers")
+    for what, held, there in zip(
+        ("cores", "MB"), now.held(supply, request.cores), (supply.cores, supply.mb), strict=True
+    ):
+        if (held > there).any():
+            pool = int(np.argmax(held - there))
+            raise InputError(
+                f"{where}, servers", f"{(held - there)[pool]} {what} more than pool {pool} has", "what fits"
+            )
     return now

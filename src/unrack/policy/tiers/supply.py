@@ -9,20 +9,15 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
-from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.policy.tiers.least_cost import least_prices
+from unrack.kernels.arrays import Bools, Ints
+from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
 from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 
 
-def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
+def supply_of(cluster: Cluster) -> Supply:
     """Pools and clusters of a data centre; pool i is node i.
-
-    Parameters
-    ----------
-    free : int64[2, nodes]
-        Cores and MB that are free; default: all of them.
 
     Raises
     ------
@@ -33,10 +28,9 @@ def supply_of(cluster: Cluster, free: Ints | None = None) -> Supply:
     if tiers is None:
         want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
         raise ClusterError(f"cluster {cluster.name}", "none", want)
-    cores, mb = (cluster.cores, cluster.memory_mb) if free is None else free
     return Supply(
-        cores=cores.copy(),
-        mb=mb.copy(),
+        cores=cluster.cores.copy(),
+        mb=cluster.memory_mb.copy(),
         weight=tiers.cost,
         price=tiers.price,
         tier=tiers.tier,
@@ -84,7 +78,8 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
         request.cores,
         request.mb,
         request.floor,
-        _whole_ceilings(request.ceiling, tiers.cost_scale),
+        # rounded down, but for what a float64 may be off
+        np.floor(np.minimum(request.ceiling * (tiers.cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64),
         tiers=len(tiers.names),
         forbidden=forbidden,
         group=np.where(level >= 0, request.group, NOWHERE),
@@ -94,11 +89,6 @@ def asked_of(request: Request, cluster: Cluster) -> Asked:
     )
     _check_products(supply, int(asks.mb.max(initial=0)), request.where)
     return asks
-
-
-def _whole_ceilings(ceiling: Floats, cost_scale: int) -> Ints:
-    """int64[servers]: ceilings in units of 1 / cost_scale, rounded down but for what a float64 may be off."""
-    return np.floor(np.minimum(ceiling * (cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64)
 
 
 def _check_products(supply: Supply, mb: int, where: str) -> None:
@@ -112,9 +102,7 @@ def _check_products(supply: Supply, mb: int, where: str) -> None:
         raise ClusterError(f"{where}, price of a tier", f"{price}, too large to be added up", "a smaller one")
 
 
-def asked_of_jobs(
-    cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster, most_clusters: int | None = None
-) -> Asked:
+def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster) -> Asked:
     """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
 
     Parameters
@@ -123,8 +111,6 @@ def asked_of_jobs(
         Cores, and MB.
     slo
         What they ask of tiers; ``None``: nothing.
-    most_clusters
-        At most so many clusters may be in use; ``None``: any number.
 
     Raises
     ------
@@ -134,7 +120,7 @@ def asked_of_jobs(
     _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     if slo is not None:
         check_names(slo, cluster)
-    return in_numbers(cores, mb, slo, cluster, most_clusters)
+    return in_numbers(cores, mb, slo, cluster)
 
 
 def in_numbers(

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import use_of, use_tables
@@ -42,7 +42,12 @@ class Counted(UsualResource):
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The counters of a cluster file."""
-        return Counters(read_counters(table, where), nodes, where)
+        files = validated(COUNTERS.validate_python, table, f"{where}.", CounterFile.model_fields)
+        names = [file.name for file in files]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ClusterError(f"{where}.{place}.name", repr(name), "a name that no other counter has")
+        return Counters(files, nodes, where)
 
     def measure(
         self,
@@ -118,22 +123,6 @@ class CounterFile(Strict):
 
 
 COUNTERS: TypeAdapter[list[CounterFile]] = TypeAdapter(list[CounterFile])
-
-
-def read_counters(table: Any, where: str) -> tuple[CounterFile, ...]:
-    """The counters of a cluster file.
-
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong, or two have one name.
-    """
-    counters = checked(COUNTERS.validate_python, table, where, {"": CounterFile.model_fields})
-    names = [counter.name for counter in counters]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise ClusterError(f"{where}.{place}.name", repr(name), "a name that no other counter has")
-    return tuple(counters)
 
 
 class Counter(NamedTuple):

@@ -37,14 +37,14 @@ class Demands(NamedTuple):
     kinds: Ints  # int64[jobs]: a number for what each job asks of a GPU: equal ones ask the same
 
 
-def demands_of(counts: Mapping[Demand, float], part: float = TYPICAL) -> Demands:
+def demands_of(counts: Mapping[Demand, float]) -> Demands:
     """The most frequent demands with their shares, most frequent first, of demands with how often each is asked."""
     order = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     total, kept, reached = sum(counts.values()), [], 0.0
     for demand, count in order:
         kept.append((demand, count))
         reached += count
-        if reached >= part * total:
+        if reached >= TYPICAL * total:
             break
     cores, gpus, milli = (np.array([demand[i] for demand, _ in kept], np.int64) for i in (0, 2, 3))
     share = np.array([count for _, count in kept], np.float64)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.gpus.columns import MOST_GPUS, MOST_SOCKETS, GraphFile
 from unrack.resources.gpus.machines.machine import Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
@@ -50,7 +50,7 @@ class FleetFile(Strict):
 
 
 OF_FLEET = ("profiles", "graphs")
-KNOWN = {"": (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)}
+KNOWN = (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)
 """Keys of all tables."""
 
 
@@ -70,7 +70,7 @@ def read_keys(table: Any, where: str) -> FleetFile:
     elif isinstance(table, dict) and "machine" in table:
         rest = {key: value for key, value in table.items() if key in OF_FLEET}
         content = {"machines": [{key: value for key, value in table.items() if key not in OF_FLEET}], **rest}
-    return checked(FleetFile.model_validate, content, where, KNOWN)
+    return validated(FleetFile.model_validate, content, f"{where}.", KNOWN)
 
 
 def machine_of(given: str | dict[str, Any], where: str) -> Machine:
@@ -89,7 +89,7 @@ def machine_of(given: str | dict[str, Any], where: str) -> Machine:
         return _small_enough(found, where)
     if not isinstance(given.get("gpus"), int):
         return _small_enough(machine_from(given, where), where)
-    return in_few_words(checked(MachineFile.model_validate, given, where, KNOWN))
+    return in_few_words(validated(MachineFile.model_validate, given, f"{where}.", KNOWN))
 
 
 def _small_enough(machine: Machine, where: str) -> Machine:

@@ -44,12 +44,6 @@ WORDS = (
 )
 
 
-def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
-    """One table: a row a policy, over its seeds."""
-    rows = rows_by_policy(runs, _row)
-    return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
-
-
 def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
     first = {run.policy: run for run in reversed(runs)}
     lines: dict[str, tuple[Floats, Floats]] = {}
@@ -192,8 +186,9 @@ class GpuResource(UsualResource):
         return measures(cast(Fleet, installed), claims, jobs, start_s, end_s, placements)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """Use and quality of the placements by policy."""
-        return tables(runs)
+        """Use and quality of the placements by policy, a row each over its seeds."""
+        rows = rows_by_policy(runs, _row)
+        return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
 
     def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
         """See :class:`unrack.resources.gpus.slowdown.GpuSpeeds`."""

@@ -36,8 +36,8 @@ class GpuSpeeds:
 
     def __init__(self, cluster: Cluster, fleet: Fleet, jobs: JobTable) -> None:
         self._fleet = fleet
-        part = next(part for part in cluster.places.parts if part.installed is fleet)
-        self._at = part.places
+        self._part = next(part for part in cluster.places.parts if part.installed is fleet)
+        self._at = self._part.places
         self._profile = rows_of(fleet, jobs)
         self._apart, self._beside = fleet.profiles.tables
 
@@ -51,7 +51,7 @@ class GpuSpeeds:
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the job of the lease, and all that have GPUs to themselves on its machines."""
-        claims = self._own(lease.claims)
+        claims = self._part.own(lease.claims)
         if not len(claims):
             return np.empty(0, np.int64)
         first, own = self._fleet.gpus.first, np.array([lease.job] * int(view.status[lease.job] == RUNNING), np.int64)
@@ -71,16 +71,11 @@ class GpuSpeeds:
         return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
-        claims = self._own(lease.claims)
+        claims = self._part.own(lease.claims)
         if not len(claims):
             return 1.0
         who = self._who(view)
         return float(gpu_speed(self._fleet.gpus, who, self._apart, lease.job, claims, self._fleet.node))
-
-    def _own(self, claims: Ints) -> Ints:
-        place = claims[:, PLACE]
-        mine: Ints = claims[(place >= self._at.start) & (place < self._at.stop)] - np.array([self._at.start, 0])
-        return mine
 
     def _who(self, view: View) -> Neighbours:
         seen = view.columns.claimed

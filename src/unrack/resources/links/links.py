@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
 from unrack.units import bandwidth_mb_s
@@ -209,5 +209,7 @@ def read_keys(table: Any, where: str) -> LinksFile:
     ClusterError
         A key or a value is wrong.
     """
-    known = {"": LinksFile.model_fields, "racks": UplinkFile.model_fields}
-    return checked(LinksFile.model_validate, table, where, known)
+    return validated(
+        LinksFile.model_validate, table, f"{where}.",
+        lambda path: (UplinkFile if path[:-1] == ("racks",) else LinksFile).model_fields,
+    )  # fmt: skip

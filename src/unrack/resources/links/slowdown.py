@@ -27,9 +27,8 @@ class LinkSpeeds:
     """
 
     def __init__(self, cluster: Cluster, links: Links, jobs: JobTable) -> None:
-        part = next(part for part in cluster.places.parts if part.installed is links)
-        self._at, self._capacity = part.places, links.capacity
-        self._installed = cluster.places.total[part.places]
+        self._part = next(part for part in cluster.places.parts if part.installed is links)
+        self._at, self._capacity = self._part.places, links.capacity
         factors = [*(links.profiles.full_factor(name) for name in jobs.app_names), 1.0]
         self._excess: Floats = (np.array(factors) - 1.0)[jobs.app]
         self._on: list[dict[int, None]] = [{} for _ in links.places]
@@ -44,7 +43,7 @@ class LinkSpeeds:
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the jobs on the links of the lease, its own among them, that feel load."""
-        places = self._own(lease.claims)[:, PLACE].tolist()
+        places = self._part.own(lease.claims)[:, PLACE].tolist()
         runs = view.status[lease.job] == RUNNING
         for place in places:
             self._on[place].pop(lease.job, None)
@@ -73,26 +72,21 @@ class LinkSpeeds:
         return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
-        claims = self._own(lease.claims)
+        claims = self._part.own(lease.claims)
         excess = float(self._excess[lease.job])
         if not len(claims) or excess <= 0.0:
             return 1.0
         seen, place = view.columns.claimed, claims[:, PLACE]
         assert seen is not None
-        others = self._installed[place] - seen.free[self._at][place]
+        others = self._part.total[place] - seen.free[self._at][place]
         if view.status[lease.job] == RUNNING:
             others = others - claims[:, AMOUNT]
         load = float((others / self._capacity[place]).max())
         return 1.0 / (1.0 + load * excess)
 
-    def _own(self, claims: Ints) -> Ints:
-        place = claims[:, PLACE]
-        mine: Ints = claims[(place >= self._at.start) & (place < self._at.stop)] - np.array([self._at.start, 0])
-        return mine
-
     def _note_all(self, view: View) -> None:
         for on in self._on:
             on.clear()
         for job in view.running[1, : view.running_count].tolist():
-            for place in self._own(view.lease(job).claims)[:, PLACE].tolist():
+            for place in self._part.own(view.lease(job).claims)[:, PLACE].tolist():
                 self._on[place][job] = None

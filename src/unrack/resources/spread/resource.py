@@ -12,7 +12,7 @@ from pydantic import Field
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, checked
+from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.telling import Kept, Table, rows_by_policy
 
@@ -40,14 +40,9 @@ class Spread(UsualResource):
         return Limits(table, nodes, where)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """A table of the limits."""
-        return tables(runs)
-
-
-def tables(runs: Sequence[Kept]) -> tuple[Table, ...]:
-    """One table: a row a policy, over its seeds."""
-    rows = rows_by_policy(runs, _row)
-    return (Table("Instances of a group on a node", WORDS, HEAD, rows),) if rows else ()
+        """A table of the limits: a row a policy, over its seeds."""
+        rows = rows_by_policy(runs, _row)
+        return (Table("Instances of a group on a node", WORDS, HEAD, rows),) if rows else ()
 
 
 def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
@@ -98,7 +93,10 @@ class Limits(Usual):
     def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
         self._nodes = nodes
         self._with_cores = np.flatnonzero(nodes.cores > 0)
-        self._file = read_spread(table, len(self._with_cores), where)
+        self._file = validated(SpreadFile.model_validate, table, f"{where}.", SpreadFile.model_fields)
+        if self._file.groups * len(self._with_cores) > MOST_PLACES:
+            want = f"at most {MOST_PLACES // len(self._with_cores)} of them on {len(self._with_cores)} nodes"
+            raise ClusterError(f"{where}.groups", str(self._file.groups), want)
         self._column = np.full(len(nodes.cores), -1, np.int64)
         self._column[self._with_cores] = np.arange(len(self._with_cores))
         self.groups = self._file.groups
@@ -193,18 +191,3 @@ class SpreadFile(Strict):
 
     # how many groups there may be: jobs name theirs by a number from 1 to this
     groups: Annotated[int, Field(ge=1, le=MOST_PLACES, strict=True)]
-
-
-def read_spread(table: Any, nodes: int, where: str) -> SpreadFile:
-    """The table of a cluster of so many nodes with cores.
-
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong, or there are too many groups for so many nodes.
-    """
-    file = checked(SpreadFile.model_validate, table, where, {"": SpreadFile.model_fields})
-    if file.groups * nodes > MOST_PLACES:
-        want = f"at most {MOST_PLACES // nodes} of them on {nodes} nodes"
-        raise ClusterError(f"{where}.groups", str(file.groups), want)
-    return file

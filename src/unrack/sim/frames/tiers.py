@@ -11,10 +11,10 @@ import polars as pl
 from unrack.cluster.tiers.tier import LOCAL
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.policy.tiers.least_cost import least_prices
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.frames.stranded_memory import pool_faults, stranding, tiers_of
 from unrack.sim.log import RunLog
+from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Asked, asked
 from unrack.steps import summed_at
 from unrack.units import SECOND_US

@@ -1,16 +1,21 @@
-"""The rules of ``predict.py`` compiled: speeds of many jobs from columns of ready-made curves."""
+"""Prediction compiled: speeds of many jobs from columns of ready-made curves."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unrack.jit import compiled, melted
 from unrack.kernels.arrays import Floats, Ints
 from unrack.kernels.structs import InKernels
-from unrack.slowdown.contention.predict import MEMGEN_READS, Contention
 from unrack.slowdown.contention.profile import READS, Fitted
+
+if TYPE_CHECKING:
+    from unrack.slowdown.contention.predict import Contention
+
+MEMGEN_READS = 75.0
+"""Memgen knows one curve, that of an interferer with three reads to a write, whatever the interferer does."""
 
 
 class _ContentionColumns(NamedTuple):
@@ -148,7 +153,7 @@ def speed_of(
     remote
         Share of its memory that is remote, 0 to 1.
     worst_bandwidth, count_near, reads
-        As in :class:`unrack.slowdown.contention.predict.Pressure`; a bandwidth of 0: nobody interferes.
+        What its interferers come to, as of :func:`worst_of`; a bandwidth of 0: nobody interferes.
     """
     if app < 0:
         return 1.0
@@ -201,7 +206,16 @@ def speeds_of(
 
 @compiled
 def worst_of(c: ContentionColumns, bandwidth: Floats, nodes: Ints, reads: Floats) -> tuple[float, int, float]:
-    """What interferers come to: (worst bandwidth, nodes near it, lowest reads); (0, 0, 100): nobody interferes."""
+    """What interferers come to: (worst bandwidth, nodes near it, lowest reads); (0, 0, 100): nobody interferes.
+
+    Those without bandwidth or nodes do not count. The lowest share is that of all that count, near the worst or not.
+
+    Parameters
+    ----------
+    bandwidth, nodes, reads : float64[interferers], int64[interferers], float64[interferers]
+        Of each, in any order: MB/s when alone, number of nodes, and share of reads, percent. Whose bandwidth is at
+        least (1 - tolerance) times the worst is near it.
+    """
     worst, lowest, near = 0.0, 100.0, 0
     for i in range(len(bandwidth)):
         if bandwidth[i] > 0.0 and nodes[i] > 0:

@@ -1,6 +1,6 @@
 """Prediction of speeds under contention (Vieira Zacarias 2023, sections 4.3 and 4.4, eq. 4.3).
 
-This is the plain form, one job at a time, that says what is meant; ``columns.py`` has the same rules compiled.
+Which curves stand for an application is decided here; what follows from them is compiled, in ``columns.py``.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.slowdown.contention.profile import METHODS, READS, Fitted, Method, Profile, ProfileSet, fitted
+from unrack.slowdown.contention.columns import ContentionColumns, columns_of, speed_of, worst_of
+from unrack.slowdown.contention.profile import METHODS, Fitted, Method, Profile, ProfileSet, fitted
 from unrack.workload.generate.memory import match
 
 Fallback = Literal["nearest", "alike", "none"]
@@ -110,67 +111,6 @@ def lender_of_curves(profiles: ProfileSet, profile: Profile, fallback: Fallback)
     return candidates[int(apart.sum(axis=1).argmin())]
 
 
-def check_fallback(fallback: Any) -> None:
-    """Refuse an unknown fallback with an :class:`InputError`."""
-    if fallback not in FALLBACKS:
-        raise InputError("fallback", repr(fallback), f"one of {', '.join(FALLBACKS)}")
-
-
-class Interferer(NamedTuple):
-    """Someone who uses memory that a job uses: bandwidth when alone (MB/s), on so many nodes, its reads (percent)."""
-
-    bandwidth: float
-    nodes: int
-    reads: float
-
-
-class Pressure(NamedTuple):
-    """What many interferers come to."""
-
-    bandwidth: float  # the largest of their bandwidths, MB/s; 0: nobody interferes
-    near: int  # number of nodes of those whose bandwidth is within the tolerance of it
-    reads: float  # the lowest of their read shares, percent
-
-
-def pressure_of(interferers: Sequence[tuple[float, int, float]], tolerance: float = 0.25) -> Pressure:
-    """The worst bandwidth, the nodes near it and the lowest read share of interferers, in any order.
-
-    Those without bandwidth or nodes do not count. The lowest share is that of all that count, near the worst or not.
-
-    Parameters
-    ----------
-    interferers
-        (bandwidth in MB/s, nodes, read share in percent) of each.
-    tolerance
-        Whose bandwidth is at least (1 - tolerance) times the worst is near it.
-
-    Raises
-    ------
-    InputError
-        A number is out of its range.
-
-    Examples
-    --------
-    >>> pressure_of([(1000.0, 2, 90.0), (800.0, 3, 80.0), (100.0, 9, 60.0)])
-    Pressure(bandwidth=1000.0, near=5, reads=60.0)
-    """
-    for interferer in interferers:
-        bandwidth, count, reads = interferer
-        if not (0 <= bandwidth < 2**42 and count >= 0 and 0 <= reads <= 100):
-            want = "a bandwidth and nodes from 0, and a read share from 0 to 100"
-            raise InputError("interferer", repr(tuple(interferer)), want)
-    real = [Interferer(*interferer) for interferer in interferers if interferer[0] > 0 and interferer[1] > 0]
-    if not real:
-        return Pressure(0.0, 0, 100.0)
-    worst = max(one.bandwidth for one in real)
-    near = sum(one.nodes for one in real if one.bandwidth >= (1.0 - tolerance) * worst)
-    return Pressure(worst, near, min(one.reads for one in real))
-
-
-MEMGEN_READS = 75.0
-"""Memgen knows one curve, that of an interferer with three reads to a write, whatever the interferer does."""
-
-
 class Family(NamedTuple):
     """The curves that stand for an application at a number of nodes."""
 
@@ -178,14 +118,6 @@ class Family(NamedTuple):
     # (application, nodes) that they were measured on: another application's where it has none of its own
     of: tuple[int, int]
     scale: float  # what the remote curves are multiplied by, so that they start at the application's own remote speed
-
-
-class Traffic(NamedTuple):
-    """What a job draws from memory: MB/s when all of it is remote and when all is local; its reads, percent."""
-
-    remote_mb_s: float
-    local_mb_s: float
-    reads: float
 
 
 class Stand(NamedTuple):
@@ -248,7 +180,8 @@ class Contention:
             raise InputError("tolerance", repr(self.tolerance), "a share from 0 to 1")
         if not 0 < self.floor <= 1:
             raise InputError("floor", repr(self.floor), "a speed above 0 and at most 1")
-        check_fallback(self.fallback)
+        if self.fallback not in FALLBACKS:
+            raise InputError("fallback", repr(self.fallback), f"one of {', '.join(FALLBACKS)}")
 
     @cached_property
     def fits(self) -> dict[tuple[int, int, bool, int], tuple[tuple[int, Fitted], ...]]:
@@ -272,6 +205,11 @@ class Contention:
                     scale = min(profile.remote_speed, 1.0) / min(lender.remote_speed, 1.0)
                     found[app] = (*found[app], Family(profile.nodes, (lender.app, lender.nodes), scale))
         return found
+
+    @cached_property
+    def columns(self) -> ContentionColumns:
+        """The model as arrays, for kernels."""
+        return columns_of(self)
 
     @cached_property
     def fallbacks(self) -> tuple[Stand, ...]:
@@ -307,75 +245,14 @@ class Contention:
             raise InputError("remote", repr(remote), "a share from 0 to 1")
         if nodes < 1:
             raise InputError("nodes", repr(nodes), "1 or more")
-        alone = self.remote_speed(app, nodes)
-        pressure = self.pressure(interferers)
-        if pressure.bandwidth <= 0:
-            return (1.0 - remote) + remote * alone
-        local = self._pressed(app, nodes, pressure, False, 1.0)
-        far = self._pressed(app, nodes, pressure, True, alone)
-        return (1.0 - remote) * local + remote * far
-
-    def pressure(self, interferers: Sequence[tuple[float, int, float]]) -> Pressure:
-        """What interferers come to under the model's tolerance."""
-        return pressure_of(interferers, self.tolerance)
-
-    def remote_speed(self, app: int, nodes: int) -> float:
-        """Speed q with all memory remote and nobody interfering, at most 1.
-
-        At a number of nodes that was not measured: that of the measured neighbour with fewer nodes.
-        """
-        rows = self.profiles[app]
-        fewer = [row for row in rows if row.nodes <= nodes]
-        return min((fewer[-1] if fewer else rows[0]).remote_speed, 1.0)
-
-    def traffic(self, app: int, nodes: int) -> Traffic:
-        """What the application draws from each node's memory; between measured numbers of nodes, interpolated."""
-        rows = self.profiles[app]
-        low, high, share = around([row.nodes for row in rows], nodes)
-        a, b = rows[low], rows[high]
-        return Traffic(
-            _between(a.remote_mb_s, b.remote_mb_s, share),
-            _between(a.local_mb_s, b.local_mb_s, share),
-            _between(a.reads, b.reads, share),
-        )
-
-    def _pressed(self, app: int, nodes: int, pressure: Pressure, remote: bool, without: float) -> float:
-        """S_local or S_remote; ``without``: what it is where there are no such curves."""
-        families = [family for family in self.families[app] if (*family.of, remote, READS[0]) in self.fits]
-        count = min(pressure.near, nodes)
-        if not families:
-            return max(without, self.floor)
-        low, high, share = around([family.nodes for family in families], nodes)
-        values = [self._mixed(families[i], pressure, count, remote) for i in (low, high)]
-        return max(min(_between(values[0], values[1], share), 1.0), self.floor)
-
-    def _mixed(self, family: Family, pressure: Pressure, count: int, remote: bool) -> float:
-        """Eq. 4.3 on the curves of one family."""
-        reads = MEMGEN_READS if self.method == "memgen" else pressure.reads
-        share = min(max((reads - 50.0) / 50.0, 0.0), 1.0)
-        speeds = []
-        for curve_reads in READS:
-            fits = self.fits[*family.of, remote, curve_reads]
-            low, high, part = around([interfering for interfering, _ in fits], count)
-            speeds.append(_between(fits[low][1].at(pressure.bandwidth), fits[high][1].at(pressure.bandwidth), part))
-        return (family.scale if remote else 1.0) * _between(speeds[0], speeds[1], share)
-
-
-def around(measured: Sequence[int], wanted: int) -> tuple[int, int, float]:
-    """Places of the measured numbers on either side of ``wanted``, and how far it is from the first to the second.
-
-    Beyond the ends: the end itself.
-
-    Examples
-    --------
-    >>> around([1, 4, 16], 7), around([1, 4, 16], 4), around([1, 4, 16], 99)
-    ((1, 2, 0.25), (1, 1, 0.0), (2, 2, 0.0))
-    """
-    last = max((i for i, number in enumerate(measured) if number <= wanted), default=0)
-    if last + 1 == len(measured) or measured[last] >= wanted:
-        return last, last, 0.0
-    return last, last + 1, (wanted - measured[last]) / (measured[last + 1] - measured[last])
-
-
-def _between(low: float, high: float, share: float) -> float:
-    return low * (1.0 - share) + high * share
+        self.profiles[app]  # an error if there is none
+        for interferer in interferers:
+            bandwidth, count, reads = interferer
+            if not (0 <= bandwidth < 2**42 and count >= 0 and 0 <= reads <= 100):
+                want = "a bandwidth and nodes from 0, and a read share from 0 to 100"
+                raise InputError("interferer", repr(tuple(interferer)), want)
+        place = self.profiles.applications.index(app)
+        bandwidths, counts, read_shares = np.array(interferers, np.float64).reshape(-1, 3).T.copy()
+        columns = self.columns.kernel
+        pressure = worst_of(columns, bandwidths, counts.astype(np.int64), read_shares)
+        return float(speed_of(columns, place, nodes, float(remote), *pressure))

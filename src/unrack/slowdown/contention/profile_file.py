@@ -30,7 +30,6 @@ BARE_CURVE_COLUMNS = ("reads", "name", "nodes", "interfering_mb_s", "speed", "ap
 NAMES = (("apps.csv", "memory-apps.csv"), ("curves.csv", "memory-curves.csv"))
 SYNTHETIC = Path(__file__).parents[2] / "data" / "memory-profiles"
 _TARGETS = {"local": False, "remote": True, "1": False, "0": True}
-Row = tuple[int, dict[str, Any]]
 
 
 def read_profiles(path: str | Path, curves: str | Path | None = None) -> ProfileSet:
@@ -64,7 +63,7 @@ def read_profiles(path: str | Path, curves: str | Path | None = None) -> Profile
 
 
 def synthetic_profiles() -> ProfileSet:
-    """The profiles that come with unrack: made by formula (see ``synthetic.py``), measured on no machine."""
+    """The profiles that come with unrack: made by formula, measured on no machine (``docs/contention.md``)."""
     return read_profiles(SYNTHETIC)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -24,17 +24,8 @@ FARTHEST = 1000.0
 """The largest factor of a distance."""
 
 
-class Distances(NamedTuple):
-    """By how much the loss of speed on remote memory counts, by distance; 1 = as measured, 0 = like local memory."""
-
-    rack: float = 1.0
-    group: float = 1.0
-    far: float = 1.0
-    pool: float = 1.0
-
-
-class DistanceTable(Strict):
-    """A ``distance`` table: factors as in :class:`Distances`."""
+class Distances(Strict):
+    """A ``distance`` table: by how much the loss of speed on remote memory counts; 1 = as measured, 0 = like local."""
 
     rack: float = Field(default=1.0, strict=True)
     group: float = Field(default=1.0, strict=True)
@@ -52,7 +43,7 @@ class ContentionTable(Strict):
     curves: Fallback = "alike"
     missing: Missing = "nearest"
     traffic: Drawn = "whole"
-    distance: DistanceTable = Field(default_factory=DistanceTable)
+    distance: Distances = Distances()
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ class MemoryContention:
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise InputError(name, repr(getattr(self, name)), f"one of {', '.join(known)}")
-        for name, factor in self.distance._asdict().items():
+        for name, factor in self.distance.model_dump().items():
             if not 0 <= factor <= FARTHEST or not math.isfinite(factor):
                 raise InputError(f"distance.{name}", repr(factor), f"a factor from 0 to {FARTHEST:g}")
         model = Contention(self.profiles, self.method, self.tolerance, self.floor, self.curves)
@@ -113,7 +104,7 @@ class MemoryContention:
     def settings(self) -> dict[str, Any]:
         """Everything but the profiles, as a ``[contention]`` table has it."""
         names = ("method", "tolerance", "floor", "curves", "missing", "traffic")
-        return {**{name: getattr(self, name) for name in names}, "distance": self.distance._asdict()}
+        return {**{name: getattr(self, name) for name in names}, "distance": self.distance.model_dump()}
 
     def identity(self) -> dict[str, Any]:
         """All that speeds depend on: the settings, and a SHA-256 of the content of the profiles."""
@@ -152,19 +143,18 @@ def make_contention(value: object, folder: Path | None = None) -> MemoryContenti
         want = f"{OFF!r}, {SYNTHETIC!r}, a folder, two files, or a table with profiles"
         raise InputError("contention", repr(value), want)
     content = {key: _as_text(part) for key, part in written.items()}
-    table = validated(ContentionTable.model_validate, content, "contention.", _keys_at, InputError)
+    table = validated(
+        ContentionTable.model_validate, content, "contention.",
+        lambda path: (Distances if len(path) > 1 else ContentionTable).model_fields, InputError,
+    )  # fmt: skip
     profiles = _profiles(table.profiles, folder)
     if profiles is None:
         return None
     settings = {name: getattr(table, name) for name in ContentionTable.model_fields if name != "profiles"}
     try:
-        return MemoryContention(profiles, **{**settings, "distance": Distances(**dict(table.distance))})
+        return MemoryContention(profiles, **settings)
     except InputError as error:
         raise InputError(f"contention.{error.where}", error.got, error.want) from None
-
-
-def _keys_at(path: Sequence[int | str]) -> Iterable[str]:
-    return DistanceTable.model_fields if len(path) > 1 else ContentionTable.model_fields
 
 
 def _as_text(named: object) -> object:

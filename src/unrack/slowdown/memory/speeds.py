@@ -15,7 +15,6 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOCAL_MB, Lease, loans_of
-from unrack.slowdown.contention.columns import columns_of
 from unrack.slowdown.contention.predict import matched
 from unrack.slowdown.contention.profile import ProfileSet
 from unrack.slowdown.memory.pressure import FOUND, SPEED, changed_by, make_board
@@ -104,7 +103,7 @@ class MemorySpeeds:
 
     def __init__(self, settings: MemoryContention, cluster: Cluster, jobs: JobTable) -> None:
         self.settings = settings
-        self.columns = columns_of(settings.model)
+        self.columns = settings.model.columns
         apps, self.note = applications_of(settings, cluster, jobs)
         self.board = make_board(settings, cluster, apps)
 
@@ -113,7 +112,9 @@ class MemorySpeeds:
         state = view.columns
         if state.memory is None:
             return NOBODY
-        self._make_room(state.memory.use.shape[1])
+        room = state.memory.use.shape[1]
+        if room > self.board.uses.shape[1]:
+            self.board = self.board._replace(uses=np.zeros((2, 2 * room), np.int64))
         count = changed_by(
             self.columns.kernel, self.board.kernel, state.memory.kernel, state.pool, state.lease_at, state.status,
             lease.job, lease.rows, loans_of(lease.borrowed),
@@ -130,7 +131,3 @@ class MemorySpeeds:
         if len(before.borrowed) or len(after.borrowed):
             return True
         return not bool((before.rows[:, LOCAL_MB] > 0).all() and (after.rows[:, LOCAL_MB] > 0).all())
-
-    def _make_room(self, count: int) -> None:
-        if count > self.board.uses.shape[1]:
-            self.board = self.board._replace(uses=np.zeros((2, 2 * count), np.int64))

@@ -21,7 +21,7 @@ EFFORT = 1.0
 
 
 def split_together(
-    supply: Supply, asked: Asked, which: Ints, cluster: Ints, clock: Clock | None = None, was: Ints | None = None
+    supply: Supply, asked: Asked, which: Ints, cluster: Ints, clock: Clock | None = None
 ) -> Ints | None:  # fmt: skip
     """Split the memory of servers that are together in clusters; cores and failure domains are not looked at.
 
@@ -33,8 +33,6 @@ def split_together(
         The cluster of each.
     clock
         When the search must end. Default: by what it has worked only.
-    was : int64[some, width]
-        The split until now: then not the price counts but how many MB are added to pools.
 
     Returns
     -------
@@ -74,13 +72,7 @@ def split_together(
     for one in np.unique(pool).tolist():
         takers = np.flatnonzero(pool == one)
         model.add(weighed(takers, ones[takers]) <= int(supply.mb[one]))
-    if was is None:
-        model.minimize(weighed(np.arange(len(server)), supply.price[pool]))
-    else:  # as many variables more: at least what is added
-        more = [model.new_int_var(0, top, "") for top in high.tolist()]
-        for part, added, before in zip(parts, more, was[server, place].tolist(), strict=True):
-            model.add(added >= part - before)
-        model.minimize(cp_model.LinearExpr.sum(more))
+    model.minimize(weighed(np.arange(len(server)), supply.price[pool]))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = EFFORT

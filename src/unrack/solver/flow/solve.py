@@ -123,8 +123,8 @@ SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
 """Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow."""
 
 
-def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> Flow:
-    """The flow of least cost.
+def solve(network: Network, solver: str = "auto") -> Flow:
+    """The flow of least cost, with ties broken by number: the same whatever the solver (:func:`canonical_amounts`).
 
     Parameters
     ----------
@@ -132,10 +132,6 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
         Of a balanced supply, without loops; costs of any sign.
     solver
         One of :data:`SOLVERS`. Default: OR-Tools, or cost scaling where that is not installed.
-    canonical
-        Break ties by number, so that the answer is the same whatever the solver
-        (:func:`unrack.solver.flow.solve.canonical_amounts`). If False, of the flows of least cost, the one that the
-        solver found.
 
     Raises
     ------
@@ -165,6 +161,5 @@ def solve(network: Network, solver: str = "auto", *, canonical: bool = True) -> 
         left = push_all(residual_of(network, np.zeros_like(network.tail)), network.supply.copy())
         raise RunError(f"The network cannot carry its supply: of {units} units, {units - left} have a way")
     potential = canonical_potentials(network, amount)
-    if canonical:
-        amount = canonical_amounts(network, potential)
+    amount = canonical_amounts(network, potential)
     return Flow(amount, int(network.cost @ amount), potential)

@@ -15,10 +15,10 @@ from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, nearest
 from unrack.live.printable import printable
+from unrack.resources.checked import Strict
 from unrack.resources.table import RESOURCES
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.study.input.document import Document
-from unrack.study.input.file import Strict
 
 OTHER_RACK = "other"
 """The rack of nodes that are in none of the site's."""

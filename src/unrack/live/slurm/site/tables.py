@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from unrack.live.slurm.asks.amounts import MOST_PRIORITY
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.watch.address import Address
-from unrack.study.input.file import Strict
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US, amount_of, memory_mb, seconds_text, time_us
 
 MOST_PATH = 4000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.kernels.arrays import Bools, Ints
+from unrack.kernels.arrays import Ints
 from unrack.policy.flow.attempt import Attempt, Members, Solved
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.stories.why import why
@@ -35,21 +35,15 @@ from unrack.view import View
 
 def counted(notes: Notes, now: int) -> RoundCount:
     """The last round. O(sub-tasks of its networks + jobs)."""
-    cost, tried = costs_of_jobs(notes)
+    cost, tried = np.zeros(len(notes.sorts.of), np.int64), np.zeros(len(notes.sorts.of), np.bool_)
+    for attempt in notes.attempts:  # what each job cost in the last in which it took part, in 1/UNIT
+        cost[attempt.jobs], tried[attempt.jobs] = attempt_costs(attempt), True
     started = np.array([lease.job for lease in notes.started], np.int64)
     placed = np.zeros(len(tried), np.bool_)
     placed[started] = tried[started]
     networks = sum(len(attempt.phases) for attempt in notes.attempts)
     left = int(cost[tried & ~placed].sum())
     return RoundCount(now, len(notes.waited), int(tried.sum()), len(started), networks, int(cost[placed].sum()), left)
-
-
-def costs_of_jobs(notes: Notes) -> tuple[Ints, Bools]:
-    """int64[room], what each job cost in the last attempt in which it took part, in 1/UNIT; bool[room]: who did."""
-    cost, tried = np.zeros(len(notes.sorts.of), np.int64), np.zeros(len(notes.sorts.of), np.bool_)
-    for attempt in notes.attempts:
-        cost[attempt.jobs], tried[attempt.jobs] = attempt_costs(attempt), True
-    return cost, tried
 
 
 def attempt_costs(attempt: Attempt) -> Ints:

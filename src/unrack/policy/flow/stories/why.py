@@ -16,7 +16,8 @@ from unrack.view import View
 
 def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
     """What the last round says of a job that still waits."""
-    fate, last = notes.fate_of(job), notes.last
+    last = notes.last
+    fate = Fate(int(notes.fate[job])) if job < len(notes.fate) else Fate.NOT_SEEN
     if fate == Fate.NOT_SEEN or last is None:
         return Reason(Code.NOT_YET)
     promise = notes.promise

@@ -1,8 +1,8 @@
 """Emptying the clusters of a running system, and lowering its price, move by move.
 
 A cluster is emptied server by server, the largest first, into the fullest open cluster that has room. If none has, a
-server elsewhere (the smallest that helps) moves on to make room. Where splits may change, servers that stay are split
-again: with the least copying that lets the newcomer fit. A cluster that cannot be emptied keeps all its servers.
+server elsewhere (the smallest that helps) moves on to make room. A cluster that cannot be emptied keeps all its
+servers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from unrack.solver.batch.running.moves import TIGHTEST, Books, best_place, best_
 from unrack.solver.batch.solution import prices
 from unrack.solver.batch.split_together import split_together
 
-RESPLITS = 4
-"""Clusters whose memory is split again, at most, for one server."""
 LOOKS_FOR_ROOM = 50
 """Looks that it takes for each server whether its leaving would make room."""
 
 
-def empty_clusters(books: Books, fewest: int, draws: np.random.Generator | None, *, resplit: bool) -> None:
+def empty_clusters(books: Books, fewest: int, draws: np.random.Generator | None) -> None:
     """Empty clusters while moves remain and more than ``fewest`` are in use.
 
     Parameters
     ----------
     draws
         Clusters with fewest servers come first; with draws, in an order that only leans to that.
-    resplit
-        Whether servers that stay may have their memory split again.
     """
     case, run = books.case, books.run
     while True:
@@ -42,7 +38,7 @@ def empty_clusters(books: Books, fewest: int, draws: np.random.Generator | None,
             if books.budget.over:
                 return
             may = counts[k] <= books.left and len(opened) > fewest and not (held == victim).any()
-            if may and _clear(books, victim, resplit):
+            if may and _clear(books, victim):
                 break
         else:
             return
@@ -74,7 +70,7 @@ def cheapen_places(books: Books, *, resplit: bool) -> None:
                 books.split_again(which, split)
 
 
-def _clear(books: Books, victim: int, resplit: bool) -> bool:
+def _clear(books: Books, victim: int) -> bool:
     """Move every server of a cluster elsewhere; if that fails, nothing has changed."""
     before = books.copy()
     books.run.opened[victim] = False
@@ -88,9 +84,6 @@ def _clear(books: Books, victim: int, resplit: bool) -> bool:
             return books.restore(before)
         books.budget.looks -= case.supply.clusters
         cluster, _ = best_place(case.land, case.crowd, books.run, i, TIGHTEST, into)
-        if cluster < 0 and resplit and _join(books, i):
-            waiting -= 1
-            continue
         if cluster < 0 and books.left > waiting:
             books.budget.looks -= LOOKS_FOR_ROOM * len(order)
             other, away = make_room(case.land, case.crowd, books.run, i, order)
@@ -103,30 +96,3 @@ def _clear(books: Books, victim: int, resplit: bool) -> bool:
         books.move(i, cluster, into)
         waiting -= 1
     return True
-
-
-def _join(books: Books, server: int) -> bool:
-    """Move a server to a cluster whose own servers are split again, so that it fits."""
-    case, run = books.case, books.run
-    if case.asked.level[server] >= 0 or case.asked.pinned[server] >= 0:
-        return False
-    free = np.array([run.free_mb[case.supply.pools(c)].sum() for c in range(case.supply.clusters)])
-    cores = run.free_cores[case.supply.member[case.supply.first[:-1]]]
-    may = np.flatnonzero(run.opened & (free >= case.need[MB, server]) & (cores >= case.asked.cores[server]))
-    may = may[case.crowd.fits[server, case.crowd.kind[may]]]
-    for cluster in may[np.argsort(-free[may], kind="stable")][:RESPLITS].tolist():
-        own = np.flatnonzero((run.at >= 0) & (case.part[run.at] == case.part[cluster]) & (run.at != run.at[server]))
-        if (case.asked.level[own] >= 0).any():
-            continue
-        which = np.append(own, server)
-        where = np.append(run.at[own], cluster)
-        was = np.concatenate([run.mb[own], np.zeros((1, run.mb.shape[1]), np.int64)])
-        split = split_together(books.without(which), case.asked, which, where, was=was)
-        if split is None:
-            continue
-        before = books.copy()
-        if books.split_again(own, split[:-1]):
-            books.move(server, cluster, split[-1])
-            return True
-        books.restore(before)
-    return False

@@ -5,7 +5,7 @@ A server holds its old place until its new one is filled, so a move must fit bes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
 from unrack.solver.clock import Clock
-from unrack.solver.servers.problem import Allocation, Supply
+from unrack.solver.servers.problem import Allocation
 from unrack.solver.servers.split import cheapest
 
 TIGHTEST, CHEAPEST = range(2)
@@ -143,27 +143,6 @@ def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tu
             if there >= 0:
                 return j, there
     return -1, -1
-
-
-@compiled
-def least_alone(land: Land, crowd: Crowd, run: Running, example: Ints, into: Ints) -> None:
-    """The lowest price of each server with nobody else there; ``run``: nobody is anywhere.
-
-    Parameters
-    ----------
-    example : int64[kinds]
-        A cluster of each kind.
-    into : int64[servers]
-        Receives the prices; -1: a server fits nowhere.
-    """
-    trial = np.zeros(run.mb.shape[1], np.int64)
-    for i in range(len(into)):
-        into[i] = -1
-        for k in range(len(example)):
-            c = crowd.pinned[i] if crowd.pinned[i] >= 0 else example[k]
-            price = price_there(land, crowd, run, i, c, -1, trial)
-            if price >= 0 and (into[i] < 0 or price < into[i]):
-                into[i] = price
 
 
 @compiled
@@ -303,15 +282,6 @@ class Books:
                 return False
             waiting = stuck
         return True
-
-    def without(self, which: Ints) -> Supply:
-        """What others than these servers leave of the supply; the last of these still holds what it is to leave."""
-        supply, run = self.case.supply, self.run
-        mb = run.free_mb.copy()
-        for i in which[:-1].tolist():
-            pools = supply.pools(int(run.at[i]))
-            mb[pools] += run.mb[i, : len(pools)]
-        return replace(supply, mb=mb)
 
     def copy(self) -> tuple[Running, int, int, int]:
         """What :meth:`restore` needs."""

@@ -21,11 +21,11 @@ from unrack.solver.batch.bound import Bounds
 from unrack.solver.batch.case import MB, Case, make_case
 from unrack.solver.batch.pack import clashes
 from unrack.solver.batch.running.empty_clusters import cheapen_places, empty_clusters
-from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, least_alone
+from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place
 from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, first_fault, nowhere, price_of, prices
-from unrack.solver.batch.split_together import split_together
+from unrack.solver.batch.solution import Solution, first_fault, price_of, prices
 from unrack.solver.clock import Clock, efforts, timed
+from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 
@@ -173,8 +173,14 @@ def _repacked(
                 case, np.random.default_rng(seed), clock,
                 round(effort * STEPS_A_SECOND / len(SHARES)), now.cluster, moves * share // SHARES[0],
             )  # fmt: skip
-            wished, tries = _as_a_whole(search, now, moves, fewest, bounds, budget)
-            found = min([found, *tries], key=_goals)
+            packed = search.empty(now, fewest)
+            wished = len(search.opened(packed.cluster))
+            wish, _ = search.cheapen(packed, price_of(supply, packed), bounds.price(len(bounds.able), wished))
+            if not budget.over:
+                books = Books(case, now, moves, budget)
+                _go_towards(books, wish)
+                cheapen_places(books, resplit=True)
+                found = min(found, books, key=_goals)
             if len(found.opened()) <= wished or search.over:
                 break
     used, price = _goals(found)
@@ -202,7 +208,7 @@ def _move_by_move(
     enough = budget.looks // 2  # the other half is for the price
     for attempt in range(TRIES):
         books = Books(case, now, moves, budget)
-        empty_clusters(books, fewest, draws if attempt else None, resplit=resplit)
+        empty_clusters(books, fewest, draws if attempt else None)
         tries.append(books)
         if len(books.opened()) <= fewest or budget.over or budget.looks < enough:
             break
@@ -211,48 +217,10 @@ def _move_by_move(
     return best
 
 
-def _as_a_whole(
-    search: Search, now: Allocation, moves: int, fewest: int, bounds: Bounds, budget: Budget
-) -> tuple[int, list[Books]]:
-    """How many clusters a search leaves; and what is reached: clusters emptied, and then also the price lowered."""
-    packed = search.empty(now, fewest)
-    wished = len(search.opened(packed.cluster))
-    least = bounds.price(len(bounds.able), wished)
-    tries: list[Books] = []
-    gentle = _least_copied(search.case, now, packed, budget)
-    for wish in (gentle, search.cheapen(packed, price_of(search.case.supply, packed), least)[0]):
-        if budget.over:
-            break
-        books = Books(search.case, now, moves, budget)
-        _go_towards(books, wish)
-        cheapen_places(books, resplit=True)
-        tries.append(books)
-    return wished, tries
-
-
-def _least_copied(case: Case, now: Allocation, wish: Allocation, budget: Budget) -> Allocation:
-    """The same servers in the same clusters, with splits as near as can be to what they are now."""
-    mb = wish.mb.copy()
-    was = np.where((wish.cluster == now.cluster)[:, None], now.mb, 0)
-    parts = case.part[wish.cluster]
-    for part in np.unique(parts).tolist():
-        if budget.over:
-            break
-        which = np.flatnonzero(parts == part)
-        split = split_together(case.supply, case.asked, which, wish.cluster[which], budget.clock, was[which])
-        if split is not None:
-            mb[which] = split
-    return Allocation(wish.cluster, mb)
-
-
 def _saved_at_most(case: Case, now: Allocation, moves: int) -> int:
     """At least this price where servers that stay keep their split: those that move save what they could if alone."""
-    empty = Books(case, nowhere(case.supply, case.asked), 0, Budget(0, Clock()))
-    _, example = np.unique(case.crowd.kind, return_index=True)
-    least = np.zeros(len(now.cluster), np.int64)
-    least_alone(case.land, case.crowd, empty.run, example.astype(np.int64), least)
     paid = prices(case.supply, now)
-    saved = np.sort(np.maximum(paid - least, 0))[::-1]
+    saved = np.sort(np.maximum(paid - least_prices(case.supply, case.asked), 0))[::-1]
     return int(paid.sum() - saved[:moves].sum())
 
 

@@ -1,6 +1,6 @@
 """Profiles by formula, for those who have no measurements: plausible, and of no machine in particular.
 
-``python -m unrack.slowdown.contention.synthetic`` writes the set that comes with unrack. Only sums, products and
+``python tests/contention/synthetic_formula.py`` writes the set that comes with unrack. Only sums, products and
 quotients of seeded numbers, so that it comes out the same everywhere.
 
 The formula. An application draws d MB/s and is bound by memory for a share m of its time. Interfering traffic of x
