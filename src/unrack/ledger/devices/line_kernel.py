@@ -219,7 +219,7 @@ def reserve(line: Line, lease: int, turn: int) -> None:
         at -= 1
     held[START, at], held[TURN, at], held[LEASE, at] = start_us, turn, lease
     mark[HELD] += 1
-    if at < mark[STARTED] or start_us <= line.here_play.mark[NOW]:
+    if at < mark[STARTED] or start_us < line.here_play.mark[NOW]:
         mark[RIGHT] = 0
 
 
