@@ -241,12 +241,13 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
-            i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i)
-            if i >= 0 and wants[job] >= CHOICE and (begins < 0 or times[i] < begins):
+            before = begins if begins >= 0 else NEVER_US
+            i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i, before)
+            if i >= 0 and wants[job] >= CHOICE:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
-            if i >= 0 and (begins < 0 or times[i] < begins):
+            if i >= 0:
                 claims_end += fixed.claim_end - fixed.claim
                 if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                     return short_of(cursor, LEASES)
@@ -259,7 +260,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         chosen = False
         if i < 0 and begins < 0:
             continue
-        if begins >= 0 and (i < 0 or times[i] >= begins):
+        if i < 0:
             steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, -1)
             continue
         new = Span(new_rows, used, end, new_claims, claims_used, claims_end)

@@ -93,8 +93,9 @@ def lent_room(
     free: Ints, left: Ints, k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
     may_lend: Ints, whole: bool,
 ) -> int:  # fmt: skip
-    """How many tasks fit on nodes that do not lend too much to run any; none if so many MB are not free in all.
+    """How many tasks (counted up to those of the job) fit on nodes that do not lend too much to run any.
 
+    None if so many MB are not free in all.
     ``free``, ``left``: what is free of nodes, and of places in slots, there in step ``k``. Whether lenders can be found
     is a choice; without this there is none.
     """
@@ -102,9 +103,13 @@ def lent_room(
     first, memory, room = slots.free.shape[0] - nodes, 0, 0
     for g in range(nodes):
         memory += free[MEM, g]
-        if lent_by(left, k, slots, first, g) <= may_lend[g]:
-            room += tasks_on(free[CPU, g], free[MEM, g], total[CPU, g], asked.cores, 0, whole)
-    return room if memory >= mb else 0
+    for g in range(nodes if memory >= mb else 0):
+        here = tasks_on(free[CPU, g], free[MEM, g], total[CPU, g], asked.cores, 0, whole)
+        if here > 0 and lent_by(left, k, slots, first, g) <= may_lend[g]:
+            room += here
+            if room >= asked.tasks:
+                break
+    return room
 
 
 @melted
@@ -131,18 +136,29 @@ def are_open(span: Span, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bo
     return True
 
 
+@melted
+def less_of(now: Ints, before: Ints, first: int) -> int:
+    """Of how many columns less is free than before."""
+    count = 0
+    for g in range(now.shape[1]):
+        count += now[CPU, g] < before[CPU, g]
+    for g in range(first):
+        count += now[MEM, g] < before[MEM, g]
+    return count
+
+
 @inlined
 def earliest(
     times: Ints, level: Ints, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
-    claims: Span, mb: int, may_lend: Ints, low: Ints, i: int,
+    claims: Span, mb: int, may_lend: Ints, low: Ints, i: int, before: int,
 ) -> int:  # fmt: skip
-    """The first step from ``i`` on at whose start the job fits for ``length`` µs; -1: none.
+    """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
 
     ``low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it may
     be lent as ``may_lend`` says; else 0.
     """
     grain, tasks = groups.grain, asked.tasks
-    while grain == 2 and i < steps:  # as below, in numbers
+    while grain == 2 and i < steps and times[i] < before:  # as below, in numbers
         k = i
         while k < steps and (k == i or times[k] < times[i] + length):
             if level[k, CPU, 0] < tasks or not claims_fit(level, k, slots, claims):
@@ -151,21 +167,24 @@ def earliest(
         if k > i and (k == steps or times[k] >= times[i] + length):
             return i
         i = k + 1
-    while i < steps:
+    while i < steps and times[i] < before:
+        fits = room_in(level, i, groups, asked) >= tasks and claims_fit(level, i, slots, claims)
+        if not fits or (
+            mb > 0 and lent_room(level[i], level, i, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
+        ):
+            i += 1
+            continue
         for g in range(low.shape[2]):
             low[0, CPU, g] = level[i, CPU, g]
         for g in range(slots.first):
             low[0, MEM, g] = level[i, MEM, g]
-        fits = room_in(low, 0, groups, asked) >= tasks and claims_fit(low, 0, slots, claims)
-        if not fits or (
-            mb > 0 and lent_room(low[0], low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
-        ):
-            i += 1
-            continue
         end = times[i] + length
         k = i + 1
         following = -1
         while k < steps and times[k] < end:
+            if less_of(level[k], low[0], slots.first) == 0:  # as it was, it fits
+                k += 1
+                continue
             for g in range(low.shape[2]):
                 low[0, CPU, g] = min(low[0, CPU, g], level[k, CPU, g])
             for g in range(slots.first):
