@@ -85,6 +85,8 @@ class Bar:
     def phase(self, words: str) -> Iterator[None]:
         """While something else is done, such as "writing the report"; how long it takes goes into ``took_s``."""
         self._phase, self._since = words, self.clock()
+        if self._live is not None:  # also where it is over before the bar is drawn the next time
+            self._live.refresh()
         try:
             yield
         finally:
