@@ -249,8 +249,9 @@ class DeviceLine:
 
     def starts(self, lease: int) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
+        self.more_room(int(self._plays[OTHER].mark[RUNNING]) + 1, 0, 0)
         while (verdict := start_one(*self._asked, lease, True)) == ROOM:
-            self._own[OTHER] = self.shown.columns = with_more_sharers(self._own[OTHER])
+            self.more_sharers()
         return bool(verdict == TAKEN)
 
     # --- inside -------------------------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class DeviceLine:
         return verdict
 
     def made(self, jobs: Ints) -> dict[int, Shares]:
-        """Job → the devices that a kernel has reserved for it since this was asked last, of these jobs."""
+        """Job → the devices that a kernel has reserved for it in this round, of these jobs."""
         made, found = self._held.made, dict[int, Shares]()
         for job in jobs[made[jobs] >= 0].tolist():
             number = int(made[job])
@@ -279,12 +280,11 @@ class DeviceLine:
         b, found = self._booked, list[Share]()
         names = self._like.devices.quantities
         first, last = b.lease[number, FIRST:].tolist()
-        for (_, node, parts, device, end), amounts in zip(
-            b.share[first:last].tolist(), b.amount[first:last].tolist(), strict=True
-        ):
+        for s in range(first, last):
+            _, node, parts, device, end = b.share[s].tolist()
             devices = tuple(b.device[device:end].tolist())
-            kind = int(self._source.device[KIND, devices[0]])
-            found.append(Share(node, devices, tuple(amounts[: len(names[kind])]), parts))
+            amounts = b.amount[s, : len(names[self._source.device[KIND, devices[0]]])]
+            found.append(Share(node, devices, tuple(amounts.tolist()), parts))
         return tuple(found)
 
     def more(self, sharers: bool) -> None:
@@ -292,9 +292,8 @@ class DeviceLine:
         if sharers:
             self.more_sharers()
         else:
-            self.more_room(
-                *(len(column) + SPARE for column in (self._booked.lease, self._booked.share, self._booked.device))
-            )
+            b = self._booked
+            self.more_room(len(b.lease) + SPARE, len(b.share) + SPARE, len(b.device) + SPARE)
 
     def more_sharers(self) -> None:
         """Make more room for sharers."""
@@ -303,10 +302,9 @@ class DeviceLine:
         self._together()
 
     def more_room(self, leases: int, shares: int, devices: int) -> None:
-        """Make room for more leases, shares and devices of these, and for their reservations."""
-        needed = self._booked.used + np.array([leases, shares, devices])
-        b, held = self._booked, int(self._held.mark[HELD]) + leases
-        runs, room = len(self._runs) + held, self._plays[BASE].running.shape[1]
+        """Make room for more leases, shares and devices of these, for their reservations, and for one lease besides."""
+        b, needed = self._booked, self._booked.used + np.array([leases, shares, devices])
+        runs, room = len(self._runs) + int(self._held.mark[HELD]) + leases + 1, self._plays[BASE].running.shape[1]
         if (needed <= [len(b.lease), len(b.share), len(b.device)]).all() and runs <= room:
             return
         number, share, device = (needed + SPARE).tolist()

@@ -11,15 +11,18 @@ from unrack.ledger.devices.columns import FREE_COUNT, GROUP, JOBS, MODEL, NEXT, 
 from unrack.ledger.devices.playing import (
     BEGAN,
     CLOSED,
+    DEVICES,
     ENDED,
     EXPECTED_US,
     FIRST,
     JOB,
     LAST,
     LEASE,
+    LEASES,
     NOW,
     ON_THEIR_WAY,
     RUNNING,
+    SHARES,
     START_US,
     Play,
     hold_one,
@@ -228,6 +231,15 @@ def reserve_all(line: Line, leases: Ints) -> None:
     """Reserve leases (int64[k]), as :func:`reserve` does; there is room."""
     for lease in leases:
         reserve(line, lease, -1)
+
+
+@inlined
+def has_room(line: Line, shares: int, devices: int) -> bool:
+    """Whether there is room for a lease of so many shares and devices, and for its reservation, and that of before."""
+    b, used = line.booked, line.booked.used
+    room = used[LEASES] < b.lease.shape[0] and used[SHARES] + shares <= b.share.shape[0]
+    runs = line.base_play.mark[RUNNING] + line.reserved.mark[HELD] + 2
+    return bool(room and used[DEVICES] + devices <= b.device.shape[0] and runs <= line.reserved.held.shape[1])
 
 
 @compiled

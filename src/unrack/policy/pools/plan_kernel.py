@@ -18,11 +18,11 @@ from unrack.ledger.devices.columns import NEXT
 from unrack.ledger.devices.line_kernel import (
     ASKED,
     ASKED_AT,
-    HELD,
     OLD,
     OLD_TURN,
     TRIED,
     give_up,
+    has_room,
     least,
     reserve,
     would_end,
@@ -31,11 +31,19 @@ from unrack.ledger.devices.playing import (
     BEGAN,
     DEVICES,
     EXPECTED_US,
+    HOLDER,
+    JOB,
     LEASES,
+    NODE,
+    PARTS,
     SHARES,
     START_US,
     take_one,
 )
+from unrack.ledger.devices.playing import FIRST as FIRST_SHARE
+from unrack.ledger.devices.playing import FIRST_DEVICE as FIRST_OF
+from unrack.ledger.devices.playing import LAST as LAST_SHARE
+from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import ASKED_US, CPU, MEM
@@ -57,13 +65,12 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.columns import LEASES as ROWS_SHORT
 from unrack.policy.discipline.skyline.levels import short_of
-from unrack.policy.discipline.skyline.starting import limit_lending
+from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.lease_kernel import Who, spread
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, Answer, simple
-from unrack.view import PLENTY
 
 
 class Room(NamedTuple):
@@ -126,13 +133,8 @@ def take_devices(line: Any, job: int, node: int, start_us: int, answer: Answer, 
             for i in range(row[SIZE]):
                 b.device[last] = row[FIRST_DEVICE + i]
                 last += 1
-        b.share[s, 0], b.share[s, 1], b.share[s, 2], b.share[s, 3], b.share[s, 4] = (
-            job,
-            node,
-            row[NEW_PARTS],
-            first,
-            last,
-        )
+        b.share[s, HOLDER], b.share[s, NODE], b.share[s, PARTS] = job, node, row[NEW_PARTS]
+        b.share[s, FIRST_OF], b.share[s, LAST_OF] = first, last
         for q in range(b.amount.shape[1]):
             b.amount[s, q] = c.wants[kind, q, job]
         used[SHARES], used[DEVICES] = s + 1, last
@@ -180,12 +182,7 @@ def choose_devices(
     if cursor[CLAIMS] + loans_room + fixed > sky.new_claims.shape[0]:
         return short_of(cursor, CLAIMED)
     used, compose = b.used.copy(), answer.rows.shape[1] - FIRST_DEVICE
-    if (
-        used[LEASES] >= b.lease.shape[0]
-        or used[SHARES] + tasks * kinds > b.share.shape[0]
-        or used[DEVICES] + tasks * kinds * compose > b.device.shape[0]
-        or mark[HELD] + 2 > line.reserved.held.shape[1]
-    ):
+    if not has_room(line, tasks * kinds, tasks * kinds * compose):
         return short_of(cursor, BOOKED)
     if mark[ASKED] != job:
         settle_last(line, sky.turn, sky.asks, now)
@@ -200,7 +197,7 @@ def choose_devices(
     first_place -= nodes
     room = Room(
         np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,
-        np.empty(nodes if lends else 0, np.int64),
+        lendable(order.shape[0], us, sky) if lends else np.empty(0, np.int64),
     )  # fmt: skip
     places = 0
     for node in range(nodes):
@@ -208,18 +205,14 @@ def choose_devices(
         if lends:
             already = lent_by(low, 0, slots, first_place, node)
             is_open = is_open and already <= sky.may_lend[node]
-            room.limit[node] = PLENTY
             room.lent[node] = already
+            room.limit[node] += already  # beside what it lends already
         room.free[CPU, node], room.free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
         is_open = is_open and not (whole and low[0, CPU, node] < installed[CPU, node])
         room.cores[node] = low[0, CPU, node] if is_open else -1
         places += max(room.cores[node], 0) // max(cores, 1)
     if places < tasks:
         return 0
-    if lends:
-        limit_lending(order.shape[0], us, sky, room.limit)
-        for node in range(nodes):  # beside what each lends already
-            room.limit[node] += room.lent[node]
     count, local = zeros(nodes), zeros(nodes)
     shown, only, none = np.empty((2, nodes), np.int64), np.empty(nodes if lends else 0, np.int64), np.empty(0, np.int64)
     loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
@@ -256,8 +249,8 @@ def choose_devices(
         count[node] += 1
         local[node] += here
     lease = used[LEASES]
-    b.lease[lease, 0], b.lease[lease, 1], b.lease[lease, 2] = job, start_us, us
-    b.lease[lease, 3], b.lease[lease, 4] = first_share, used[SHARES]
+    b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
+    b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = first_share, used[SHARES]
     b.used[LEASES], b.used[SHARES], b.used[DEVICES] = lease + 1, used[SHARES], used[DEVICES]
     verdict = would_end(line, lease)
     if verdict == ROOM:
@@ -265,7 +258,7 @@ def choose_devices(
     if verdict != TAKEN:
         return 0
     length = line.here_play.done[BEGAN, lease] - start_us
-    if lends and loan_end > 0 and length > us and not leaves_open(order.shape[0], length, loans, loan_end, sky):
+    if loan_end > 0 and length > us and not leaves_open(order.shape[0], length, loans[:loan_end], sky):
         return 0
     mark[TRIED] = lease
     at = start = cursor[ROWS]
@@ -283,19 +276,6 @@ def choose_devices(
     if loan_end > 0:
         write_loans(loans, loan_end, at, claim + fixed, first_place, sky)
     return 0
-
-
-@inlined
-def leaves_open(jobs: int, length: int, loans: Ints, loan_end: int, sky: Any) -> bool:
-    """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
-    left, fits = np.empty(sky.may_lend.shape[0], np.int64), True
-    for node in range(left.shape[0]):
-        left[node] = PLENTY
-    limit_lending(jobs, length, sky, left)
-    for i in range(loan_end):
-        left[loans[i, LENDER]] -= loans[i, LOAN_MB]
-        fits = fits and left[loans[i, LENDER]] >= 0
-    return fits
 
 
 @inlined

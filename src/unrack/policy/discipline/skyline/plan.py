@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import LENDER, LOAN_MB, Lease
+from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.memory.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser, Passes
@@ -49,7 +49,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
-from unrack.policy.discipline.skyline.starting import lendable
+from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.view import AssumedRun, DeviceLine, View
 from unrack.workload.job import ESTIMATE
 
@@ -170,7 +170,7 @@ class Plan(Passes):
             return
         slows = choices.slow and len(chosen.lease.shares) > 0
         longer = limits is not None and len(chosen.lease.borrowed) > 0 and chosen.length_us > length
-        if (longer and not self._leaves_open(chosen, len(order))) or (
+        if (longer and not leaves_open(len(order), chosen.length_us, chosen.lease.borrowed, c.kernel)) or (
             slows and not self._moves(choices, chosen, start_us)
         ):
             choices.refuse()
@@ -217,12 +217,6 @@ class Plan(Passes):
             shifted.undo()
         cursor[STEPS] = shifted.steps
         return fits
-
-    def _leaves_open(self, chosen: Chosen, jobs: int) -> bool:
-        """Whether all who start while a lease is held may still start on their nodes, whatever these then lend."""
-        loans, left = chosen.lease.borrowed, lendable(jobs, chosen.length_us, self.columns.kernel)
-        np.subtract.at(left, loans[:, LENDER], loans[:, LOAN_MB])
-        return bool((left >= 0).all())
 
     def _settle(self, choices: Choices) -> None:
         if self.choosing >= 0:

@@ -10,7 +10,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.filled import zeros
 from unrack.ledger.holding import add_rows, first_at_least
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
@@ -187,3 +187,13 @@ def lendable(jobs: int, length: int, sky: Any) -> Ints:
         most[node] = PLENTY
     limit_lending(jobs, length, sky, most)
     return most
+
+
+@compiled
+def leaves_open(jobs: int, length: int, loans: Ints, sky: Any) -> bool:
+    """Whether all who start while loans (int64[k, 3]) last may still start on their nodes, whatever these then lend."""
+    left, fits = lendable(jobs, length, sky), True
+    for i in range(loans.shape[0]):
+        left[loans[i, LENDER]] -= loans[i, LOAN_MB]
+        fits = fits and left[loans[i, LENDER]] >= 0
+    return fits
