@@ -45,7 +45,7 @@ from unrack.ledger.devices.playing import FIRST_DEVICE as FIRST_OF
 from unrack.ledger.devices.playing import LAST as LAST_SHARE
 from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
 from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import (
@@ -67,7 +67,8 @@ from unrack.policy.discipline.skyline.columns import LEASES as ROWS_SHORT
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
-from unrack.policy.lending.lease_kernel import Who, spread
+from unrack.policy.lending.answers import write
+from unrack.policy.lending.lease_kernel import Leases, Span, Who, spread
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, Answer, simple
@@ -175,7 +176,7 @@ def choose_devices(
     tasks, cores, mb, us = gang_of(sky.asks, job)
     us = max(1, us)
     nodes, kinds, installed = sky.installed.shape[1], line.other.needs.shape[0], sky.installed
-    fixed_at, fixed = sky.fixed_at[0, job], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
     loans_room = 2 * nodes + tasks
     if cursor[ROWS] + nodes + loans_room > sky.new_rows.shape[0]:
         return short_of(cursor, ROWS_SHORT)
@@ -261,41 +262,32 @@ def choose_devices(
     if loan_end > 0 and length > us and not leaves_open(order.shape[0], length, loans[:loan_end], sky):
         return 0
     mark[TRIED] = lease
-    at = start = cursor[ROWS]
+    out = Leases(np.empty((nodes, 5), np.int64), joined(loans, loan_end))
+    at = 0
     for node in range(nodes):
         if count[node] > 0:
             held = installed[CPU, node] if whole else cores * count[node]
-            alone = at if terms is None and not whole else start  # a row a node, as these are placed elsewhere
-            at = add_node(sky.new_rows, alone, at, node, count[node], held, local[node])
-    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at - start, length
-    claim = cursor[CLAIMS]
-    for i in range(fixed):
-        for column in range(2):
-            sky.new_claims[claim + i, column] = sky.fixed[fixed_at + i, column]
-    cursor[CLAIMS_CHOSEN] = fixed
-    if loan_end > 0:
-        write_loans(loans, loan_end, at, claim + fixed, first_place, sky)
+            start = at if terms is None and not whole else 0  # a row a node, as these are placed elsewhere
+            at = add_node(out.rows, start, at, node, count[node], held, local[node])
+    span = Span(0, at, 0, out.loans.shape[0])
+    write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
+    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + span.loan_end, length
+    cursor[CLAIMS_CHOSEN] = fixed + span.loan_end
     return 0
 
 
 @inlined
-def write_loans(loans: Ints, loan_end: int, row: int, claim: int, first_place: int, sky: Any) -> None:
-    """Write loans as rows and claims, one for each pair of nodes: by borrower, and as they came."""
-    rows, claims, borrower = sky.new_rows, sky.new_claims, np.empty(loan_end, np.int64)
-    for i in range(loan_end):
-        borrower[i] = loans[i, 0]
-    first, at = row, row
+def joined(loans: Ints, count: int) -> Ints:
+    """The first ``count`` loans, one for each pair of nodes: by borrower, and as they came."""
+    borrower, found, end = np.empty(count, np.int64), np.empty((count, 3), np.int64), 0
+    for i in range(count):
+        borrower[i] = loans[i, BORROWER]
     for i in order_of(borrower):
-        lender, mb, r = loans[i, LENDER], loans[i, LOAN_MB], first
-        while r < at and not (rows[r, TASKS] == -1 - loans[i, 0] and rows[r, FIRST] == lender):
+        r = 0
+        while r < end and not (found[r, BORROWER] == loans[i, BORROWER] and found[r, LENDER] == loans[i, LENDER]):
             r += 1
-        if r == at:
-            rows[r, FIRST], rows[r, NODES], rows[r, TASKS], rows[r, CORES], rows[r, LOCAL_MB] = (
-                lender, 1, -1 - loans[i, 0], 0, 0,
-            )  # fmt: skip
-            claims[claim + r - first, 0], claims[claim + r - first, 1] = first_place + lender, 0
-            at += 1
-        rows[r, LOCAL_MB] += mb
-        claims[claim + r - first, 1] += mb
-    sky.cursor[ROWS_CHOSEN] += at - first
-    sky.cursor[CLAIMS_CHOSEN] += at - first
+        if r == end:
+            found[r, BORROWER], found[r, LENDER], found[r, LOAN_MB] = loans[i, BORROWER], loans[i, LENDER], 0
+            end += 1
+        found[r, LOAN_MB] += loans[i, LOAN_MB]
+    return found[:end]
