@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import numpy as np
 from unrack.cluster.file import ClusterFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
+from unrack.resources.numbers import node_ids, ranges
 
 REACHES_ALL = -1
 """The lending group of a memory pool that lends to every node."""
@@ -121,19 +122,6 @@ class Level:
         return {name: ranges(order[at[i] : at[i + 1]]) for i, name in enumerate(self.domain_names)}
 
 
-def ranges(nodes: Iterable[int]) -> list[str]:
-    """Ascending node ids as a person writes them.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 7])
-    ['0-2', '7']
-    """
-    ids = np.array(list(nodes), np.int64)
-    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
-    return [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
-
-
 class NodeSets:
     """The nodes behind every name of a cluster file, as far as it has been read: racks, domains, domains of levels."""
 
@@ -240,19 +228,3 @@ def _in_turn(file: ClusterFile, each: int) -> Ints:
         columns.append(first + np.arange(count, dtype=np.int64) // each)
         first += -(-count // each)
     return np.concatenate(columns)
-
-
-def node_ids(member: str, total: int, at: str) -> range:
-    """Node ids from a text such as ``"0-15"`` or ``"20"``.
-
-    Raises
-    ------
-    ClusterError
-        It is no such text, or there are not so many nodes.
-    """
-    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", member)
-    first = int(match[1]) if match else 0
-    last = int(match[2] or match[1]) if match else -1
-    if not first <= last < total:
-        raise ClusterError(at, repr(member), f"node ids such as '3' or '0-15', below {total}")
-    return range(first, last + 1)

@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from unrack.cluster.domains import ranges
 from unrack.cluster.formats.reading import text_of
 from unrack.errors import ClusterError
+from unrack.resources.numbers import ranges
 
 COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 """The header."""

@@ -15,7 +15,7 @@ from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown
 from unrack.ledger.holding import MEETS, PROBLEMS, Stack, exchange_leases, hold_job, hold_jobs, release_job
 from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
-from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, ranges
+from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, nodes_of, ranges
 from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.nodes import NodeLedger
@@ -70,6 +70,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.pool_used = 0
         self.pool_dead = 0
         self.lease_at = np.zeros((2, self.jobs), np.int64)
+        self.open_to = self.total[None]
+        self.set_of = np.zeros(self.jobs, np.int64)
         self.extra: dict[int, Extra] = {}
         self.claimed = claimed
         self.memory = make_memory_use(len(cluster), self.jobs) if lends else None
@@ -265,6 +267,31 @@ class LeaseLedger(JobLedger, NodeLedger):
             self.claimed.check(lease, held, what)
         elif lease.claims is not NO_CLAIMS and len(lease.claims):
             raise RefusedError(f"{what}: it would claim places of resources, and this cluster has none")
+        if self.set_of[lease.job]:
+            closed = self.open_to[self.set_of[lease.job], 0] == 0
+            outside = [node for node in nodes_of(lease.rows).tolist() if 0 <= node < len(closed) and closed[node]]
+            if outside:
+                raise RefusedError(f"{what}: node {outside[0]} is none of those on which it may run")
+
+    def _open(self, asked: Ints, first: int) -> None:
+        """Note on which nodes the jobs from ``first`` on may run that ask so much (int64[quantities, jobs])."""
+        found = self.cluster.places.sets(asked)
+        if found is None:
+            return
+        numbers = {(own[0] > 0).tobytes(): number for number, own in enumerate(self.open_to)}
+        more: list[Ints] = []
+        number_of = np.zeros(len(found.masks), np.int64)
+        for i, mask in enumerate(found.masks & (self.total[0] > 0)):
+            number_of[i] = numbers.setdefault(mask.tobytes(), len(numbers))
+            if number_of[i] == len(self.open_to) + len(more):
+                more.append(self.total * mask)
+        if more:
+            self.open_to = np.concatenate([self.open_to, np.stack(more)])
+            self._replaced("open_to")
+        self.set_of[first : first + len(found.of)] = number_of[found.of]
+        kept_out = np.flatnonzero(number_of[found.of])
+        if len(kept_out):
+            self.first_unequal = min(self.first_unequal, first + int(kept_out[0]))
 
     def _loans(self, lease: Lease, what: str) -> Ints:
         """What a lease borrows, if that has the right form and is within reach."""
@@ -313,10 +340,10 @@ class LeaseLedger(JobLedger, NodeLedger):
         self._replaced("pool")
 
     def _more_jobs(self, room: int) -> tuple[str, ...]:
-        self.lease_at = grown(self.lease_at, room)
+        self.lease_at, self.set_of = grown(self.lease_at, room), grown(self.set_of, room)
         if self.memory is not None:
             self.memory = self.memory._replace(first_of=grown(self.memory.first_of, room, -1))
-        return (*super()._more_jobs(room), "lease_at")
+        return (*super()._more_jobs(room), "lease_at", "set_of")
 
     def _replaced(self, name: str) -> None:
         """A column is another array now; whoever shows it is told."""

@@ -41,6 +41,10 @@ class ClusterState(LeaseLedger):
     ----------
     free, total : int64[2, nodes]
         Rows: cores, MB. A node that is offline has nothing free.
+    open_to : int64[sets, 2, nodes]
+        ``total`` on the nodes of each set, 0 on others; the first set is of all nodes.
+    set_of : int64[jobs]
+        The set of nodes outside of which a job must hold no cores.
     online : bool[nodes]
     withheld
         Node that drains → int64[2], the cores and MB of it that are neither free nor held.
@@ -101,6 +105,8 @@ class ClusterState(LeaseLedger):
             claimed = Claimed(cluster.places, asked, cluster.devices.home)
         super().__init__(cluster, asks, devices, claimed, lends, learns)
         self.seen = Seen(self)
+        if claimed is not None:
+            self._open(claimed.asked, 0)
 
     def add_job(self, asks: Ints, wants: Ints, model: Ints, claims: Ints | None = None) -> int:
         """Make room for one more job; returns its number.
@@ -127,6 +133,7 @@ class ClusterState(LeaseLedger):
             self.devices.add_job(wants, model)
         if self.claimed is not None:
             self.claimed.add_job(job, np.zeros(len(self.claimed.asked), np.int64) if claims is None else claims)
+            self._open(self.claimed.asked[:, job : job + 1], job)
         if self.first_unequal == NEVER_US and (asks[1] != 1 or asks[2] != 0):
             self.first_unequal = job
         self.jobs = job + 1

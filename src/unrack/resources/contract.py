@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
+from unrack.resources.numbers import node_ids
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import usual_tables
 
-_BETWEEN = " on "
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
 NO_HOME = -1
@@ -41,12 +40,28 @@ class Nodes(NamedTuple):
         Indices into ``rack_names``.
     rack_names
         The racks.
+    find
+        The numbers of nodes that are named, as in ``["0-15", "rack3", "n[1-4]"]``; ``None``: by number alone. Its
+        second argument says where they are named, for errors.
     """
 
     cores: Ints
     memory_mb: Ints
     rack: Ints
     rack_names: tuple[str, ...]
+    find: Callable[[Sequence[str], str], Sequence[int]] | None = None
+
+    def named(self, members: Sequence[str], where: str) -> Sequence[int]:
+        """The numbers of nodes that are named; repetitions stay.
+
+        Raises
+        ------
+        ClusterError
+            There is no such node.
+        """
+        if self.find is not None:
+            return self.find(members, where)
+        return [node for member in members for node in node_ids(member, len(self.cores), where)]
 
     def room_for(self, cores: int, mb: int) -> Ints:
         """int64[nodes]: how many tasks of so many cores and MB each holds when it is empty; very many of none."""
@@ -72,6 +87,13 @@ class Place(NamedTuple):
     amount: int
 
 
+class NodeSets(NamedTuple):
+    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs]."""
+
+    masks: Bools
+    of: Ints
+
+
 class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
@@ -87,6 +109,12 @@ class Gangs(NamedTuple):
     asked: Mapping[str, Ints] = MappingProxyType({})
     remote: Ints | None = None
 
+    def some(self, which: Bools) -> Gangs:
+        """Some of the jobs."""
+        asked = {quantity: amounts[which] for quantity, amounts in self.asked.items()}
+        columns = self.tasks[which], self.cores[which], self.memory_mb[which]
+        return Gangs(*columns, self.elsewhere, asked, None if self.remote is None else self.remote[which])
+
 
 class Installed(Protocol):
     """A resource as one cluster has it. It does not change, and knows nothing of who holds what."""
@@ -98,7 +126,7 @@ class Installed(Protocol):
 
     @property
     def places(self) -> Sequence[Place]:
-        """Where there is how much: a tuple, or a :class:`Grid` of very many that are alike."""
+        """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
         ...
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
@@ -154,6 +182,20 @@ class Installed(Protocol):
         """Whether all tasks of a job that asks so much must be on one node."""
         ...
 
+    def sets(self, asked: Ints) -> NodeSets | None:
+        """Outside of which nodes no task goes, whatever is free; ``asked``: int64[quantities, jobs]; ``None``: of none.
+
+        Of a job of which :meth:`anywhere` says what it claims any of these nodes will do.
+        """
+        ...
+
+    def choices(self, asked: Ints) -> tuple[Bools, ...]:
+        """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; the first is tried first.
+
+        None: there is no such choice.
+        """
+        ...
+
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: which jobs the empty cluster could not give what they ask of one quantity (int64[jobs])."""
         ...
@@ -193,6 +235,14 @@ class Usual(ABC):
     def one_node(self, asked: Ints) -> bool:
         """No job is kept on one node."""
         return False
+
+    def sets(self, asked: Ints) -> NodeSets | None:
+        """No job is kept from any node."""
+        return None
+
+    def choices(self, asked: Ints) -> tuple[Bools, ...]:
+        """There are none."""
+        return ()
 
 
 def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> Bools:
@@ -338,58 +388,3 @@ class UsualResource(ABC):
     def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
         """Jobs do not slow each other down."""
         return None
-
-
-class Grid(Sequence[Place]):
-    """A place for each pair of a row and a column, row by row, called "ROW on COLUMN".
-
-    Parameters
-    ----------
-    rows, columns
-        Their names, each once.
-    quantity, amount
-        Of every place.
-
-    Examples
-    --------
-    >>> grid = Grid(("group1", "group2"), ("node0", "node3"), "group", 12)
-    >>> len(grid), grid[2], grid.number("group2 on node3"), grid.number("group3 on node0")
-    (4, Place(name='group2 on node0', quantity='group', amount=12), 3, -1)
-    """
-
-    def __init__(self, rows: Sequence[str], columns: Sequence[str], quantity: str, amount: int) -> None:
-        self.rows, self.columns = tuple(rows), tuple(columns)
-        self.quantity, self.amount = quantity, amount
-
-    def __len__(self) -> int:
-        return len(self.rows) * len(self.columns)
-
-    @overload
-    def __getitem__(self, index: int) -> Place: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Place, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Place | tuple[Place, ...]:
-        """One place, or those of a slice."""
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        row, column = divmod(index % len(self), len(self.columns))
-        return Place(f"{self.rows[row]}{_BETWEEN}{self.columns[column]}", self.quantity, self.amount)
-
-    def number(self, name: str) -> int:
-        """The number of the place of this name; -1: there is none."""
-        row, between, column = name.partition(_BETWEEN)
-        if not between or row not in self._row or column not in self._column:
-            return -1
-        return self._row[row] * len(self.columns) + self._column[column]
-
-    @cached_property
-    def _row(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.rows)}
-
-    @cached_property
-    def _column(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.columns)}

@@ -12,7 +12,8 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Grid, Installed, Nodes, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place
+from unrack.resources.grid import Grid
 from unrack.resources.table import RESOURCES, resource_of
 
 Asks = Mapping[tuple[str, str], Ints]
@@ -178,6 +179,28 @@ class Places:
             own = asked[part.quantities]
             if own.any():
                 found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left, devices)
+        return found
+
+    def sets(self, asked: Ints) -> NodeSets | None:
+        """Outside of which nodes no task of a job goes; ``asked``: int64[quantities, jobs]; ``None``: of none."""
+        found = None
+        for part in self.parts:
+            own = asked[part.quantities]
+            more = part.installed.sets(own) if own.any() else None
+            if found is None or more is None:
+                found = found or more
+                continue
+            pairs, of = np.unique(np.stack([found.of, more.of]), axis=1, return_inverse=True)
+            found = NodeSets(found.masks[pairs[0]] & more.masks[pairs[1]], of.ravel().astype(np.int64))
+        return found
+
+    def choices(self, asked: Ints) -> list[Bools]:
+        """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; one of all nodes: no choice."""
+        found: list[Bools] = [np.ones(self.nodes, np.bool_)]
+        for part in self.parts:
+            own = asked[part.quantities]
+            more = part.installed.choices(own) if own.any() else ()
+            found = [first & second for first in found for second in more] or found
         return found
 
     def one_node(self, asked: Ints) -> bool:

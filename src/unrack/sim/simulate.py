@@ -22,6 +22,7 @@ from unrack.sim.result import Result
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
+from unrack.workload.settled import settled
 
 
 def simulate(
@@ -136,6 +137,7 @@ def prepared(
         Which kernel drives it; ``None``: the usual one.
     """
     policy = seeded(policy, seed)
+    cluster, jobs = settled(cluster, jobs)
     keeps = world.contention is not None or jobs.usage is not None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)
     return (make or Kernel)(core, world, jobs if arrivals else None)

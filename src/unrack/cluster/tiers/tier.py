@@ -24,6 +24,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
+from unrack.resources.numbers import node_ids
 from unrack.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -211,8 +212,6 @@ def build_tiers(file: ClusterFile, cores: Ints, where: str) -> Tiers | None:
                 clusters[node].append(start + node // shared)
         start += pool.count
     if file.pool_clusters is not None:
-        from unrack.cluster.domains import node_ids  # which reads cluster files, as this does
-
         clusters = [
             [
                 node

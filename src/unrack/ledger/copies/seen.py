@@ -18,19 +18,24 @@ if TYPE_CHECKING:
     from unrack.ledger.state import ClusterState
 
 
+COLUMNS = ("asks", "free", "total", "open_to", "set_of", "online", "status", "queue", "running", "pool", "lease_at")
+
+
 class Seen:
     """A state's columns as arrays that cannot be written; counts are those of the moment."""
 
     __slots__ = (
-        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "pool", "queue", "replaced",
-        "running", "runs", "status", "total",
+        "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "open_to", "pool", "queue",
+        "replaced", "running", "runs", "set_of", "status", "total",
     )  # fmt: skip
 
-    # asks, free, total, online, status, queue, running, pool, lease_at, memory, runs: as in :class:`ClusterState`,
-    # read-only
+    # asks, free, total, open_to, set_of, online, status, queue, running, pool, lease_at, memory, runs: as in
+    # :class:`ClusterState`, read-only
     asks: Ints
     free: Ints
     total: Ints
+    open_to: Ints
+    set_of: Ints
     online: Bools
     status: NDArray[np.int8]
     queue: Ints
@@ -46,7 +51,7 @@ class Seen:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.replaced = 0
-        for name in ("asks", "free", "total", "online", "status", "queue", "running", "pool", "lease_at"):
+        for name in COLUMNS:
             self.again(name)
         self.show_columns()
         self.devices = None if state.devices is None else state.devices.reader

@@ -53,9 +53,9 @@ def ends_of(started: Ints, count: int) -> Ints:
 
 
 @inlined
-def begin_search(head: Gang, whole: bool, alike: bool, c: Any) -> None:
-    """Let ``then`` and ``left[1]`` be as now."""
-    walk, now, then, total, left = c.walk, c.now, c.then, c.installed, c.left
+def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> None:
+    """Let ``then`` and ``left[1]`` be as now. ``total``: what is installed on the nodes that the head may use."""
+    walk, now, then, left = c.walk, c.now, c.then, c.left
     walk[RUN] = walk[ENDED] = walk[MOMENT] = 0
     for s in range(c.cursor[SLOTS]):
         left[1, CPU, s] = left[0, CPU, s]
@@ -71,7 +71,7 @@ def begin_search(head: Gang, whole: bool, alike: bool, c: Any) -> None:
 
 @inlined
 def search(
-    head: Gang, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots
+    head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots
 ) -> bool:
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
 
@@ -80,7 +80,7 @@ def search(
     ``mb``: the memory of all its tasks, where that may be lent; else 0.
     """
     running, walk, started, moments, claimed_at, asks = c.running, c.walk, c.started, c.moments, c.claimed_at, c.asks
-    pool, lease_at, then, total, left, out, cursor = c.pool, c.lease_at, c.then, c.installed, c.left, c.out, c.cursor
+    pool, lease_at, then, left, out, cursor = c.pool, c.lease_at, c.then, c.left, c.out, c.cursor
     held, own_claims = c.claimed, c.new_claims
     n, claiming = walk[COUNT], slots.free.shape[0] > 0
     by_end = ends_of(started, n)
@@ -131,14 +131,16 @@ def search(
 
 
 @inlined
-def keeps(head: Gang, wanted: Span, whole: bool, alike: bool, tasks: int, span: Span, c: Any, slots: Slots) -> bool:
+def keeps(
+    head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, tasks: int, span: Span, c: Any, slots: Slots
+) -> bool:  # fmt: skip
     """Whether the head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
     walk, then, left = c.walk, c.then, c.left
     if span.claim_end > span.claim:
         change_claims(left, 1, slots, span, -1)
     lost = -tasks
     if not alike:
-        lost = change_rows(then, c.installed, head, whole, span.rows, span.first, span.last, -1)
+        lost = change_rows(then, total, head, whole, span.rows, span.first, span.last, -1)
     if walk[ROOM] + lost >= head.tasks and claims_fit(left, 1, slots, wanted):
         walk[ROOM] += lost
         return True

@@ -201,7 +201,7 @@ def places_in(jobs: Ints, behind: Ints) -> Ints:
 def short_of(view: View, job: int, whole: bool) -> Reason | None:
     """What there is too little of now for a job to start; ``None`` if it fits."""
     tasks, cores, mb = (int(view.asks[row, job]) for row in (TASKS, CORES, MEMORY))
-    free, total = view.columns.free, view.columns.total
+    free, total = view.columns.free, view.columns.open_to[view.columns.set_of[job]]
     if tasks * cores > view.free_cores:
         return Reason(Code.NO_ROOM, "cores", tasks * cores, view.free_cores)
     room = room_for(free, total, cores, mb, whole)

@@ -162,7 +162,7 @@ class PassChoices:
                 change(then, left, c.slot, *as_rows(lease, self.passes.places), 1 if before > time else -1)
         tasks, cores, mb = c.asks[:ESTIMATE, head].tolist()
         wants = int(c.wants[head])
-        room = int(room_for(then, c.installed, cores, 0 if wants >= ELSEWHERE else mb, self.rule.whole))
+        room = int(room_for(then, c.installed[c.set_of[head]], cores, 0 if wants >= ELSEWHERE else mb, self.rule.whole))
         if wants >= CHOICE:
             with made.trying(job, chosen.lease):
                 fits = self._has_place(head, time, then, left, {job: AssumedRun(end_us, chosen.lease)})

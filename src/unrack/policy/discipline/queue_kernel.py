@@ -171,9 +171,7 @@ def asking(walk: Ints, stage: int, job: int) -> int:
 @inlined
 def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
     """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
-    walk, asks, started, wants, out, free, total, most = (
-        c.walk, c.asks, c.started, c.wants, c.out, c.now, c.installed, c.most
-    )  # fmt: skip
+    walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
     fixed_at, claims, left, kind, refused = c.fixed_at, c.new_claims, c.left, c.kind, c.refused
     slots = Slots(c.slot, c.place_of, c.free_places, 0)
     head, stage = walk[HEAD], walk[STAGE]
@@ -192,6 +190,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 break
             job = behind[i]
         tasks, cores, mb, us = gang_of(asks, job)
+        total = c.installed[c.set_of[job]]
         at, claim = walk[ROWS], walk[CLAIMS]
         if stage == LOOK:
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = -1, claim, us, 0, 0
@@ -238,16 +237,17 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if stage >= SEEK:
             span = Span(out, at, walk[FOUND], claims, claim, walk[CLAIMS_FOUND])
             who = order[head]
+            there = c.installed[c.set_of[who]]
             wanted = Span(out, 0, 0, c.fixed, fixed_at[0, who], fixed_at[1, who])
             chooses = wants[who] >= CHOICE
             asked, mb = asked_by(who, c)
             while stage in (SEEK, SOUGHT):
                 if stage == SEEK:
-                    begin_search(asked, rule.whole, alike, c)
+                    begin_search(asked, there, rule.whole, alike, c)
                 elif walk[ANSWER] == 1:
                     walk[SHADOW], stage = walk[TIME], JUDGE
                     break
-                if not search(asked, mb, wanted, rule.whole, alike, now, count, c, slots):
+                if not search(asked, there, mb, wanted, rule.whole, alike, now, count, c, slots):
                     return lacking(c, SEEK, CLAIMABLE)
                 if chooses and walk[TIME] >= 0:
                     return asking(walk, SOUGHT, who)
@@ -259,7 +259,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             elif walk[MOVES] == 1 or (late and chooses):
                 return asking(walk, JUDGED, who)
             elif late:
-                passes = keeps(asked, wanted, rule.whole, alike, tasks, span, c, slots)
+                passes = keeps(asked, there, wanted, rule.whole, alike, tasks, span, c, slots)
             if not passes:
                 stage = LOOK
                 walk[AT] += 1

@@ -72,24 +72,24 @@ def placed(
 ) -> tuple[Leases, Span]:  # fmt: skip
     """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
     free, zero, none = moment.free, 0, np.empty(0, np.int64)
-    nodes = free.shape[1]
+    nodes, installed = free.shape[1], sky.installed[sky.set_of[job]]
     tasks, cores, mb, us = gang_of(sky.asks, job)
     who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     if whole:
-        return out, place_job(terms, free, sky.installed, who, aware, out, Span(zero, zero, zero, zero))
+        return out, place_job(terms, free, installed, who, aware, out, Span(zero, zero, zero, zero))
     shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes
     for node in range(nodes):
         is_open = lent_by(moment.left, moment.k, slots, places, node) <= sky.may_lend[node]
-        cores_at[node] = free[CPU, node] if is_open and sky.installed[CPU, node] > 0 else -1
+        cores_at[node] = free[CPU, node] if is_open and installed[CPU, node] > 0 else -1
         shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if is_open else 0
     row, loan = -1, 0
     if terms.rule >= 4:
-        row = place_on_nodes(shown, sky.installed, tasks, cores, mb, False, 0, out.rows, 0)
+        row = place_on_nodes(shown, installed, tasks, cores, mb, False, 0, out.rows, 0)
     if row < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free, sky.installed, who, aware)
+        chosen, taken, local, loans = spread(terms, cores_at, free, installed, who, aware)
         for i in range(chosen.shape[0]):
             row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
         borrower = np.empty(loans.shape[0], np.int64)
@@ -113,7 +113,7 @@ def write(job: int, out: Leases, span: Span, sky: Any, rows: Ints, row: int, cla
     for c in range(sky.fixed_at[0, job], sky.fixed_at[1, job]):
         claims[claim, 0], claims[claim, 1] = sky.fixed[c, 0], sky.fixed[c, 1]
         claim += 1
-    first = sky.free_places.shape[0] - sky.installed.shape[1]
+    first = sky.free_places.shape[0] - sky.installed.shape[2]
     for i in range(span.loan_end):
         borrower, lender, mb = out.loans[i, BORROWER], out.loans[i, LENDER], out.loans[i, LOAN_MB]
         rows[row + i, FIRST], rows[row + i, NODES], rows[row + i, TASKS] = lender, 1, -1 - borrower
@@ -130,7 +130,7 @@ def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky
     cursor, low = sky.cursor, sky.low
     job = order[cursor[AT]]
     us = max(1, gang_of(sky.asks, job).us)
-    nodes, fixed = sky.installed.shape[1], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    nodes, fixed = sky.installed.shape[2], sky.fixed_at[1, job] - sky.fixed_at[0, job]
     if cursor[ROWS] + 3 * nodes > sky.new_rows.shape[0]:
         return short_of(cursor, LEASES)
     if cursor[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
@@ -141,7 +141,7 @@ def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky
     limit_lending(order.shape[0], us, sky, most)
     for node in range(nodes if whole else 0):  # where another starts, the job itself cannot run
         free[MEM, node] = most[node]
-    moment = Moment(free, low, 0, sky.total.shape[1], most[:0] if whole else most)
+    moment = Moment(free, low, 0, sky.total.shape[2], most[:0] if whole else most)
     out, span = placed(job, sky.times[cursor[STEP]], running, whole, terms, aware, moment, sky)
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
     if span.row_end >= 0:
@@ -183,7 +183,7 @@ def answer(now: int, running: int, whole: bool, terms: Terms, aware: Any, sky: A
         wanted = Held(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
         taken = Held(sky.out, at, walk[FOUND], sky.new_claims, claim, walk[CLAIMS_FOUND])
         change_claims(sky.left, 1, slots, taken, -1)
-        lost = change_rows(sky.then, sky.installed, head, whole, sky.out, at, walk[FOUND], -1)
+        lost = change_rows(sky.then, sky.installed[sky.set_of[job]], head, whole, sky.out, at, walk[FOUND], -1)
         fits = walk[ROOM] + lost >= head.tasks and claims_fit(sky.left, 1, slots, wanted)
         if fits and placed(job, walk[SHADOW], running, whole, terms, None, later, sky)[1].row_end >= 0:
             walk[ROOM] += lost

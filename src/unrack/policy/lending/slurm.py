@@ -38,6 +38,8 @@ class Plenty:
         seen, devices = view.columns.claimed, view.columns.devices
         if devices is not None and bool(devices.columns.asked.any()):
             return False
+        if len(view.columns.open_to) > 1:
+            return False
         if seen is None or not seen.asking:
             return True
         first, self.known = self.known, view.jobs

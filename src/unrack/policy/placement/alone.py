@@ -82,7 +82,7 @@ def pass_over(
     while True:
         how = PassRule(backfill, depth, whole, fit)
         count = passed(order, second, now, running, free_cores, how, alike, sky)
-        nodes, job, stage = sky.installed.shape[1], sky.walk[ASKING], sky.walk[STAGE]
+        nodes, job, stage = sky.installed.shape[2], sky.walk[ASKING], sky.walk[STAGE]
         if count != CHOOSE or sky.wants[job] != LENT:
             return int(count)
         if stage == JUDGED and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Claiming:
         self._seen, self._asked, self._tasks, self._cores = seen, asked, tasks, cores
         self._one_node = seen.places.one_node(asked)
         self._placed: dict[int, int] = {}
+        self._within: Bools | None = None  # of which nodes all tasks must be
         self._shares: tuple[Share, ...] = ()
 
     def put(self, node: int, shares: tuple[Share, ...] = ()) -> None:
@@ -39,6 +40,7 @@ class Claiming:
         nodes, tasks = self._where(self._placed)
         left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)
         found = self._seen.places.open_nodes(self._asked, self._seen.free, nodes, tasks, left, devices)
+        found = found if self._within is None else found & self._within
         return found & (cores >= left * self._cores) if self._one_node else found
 
     def narrowed(self, free: Ints) -> Ints:
@@ -111,6 +113,10 @@ class Claiming:
                 return Reason(Code.NO_ROOM, f"{resource}: {at.name}", amount, free)
         return None
 
+    def choices(self) -> list[Bools]:
+        """As of :meth:`unrack.resources.places.Places.choices`."""
+        return self._seen.places.choices(self._asked)
+
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _where(self, placed: dict[int, int]) -> tuple[Ints, Ints]:
@@ -130,12 +136,25 @@ class Claiming:
         return left
 
 
-def claiming(view: View, job: int) -> Claiming | None:
-    """A job as one that claims; ``None``: it asks for nothing of resources."""
+def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | None:
+    """A job as one that claims, ``within`` some nodes; ``None``: it asks for nothing of resources."""
     seen = view.columns.claimed
     if seen is None or not (asked := seen.asked(job)).any():
         return None
-    return Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
+    found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
+    found._within = within
+    return found
+
+
+def ways(view: View, job: int) -> Iterator[Claiming | None]:
+    """As :func:`claiming`, once for each set of nodes of which all tasks must be in one."""
+    first = claiming(view, job)
+    choices = [] if first is None else first.choices()
+    if len(choices) < 2:
+        yield first
+        return
+    for nodes in choices:
+        yield claiming(view, job, nodes)
 
 
 def claims_anywhere(view: View, job: int) -> Ints | None:

@@ -21,7 +21,7 @@ from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone
-from unrack.policy.placement.claiming import Claiming, claiming
+from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
@@ -209,6 +209,7 @@ class Mixed:
     def _on_gpus(self, view: View, notes: Notes, job: int, now: int, patient: bool = True) -> Lease | None:
         assert self.gpus is not None
         room = self._room(view, notes, None)
+        room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
         seen, total = view.columns.claimed, view.columns.total
         assert seen is not None
         free = seen.free[notes.gpus.places].copy()
@@ -235,7 +236,12 @@ class Mixed:
 
     def _find(self, view: View, notes: Notes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
-        claims = claiming(view, job)
+        found = (self._within(view, notes, job, now, chosen, claims) for claims in ways(view, job))
+        return next((lease for lease in found if lease is not None), None)
+
+    def _within(
+        self, view: View, notes: Notes, job: int, now: int, chosen: Lease | None, claims: Claiming | None
+    ) -> Lease | None:
         room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         if chosen is not None:

@@ -12,7 +12,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import Lease
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.claiming import claiming
+from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
 from unrack.reasons import Code, Reason
@@ -79,7 +79,11 @@ class OnNodes:
         return why_not_on(self.mixed, view, notes, job, now, chosen)
 
     def _chosen(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
-        free, claims, memory = view.columns.free.copy(), claiming(view, job), self.mixed.memory
+        found = (self._chosen_within(view, notes, job, now, claims) for claims in ways(view, job))
+        return next((lease for lease in found if lease is not None), None)
+
+    def _chosen_within(self, view: View, notes: Notes, job: int, now: int, claims: Claiming | None) -> Lease | None:
+        free, memory = view.columns.free.copy(), self.mixed.memory
         if not isinstance(memory, LocalMemory):
             free[0, ~memory.open_nodes(view, notes.memory)] = 0
             free[1] = np.maximum(free[1], view.asks[MEMORY, job] * view.asks[TASKS, job])

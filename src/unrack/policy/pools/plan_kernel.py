@@ -175,7 +175,7 @@ def choose_devices(
     job, start_us = order[cursor[AT]], sky.times[cursor[STEP]]
     tasks, cores, mb, us = gang_of(sky.asks, job)
     us = max(1, us)
-    nodes, kinds, installed = sky.installed.shape[1], line.other.needs.shape[0], sky.installed
+    nodes, kinds, installed = sky.installed.shape[2], line.other.needs.shape[0], sky.installed[sky.set_of[job]]
     fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
     loans_room = 2 * nodes + tasks
     if cursor[ROWS] + nodes + loans_room > sky.new_rows.shape[0]:
@@ -194,7 +194,7 @@ def choose_devices(
     if least(line, start_us, start_us + us) == ROOM:
         return short_of(cursor, SHARERS)
     lends = sky.may_lend.shape[0] > 0
-    slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[1]), sky.free_places.shape[0]
+    slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2]), sky.free_places.shape[0]
     first_place -= nodes
     room = Room(
         np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,

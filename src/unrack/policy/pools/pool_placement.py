@@ -12,7 +12,7 @@ from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Column
 from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NO_LOANS, Lease, Share
-from unrack.policy.placement.claiming import Claiming, claiming
+from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.opening_kernel import closed_until, opening
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
@@ -111,9 +111,11 @@ class PoolPlacement:
         tasks, cores, mb, _ = state.asks[:, job].tolist()
         if tasks == 1:
             columns = self.columns(view, memory)
-            claims = claiming(view, job)
-            free = state.free if claims is None else claims.narrowed(state.free)
-            node, shares = self.spot(view, memory, job, rule, now, columns, free, claims)
+            for claims in ways(view, job):
+                free = state.free if claims is None else claims.narrowed(state.free)
+                node, shares = self.spot(view, memory, job, rule, now, columns, free, claims)
+                if node >= 0:
+                    break
             if node < 0:
                 return node
             row = np.array([[node, 1, 1, cores, mb]], np.int64)
@@ -132,13 +134,22 @@ class PoolPlacement:
         return found
 
     def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+        found: Lease | int = NO_CORES
+        for claims in ways(view, job):
+            found = self._gang_within(view, memory, job, rule, now, claims)
+            if not isinstance(found, int):
+                break
+        return found
+
+    def _gang_within(
+        self, view: View, memory: Queue, job: int, rule: int, now: int, claims: Claiming | None
+    ) -> Lease | int:
         tasks = int(view.asks[TASKS, job])
         state = view.columns
         cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
         nodes: list[int] = []
         shares: list[Share] = []
         columns, free, left, draft = self.columns(view, memory), state.free, None, None
-        claims = claiming(view, job)
         while len(nodes) < tasks:
             if claims is not None:
                 free = claims.narrowed(state.free if left is None else left)

@@ -274,7 +274,12 @@ class Stretch:
             state.lease_at,
         )  # fmt: skip
         own = {name: sealed(getattr(ledger, name)) for name in ("asks", "running", "pool", "lease_at")}
-        own |= {"installed": sealed(state.total), "now": state.free, "most": self.most}
+        own |= {
+            "installed": sealed(state.open_to),
+            "set_of": sealed(state.set_of),
+            "now": state.free,
+            "most": self.most,
+        }
         claims = NO_CLAIMS_HELD
         if state.claimed is not None:
             claimed = state.claimed

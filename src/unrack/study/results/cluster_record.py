@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.domains import node_ids, parted
+from unrack.cluster.domains import parted
 from unrack.cluster.pools.pool import Devices, Pool, no_devices
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.resources.contract import Nodes
+from unrack.resources.numbers import node_ids
 from unrack.resources.places import built
 from unrack.slurm_text.hostlists import compress, expand
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
-from unrack.cluster.domains import ranges
 from unrack.cluster.file import Count, Lending, LevelTable, MemoryPool
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, nearest
 from unrack.live.printable import printable
 from unrack.resources.checked import Strict
+from unrack.resources.numbers import ranges
 from unrack.resources.table import RESOURCES
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.study.input.document import Document

@@ -85,7 +85,8 @@ class _Columns(NamedTuple):
     # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
     asks: Ints
     free: Ints
-    installed: Ints
+    installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
+    set_of: Ints
     running: Ints
     pool: Ints
     lease_at: Ints
@@ -94,7 +95,7 @@ class _Columns(NamedTuple):
     claimed_at: Ints
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
-    total: Ints  # int64[2, groups]: cores and MB of a node of each group
+    total: Ints  # int64[sets, 2, groups]: cores and MB of a node of each group that is of the set; else 0
     rank: Ints  # int64[groups]: in which order groups are filled
     may_lend: Ints  # int64[nodes]: how many MB a node may lend and run tasks; none, where no memory is lent like that
     # the skyline
@@ -151,15 +152,15 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
-    claimed = seen.claimed
+    claimed, nodes = seen.claimed, (seen.asks, seen.free, seen.open_to, seen.set_of)
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
-        return seen.asks, seen.free, seen.total, seen.running, seen.pool, seen.lease_at, *claims
+        return *nodes, seen.running, seen.pool, seen.lease_at, *claims
     free_places, rows, at = shown(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
     if seen.memory is None:
-        return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, *claims[1:]
+        return *nodes, seen.running, rows, at, free_places, *claims[1:]
     held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
     places, uses = len(claims[0]), seen.memory.kernel
     own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), places, uses)
     rows, at, held, held_at = map(shown, own)
-    return seen.asks, seen.free, seen.total, seen.running, rows, at, free_places, held, held_at
+    return *nodes, seen.running, rows, at, free_places, held, held_at

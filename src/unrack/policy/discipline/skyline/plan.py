@@ -62,20 +62,21 @@ class Plan(Passes):
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
         nodes = view.total.shape[1]
         if self.rule.whole and not self.chosen:
-            kinds, group_of = np.unique(view.total, axis=1, return_inverse=True)
+            sets = view.columns.open_to
+            kinds, group_of = np.unique(np.concatenate([view.total, sets[1:, 0] > 0]), axis=1, return_inverse=True)
             first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
             rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
-            self._group(Grain.WHOLE, group_of.ravel(), kinds, rank)
+            self._group(Grain.WHOLE, group_of.ravel(), sets[:, :, first_node], rank)
         elif view.equal_cores() and not self.chosen:
-            self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1, keepdims=True), np.zeros(1))
+            self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1)[None, :, None], np.zeros(1))
         else:
-            self._group(Grain.NODES, np.arange(nodes), view.total, np.arange(nodes))
+            self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
 
     def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
         self.rule = self.rule._replace(grain=int(grain))
         of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
-        width = total.shape[1] + len(self.columns.place_of)
+        width = total.shape[2] + len(self.columns.place_of)
         self.replace(
             of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
             level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
@@ -158,7 +159,7 @@ class Plan(Passes):
         if self.choosing != at:
             self._settle(choices)
             self.choosing = at
-        places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[1]
+        places, groups = c.place_of[: cursor[SLOTS]], c.total.shape[2]
         left = c.low[0, 0, groups : groups + len(places)]
         start_us = int(c.times[cursor[STEP]])
         beside = self._beside(choices, order, start_us) if self.lends and choices.view.slo is not None else {}

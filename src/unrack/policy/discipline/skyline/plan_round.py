@@ -142,6 +142,7 @@ def keep(
 def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether enough is free now for a job, as far as can be seen without a choice."""
     level, (asked, mb) = sky.level, asked_by(job, sky)
+    groups = Groups(groups.grain, groups.whole, groups.of, sky.total[sky.set_of[job]], groups.rank)
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
     if room_in(level, 0, groups, asked) < asked.tasks or not claims_fit(level, 0, slots, fixed):
         return False
@@ -188,9 +189,9 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
     wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
     new_rows, new_claims = sky.new_rows, sky.new_claims
-    seen = LedgerColumns(sky.asks, sky.free, sky.installed, 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(grain, whole, sky.of, sky.total, sky.rank)
-    width = sky.total.shape[1]
+    seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
+    groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank)
+    width = sky.total.shape[2]
     slots = Slots(sky.slot, sky.place_of, sky.free_places, width)
     jobs = order.shape[0]
     if cursor[STAGE] == BEGIN:
@@ -220,6 +221,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if begins >= 0 and (not compress or begins == now):
             continue
         asked, mb = asked_by(job, sky)
+        groups = Groups(grain, whole, sky.of, sky.total[sky.set_of[job]], sky.rank)  # those that it may use
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)

@@ -137,7 +137,7 @@ class Reserved:
         if lease is None or promise.grain != self.grain or (len(lease.borrowed) and not self.lends):
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
-        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[1]
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[2]
         there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
         return lease if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
 

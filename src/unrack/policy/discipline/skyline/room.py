@@ -22,7 +22,7 @@ from unrack.policy.discipline.walk import WALK
 
 def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
     """Larger columns for what the kernel had too little room for, with what so many jobs need at least."""
-    short, width, slots = int(c.cursor[SHORT]), c.total.shape[1], len(c.place_of)
+    short, width, slots = int(c.cursor[SHORT]), c.total.shape[2], len(c.place_of)
     if short in (MOMENTS, CLAIMABLE):
         steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
         slots += (16 + slots // 4) * (short == CLAIMABLE)
@@ -57,7 +57,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     blocks = -(-nodes // SIZE)
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
-        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((2, 0), np.int64), rank=none,
+        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
         may_lend=none, times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),

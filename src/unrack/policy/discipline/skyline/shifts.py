@@ -54,7 +54,7 @@ class Shifted:
     def add(self, start_us: int, end_us: int, rows: Ints, claims: Ints, sign: int) -> None:
         """Give back (1) or take (-1) rows and claims from one time to another, µs."""
         a, b = self._step(start_us), self._step(end_us)
-        level, first = self.columns.level, self.columns.total.shape[1]
+        level, first = self.columns.level, self.columns.total.shape[2]
         change(level[a:b, :, :first], level[a:b, CPU, first:], self.columns.slot, rows, claims, sign)
 
     def fits(self, start_us: int, end_us: int, rows: Ints, claims: Ints) -> bool:

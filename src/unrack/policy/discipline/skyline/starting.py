@@ -168,7 +168,7 @@ def limit_lending(jobs: int, length: int, sky: Any, most: Ints) -> None:
         Lowered: how many MB each may lend, beside what it lends then.
     """
     times, level, turn, cursor, rows = sky.times, sky.level, sky.turn, sky.cursor, sky.new_rows
-    slots, steps = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[1]), cursor[STEPS]
+    slots, steps = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2]), cursor[STEPS]
     first, begins = slots.free.shape[0] - sky.may_lend.shape[0], times[cursor[STEP]]
     for q in range(jobs):
         if q == cursor[AT] or not begins < turn[START, q] < begins + length:

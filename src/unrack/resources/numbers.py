@@ -1,0 +1,39 @@
+"""Nodes by number, as a person writes them: ``"0-15"``, ``"20"``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from unrack.errors import ClusterError
+
+
+def ranges(nodes: Iterable[int]) -> list[str]:
+    """Ascending node ids as a person writes them.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 7])
+    ['0-2', '7']
+    """
+    ids = np.array(list(nodes), np.int64)
+    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
+    return [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+
+
+def node_ids(member: str, total: int, at: str) -> range:
+    """Node ids from a text such as ``"0-15"`` or ``"20"``.
+
+    Raises
+    ------
+    ClusterError
+        It is no such text, or there are not so many nodes.
+    """
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", member)
+    first = int(match[1]) if match else 0
+    last = int(match[2] or match[1]) if match else -1
+    if not first <= last < total:
+        raise ClusterError(at, repr(member), f"node ids such as '3' or '0-15', below {total}")
+    return range(first, last + 1)

@@ -1,0 +1,226 @@
+"""The jobs of a run, as a site numbers them: where each may run, and what it counts for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Ints
+from unrack.resources.contract import Place
+from unrack.resources.site.features import features_in, ways_of
+from unrack.resources.site.installed import BY_NODES, Counts, Site, Where
+from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
+from unrack.units import seconds_text
+
+ARRAY = "array"
+"""In place of whom a limit is of each of: members of an array of jobs."""
+
+
+class Said(NamedTuple):
+    """What jobs say, a text each, ``""``: nothing; and int64[jobs] what they ask."""
+
+    user: Sequence[str]
+    account: Sequence[str]
+    qos: Sequence[str]
+    partition: Sequence[str]  # one, or several between commas
+    features: Sequence[str]
+    nodes: Sequence[str]
+    without: Sequence[str]
+    array: Sequence[str]  # the array of jobs that it is of
+    array_limit: Ints  # how many of that may run at once; 0: any number
+    tasks: Ints
+    cores: Ints
+    mb: Ints
+    request_us: Ints
+    totals: Mapping[str, Ints]  # KIND.QUANTITY → what all tasks of a job ask of it
+
+
+class _Rule(NamedTuple):
+    """A limit, and whose."""
+
+    file: LimitFile
+    owner: str  # as in "partition debug"
+    partition: str = ""  # counts for those alone that run there
+
+
+class Binding:
+    """What the jobs of a run say, numbered."""
+
+    def __init__(self, site: Site, said: Said) -> None:
+        self.site, self.said = site, said
+        self.wheres: dict[Where, int] = {}
+        self.rows: dict[Counts, int] = {}
+        self.places: dict[str, tuple[int, Place]] = {}
+        self.accounts = {one.name: one for one in site.file.accounts}
+        self.qos = {one.name: one for one in site.file.qos}
+        self.default = next((one.name for one in site.file.partitions if one.default), None)
+        self._rules: dict[tuple[str, ...], list[_Rule]] = {}
+        self._faults: dict[str, str] = {}
+        count = len(said.tasks)
+        self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for job in range(count):
+            where = self._where(job)
+            if where != Where():
+                self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
+            if row := self._counts(job, where):
+                self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
+
+    def bound(self) -> Site:
+        """The site that knows these numbers."""
+        return self.site.bound(tuple(self.wheres), tuple(self.rows), [place for _, place in self.places.values()])
+
+    # --- where ------------------------------------------------------------------------------------------------------
+
+    def _where(self, job: int) -> Where:
+        said, site = self.said, self.site
+        features, nodes, without = said.features[job], said.nodes[job], said.without[job]
+        if fault := self._fault(features) or self._too_much(job):
+            return Where(why=fault)
+        text = said.partition[job]
+        names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+        if not site.partitions or (not names and self.default is None):
+            return Where(None, features, nodes, without)
+        names = names or ((self.default,) if self.default else ())
+        open_to, why = [], ""
+        for name in names:
+            fault = self._closed(job, name)
+            why = why or fault
+            if not fault:
+                open_to.append(name)
+        return Where(tuple(open_to), features, nodes, without) if open_to else Where(why=why)
+
+    def _fault(self, features: str) -> str:
+        """What is wrong with features, in words; ``""``: nothing."""
+        if not features:
+            return ""
+        if features not in self._faults:
+            site = self.site
+            unknown = [name for name in features_in(features) if name not in site.features]
+            found = f"feature {unknown[0]!r}, which no node has" if unknown else ""
+            try:
+                ways_of(features, site.features, len(site.computing))
+            except ValueError as wrong:
+                found = f"{features!r} is not {wrong}"
+            self._faults[features] = found
+        return self._faults[features]
+
+    def _closed(self, job: int, name: str) -> str:
+        """Why a job may not run in a partition; ``""``: it may."""
+        said, part = self.said, self.site.partitions.get(name)
+        if part is None:
+            return f"partition {name!r}, which the cluster does not have"
+        what, account = f"partition {name}", said.account[job]
+        if not part.open:
+            return f"{what} is not open"
+        lineage = set(self._lineage(account))
+        if (part.accounts is not None and not lineage & set(part.accounts)) or lineage & set(part.denied_accounts):
+            return f"{what} is not for account {account!r}"
+        if part.users is not None and said.user[job] not in part.users:
+            return f"{what} is not for user {said.user[job]!r}"
+        if part.qos is not None and said.qos[job] not in part.qos:
+            return f"{what} is not for quality of service {said.qos[job]!r}"
+        return self._bounds(job, part, what)
+
+    def _bounds(self, job: int, part: PartitionFile, what: str) -> str:
+        tasks, cores = int(self.said.tasks[job]), int(self.said.cores[job])
+        if tasks < part.min_nodes:
+            return f"{what} is for jobs on {part.min_nodes} nodes or more, and it has {tasks} tasks"
+        if part.max_nodes is not None and tasks > part.max_nodes:
+            most = int(self.site.cluster_nodes.cores[self.site.nodes_of[part.name]].max())
+            fewest = -(-tasks // max(1, most // cores)) if cores else 1
+            if fewest > part.max_nodes:
+                return f"{what} is for jobs on {part.max_nodes} nodes at most, and it needs {fewest}"
+        return self._over(job, part, what)
+
+    def _over(self, job: int, bound: Bounded, what: str) -> str:
+        """What a job is over by itself, of what bounds it."""
+        asked_us = int(self.said.request_us[job])
+        if bound.max_time is not None and asked_us > bound.max_time:
+            most = seconds_text(bound.max_time / 1e6)
+            return f"{what} is for jobs of {most} at most, and it asks for {seconds_text(asked_us / 1e6)}"
+        for limit in bound.limits:
+            if limit.per == "job":
+                for measure, allowed in limit.amounts.items():
+                    if (amount := self._amount(job, measure)) > allowed:
+                        return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
+        return ""
+
+    def _too_much(self, job: int) -> str:
+        """What it is over, wherever it runs."""
+        qos = self.qos.get(self.said.qos[job])
+        if qos is not None and (why := self._over(job, qos, f"quality of service {qos.name}")):
+            return why
+        for name in self._lineage(self.said.account[job]):
+            if name in self.accounts and (why := self._over(job, self.accounts[name], f"account {name}")):
+                return why
+        return self._over(job, Bounded(name="site", limits=self.site.file.limits), "the site")
+
+    def _lineage(self, account: str) -> list[str]:
+        """An account and those above it."""
+        found = [account] if account else []
+        while found and found[-1] in self.accounts and (parent := self.accounts[found[-1]].parent):
+            found.append(parent)
+        return found
+
+    # --- what it counts for -----------------------------------------------------------------------------------------
+
+    def _counts(self, job: int, where: Where) -> Counts:
+        said, found = self.said, dict[tuple[int, str], int]()
+        if where.why:
+            return ()
+        user, account = said.user[job], said.account[job]
+        for rule in self._rules_of(user, account, said.qos[job], where.partitions or ()):
+            per = rule.file.per
+            subject = {"all": "", "user": user, "account": account}[per]
+            if per != "all" and not subject:
+                continue  # nobody knows whose it is
+            whom = "all" if per == "all" else f"{per} {subject}"
+            for measure, most in rule.file.amounts.items():
+                self._count(found, job, f"{measure} of {whom}, {rule.owner}", measure, most, rule.partition)
+        if said.array[job] and said.array_limit[job] > 0:
+            limit = int(said.array_limit[job])
+            self._count(found, job, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")
+        return tuple(sorted((place, amount, partition) for (place, partition), amount in found.items()))
+
+    def _count(
+        self, found: dict[tuple[int, str], int], job: int, name: str, measure: str, most: int, partition: str
+    ) -> None:
+        amount = self._amount(job, measure)
+        if amount:
+            place, _ = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
+            found[place, partition] = amount
+
+    def _amount(self, job: int, measure: str) -> int:
+        said = self.said
+        if measure == "jobs":
+            return 1
+        if measure == "nodes":
+            return BY_NODES
+        if measure == "tasks":
+            return int(said.tasks[job])
+        if measure in ("cores", "memory"):
+            return int(said.tasks[job] * (said.cores if measure == "cores" else said.mb)[job])
+        return int(said.totals[measure][job]) if measure in said.totals else 0
+
+    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[_Rule]:
+        key = (user, account, qos, *partitions)
+        if key in self._rules:
+            return self._rules[key]
+        site = self.site
+        rules = [_Rule(limit, "site") for limit in site.file.limits]
+        only = len(partitions) == 1
+        for name in partitions:
+            found = site.partitions[name].limits
+            rules += [_Rule(limit, f"partition {name}", "" if only else name) for limit in found]
+        if qos in self.qos:
+            rules += [_Rule(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
+        for name in self._lineage(account):
+            if name in self.accounts:
+                rules += [_Rule(limit, f"account {name}") for limit in self.accounts[name].limits]
+                for one in self.accounts[name].users if name == account else ():
+                    if one.name == user:
+                        rules += [_Rule(limit, f"user {user} in account {name}") for limit in one.limits]
+        self._rules[key] = [rule for rule in rules if rule.file.per != "job"]
+        return self._rules[key]

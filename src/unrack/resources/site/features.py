@@ -1,0 +1,132 @@
+"""What jobs say of the features of their nodes: ``a&b``, ``a|b``, ``(a|b)&c``, ``[a|b]``, ``[a*2&b*4]``.
+
+``&`` binds closer than ``|``. In square brackets, ``|`` parts: all nodes of a job have the same of them. A feature with
+a number, ``a*2``, is wanted of at least so many nodes; of others that say nothing else, any will do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Bools
+
+_TOKEN = re.compile(r"\s*(?:([()\[\]&|,])|([^()\[\]&|,*\s]+)(?:\*(\d{1,9}))?)")
+_WANT = "features such as 'a&b', 'a|b', '(a|b)&c', '[a|b]' or '[a*2&b*4]'"
+
+
+class Way(NamedTuple):
+    """One way to have nodes: all in ``nodes`` (bool), and at least so many in each of ``counts``; in a partition."""
+
+    nodes: Bools
+    counts: tuple[tuple[int, Bools], ...] = ()
+    partition: str = ""
+
+    def both(self, other: Way) -> Way:
+        """What is one and the other."""
+        return Way(self.nodes & other.nodes, self.counts + other.counts)
+
+
+class _Parser:
+    def __init__(self, text: str, nodes_of: Mapping[str, Bools], total: int) -> None:
+        self.text, self.nodes_of, self.total = text, nodes_of, total
+        self.tokens: list[tuple[str, str, str]] = []
+        at = 0
+        while at < len(text.rstrip()):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise ValueError(_WANT)
+            self.tokens.append((found[1] or "", found[2] or "", found[3] or ""))
+            at = found.end()
+        self.at = 0
+        self.depth = 0
+
+    def next(self, *signs: str) -> str:
+        """Take the next sign if it is one of these."""
+        if self.at < len(self.tokens) and self.tokens[self.at][0] in signs:
+            self.at += 1
+            return self.tokens[self.at - 1][0]
+        return ""
+
+    def whole(self) -> list[Way]:
+        ways = self.any_of(parted=False)
+        if self.at < len(self.tokens):
+            raise ValueError(_WANT)
+        return ways
+
+    def any_of(self, parted: bool) -> list[Way]:
+        found = [self.all_of(parted)]
+        while self.next("|"):
+            found.append(self.all_of(parted))
+        if parted or len(found) == 1:
+            return [way for ways in found for way in ways]
+        if any(way.counts or len(ways) > 1 for ways in found for way in ways):
+            raise ValueError("numbers and brackets that stand outside of '|', or '|' inside of square brackets")
+        return [Way(np.logical_or.reduce([ways[0].nodes for ways in found]))]
+
+    def all_of(self, parted: bool) -> list[Way]:
+        ways = self.one(parted)
+        while self.next("&", ","):
+            more = self.one(parted)
+            ways = [first.both(second) for first in ways for second in more]
+            if len(ways) > 64:
+                raise ValueError("at most 64 ways to have nodes")
+        return ways
+
+    def one(self, parted: bool) -> list[Way]:
+        if opened := self.next("(", "["):
+            self.depth += 1
+            if self.depth > 32:
+                raise ValueError("brackets at most 32 deep")
+            ways = self.any_of(parted or opened == "[")
+            self.depth -= 1
+            if not self.next(")" if opened == "(" else "]"):
+                raise ValueError(_WANT)
+            return ways
+        if self.at >= len(self.tokens) or not self.tokens[self.at][1]:
+            raise ValueError(_WANT)
+        _, name, number = self.tokens[self.at]
+        self.at += 1
+        nodes = self.nodes_of.get(name)
+        nodes = np.zeros(self.total, np.bool_) if nodes is None else nodes
+        return [Way(np.ones(self.total, np.bool_), ((int(number), nodes),))] if number else [Way(nodes)]
+
+
+def ways_of(text: str, nodes_of: Mapping[str, Bools], total: int) -> list[Way]:
+    """The ways to have nodes as a text says.
+
+    Parameters
+    ----------
+    nodes_of
+        Feature → bool[nodes]; no node has any other.
+    total
+        How many nodes there are.
+
+    Raises
+    ------
+    ValueError
+        The text cannot be read; it says what was wanted.
+
+    Examples
+    --------
+    >>> a, b = np.array([True, True, False]), np.array([False, True, True])
+    >>> [way.nodes.tolist() for way in ways_of("a&b", {"a": a, "b": b}, 3)]
+    [[False, True, False]]
+    >>> [way.nodes.tolist() for way in ways_of("[a|b]", {"a": a, "b": b}, 3)]
+    [[True, True, False], [False, True, True]]
+    """
+    return _Parser(text, nodes_of, total).whole()
+
+
+def features_in(text: str) -> list[str]:
+    """The features that a text names, in its order.
+
+    Examples
+    --------
+    >>> features_in("[rack1*2&rack2*4]|(ib&big)")
+    ['rack1', 'rack2', 'ib', 'big']
+    """
+    return [found[2] for found in _TOKEN.finditer(text) if found[2]]

@@ -1,0 +1,277 @@
+"""The site of a cluster: which nodes a job may run on, and what it counts for in limits.
+
+Jobs ask for ``site.where``, the number of a :class:`Where`, and ``site.counts``, the number of a row of what they count
+for; 0: nothing. ``binding.py`` numbers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
+from unrack.reasons import Code, Reason
+from unrack.resources.checked import validated
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
+from unrack.resources.numbers import ranges
+from unrack.resources.site.features import Way, ways_of
+from unrack.resources.site.keys import SiteFile
+
+WHERE, COUNTS = range(2)
+QUANTITIES = ("where", "counts")
+BY_NODES = -1
+"""In place of an amount: as much as the job has nodes."""
+NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
+Counts = tuple[tuple[int, int, str], ...]
+"""What jobs count for: places, amounts (or BY_NODES), and the partition that they run in where that decides it."""
+
+
+class Where(NamedTuple):
+    """Where jobs may run, in words of the site; jobs that say the same have the same number."""
+
+    partitions: tuple[str, ...] | None = None  # in one of these, the first that will do; ``None``: anywhere
+    features: str = ""
+    nodes: str = ""  # a list of nodes, of which each must be used; ``""``: any
+    without: str = ""  # a list of nodes that are not used
+    why: str = ""  # why there is no such node, if something else than the nodes decides that
+
+
+class Site(Usual):
+    """See :class:`unrack.resources.contract.Installed`."""
+
+    quantities = QUANTITIES
+
+    def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
+        self.file = validated(SiteFile.model_validate, table, f"{where}.", SiteFile.model_fields)
+        self.cluster_nodes, self.at = nodes, where
+        self.computing: Bools = nodes.cores > 0
+        self.partitions = {one.name: one for one in self.file.partitions}
+        self.nodes_of = {
+            one.name: self.computing if one.nodes is None else self._mask(one.nodes, f"partitions.{i}.nodes")
+            for i, one in enumerate(self.file.partitions)
+        }
+        for name, mask in self.nodes_of.items():
+            if not mask.any():
+                raise ClusterError(f"{where}.partitions", f"partition {name!r} without nodes", "one or more with cores")
+        self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
+        bound = self.file.bound or {}
+        self.wheres = tuple(_where(one) for one in bound.get("where", ()))
+        self.counts: tuple[Counts, ...] = tuple(
+            tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
+        )
+        self.places: Sequence[Place] = tuple(Place(*one) for one in bound.get("places", ()))
+
+    def _mask(self, members: Sequence[str], key: str) -> Bools:
+        found = np.zeros(len(self.computing), np.bool_)
+        found[self.cluster_nodes.named(members, f"{self.at}.{key}")] = True
+        return found & self.computing
+
+    def bound(self, wheres: Sequence[Where], counts: Sequence[Counts], places: Sequence[Place]) -> Site:
+        """The same site, of jobs that ask for these."""
+        made = {
+            "where": [one._asdict() for one in wheres],
+            "counts": [[list(one) for one in row] for row in counts],
+            "places": [list(place) for place in places],
+        }
+        return Site({**self.written(), "bound": made}, self.cluster_nodes, self.at)
+
+    # --- where ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
+        """The ways to have nodes, by number of a :class:`Where`; 0: any node."""
+        return ((Way(self.computing),), *(self._ways(one) for one in self.wheres))
+
+    def _ways(self, where: Where) -> tuple[Way, ...]:
+        if where.why:
+            return ()
+        base, counts = self.computing.copy(), dict[int, Bools]()
+        if where.without:
+            base &= ~self._mask([where.without], "without")
+        needed: tuple[tuple[int, Bools], ...] = ()
+        if where.nodes:
+            listed = self._mask([where.nodes], "nodes")
+            for node in np.flatnonzero(listed).tolist():
+                counts[node] = np.arange(len(base)) == node
+            needed = tuple((1, mask) for mask in counts.values())
+        own = ways_of(where.features, self.features, len(base)) if where.features else [Way(base)]
+        names = [None] if where.partitions is None else where.partitions
+        found = []
+        for name in names:
+            mask = base if name is None else base & self.nodes_of[name]
+            found += [Way(mask & way.nodes, (*way.counts, *needed), name or "") for way in own]
+        return tuple(way for way in found if way.nodes.any())
+
+    def ways(self, asked: Ints) -> tuple[Way, ...]:
+        """The ways in which a job may have nodes."""
+        return self.ways_of_wheres[int(asked[WHERE])]
+
+    def sets(self, asked: Ints) -> NodeSets:
+        """The nodes of all ways of each job."""
+        numbers, of = np.unique(asked[WHERE], return_inverse=True)
+        none = np.zeros((1, len(self.computing)), np.bool_)
+        masks = [
+            np.logical_or.reduce([way.nodes for way in ways]) if (ways := self.ways_of_wheres[n]) else none[0]
+            for n in numbers.tolist()
+        ]
+        return NodeSets(np.stack(masks) if masks else none[:0], of.ravel().astype(np.int64))
+
+    def choices(self, asked: Ints) -> tuple[Bools, ...]:
+        """The ways, where there are several."""
+        ways = self.ways(asked)
+        return tuple(way.nodes for way in ways) if len(ways) > 1 else ()
+
+    # --- see Installed ----------------------------------------------------------------------------------------------
+
+    def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
+        """int64[claims, 2]: what it counts for, in the first of its partitions whose limits leave room."""
+        first = None
+        for way in self.ways(asked):
+            if way.nodes[nodes].all():
+                found = self._claims(asked, way, nodes)
+                if (found[:, 1] <= free[found[:, 0]]).all():
+                    return found
+                first = found if first is None else first
+        return NO_CLAIMS if first is None else first
+
+    def _claims(self, asked: Ints, way: Way, nodes: Ints) -> Ints:
+        own = _own(self._counts(asked), way.partition)
+        rows = [(place, len(nodes) if amount == BY_NODES else amount) for place, amount in own]
+        return np.array([row for row in rows if row[1]], np.int64).reshape(-1, 2)
+
+    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
+        """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
+        ways, counts = self.ways(asked), self._counts(asked)
+        if len(ways) > 1 or any(way.counts for way in ways) or any(a == BY_NODES or inside for _, a, inside in counts):
+            return None
+        return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
+
+    def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
+        """Whether the nodes are of one way, and the claims what it counts for there."""
+        return any(
+            way.nodes[nodes].all() and _short(way, nodes) == 0
+            and np.array_equal(self._claims(asked, way, nodes), claims)
+            for way in self.ways(asked)
+        )  # fmt: skip
+
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
+        """bool[nodes]: those of a way that has all nodes so far, where its limits leave room."""
+        found, counts = np.zeros(len(self.computing), np.bool_), self._counts(asked)
+        there = np.zeros(len(found), np.bool_)
+        there[nodes] = True
+        for way in self.ways(asked):
+            own = _own(counts, way.partition)
+            if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
+                continue
+            full = any(amount == BY_NODES and free[place] <= len(nodes) for place, amount in own)
+            found |= _next(way, nodes, left) & there if full else _next(way, nodes, left)
+        return found
+
+    def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
+        """bool[jobs]: too few nodes in every way, or more than a limit."""
+        if quantity == COUNTS:
+            over = np.array([False, *(self._over(row) is not None for row in self.counts)])
+            return np.asarray(over[asked], np.bool_)
+        found = np.zeros(len(asked), np.bool_)
+        for number in np.unique(asked).tolist():
+            own = (asked == number) & (asked > 0)
+            if own.any():
+                ways = self.ways_of_wheres[number]
+                found[own] = no_room(np.ones(int(own.sum()), np.int64), gangs.some(own), partial(self._room, ways))
+                none = np.zeros(0, np.int64)
+                found[own] |= [not any(_next(way, none, n).any() for way in ways) for n in gangs.tasks[own].tolist()]
+        return found
+
+    def _room(self, ways: Sequence[Way], _: int, cores: int, mb: int) -> int:
+        fit = self.cluster_nodes.room_for(cores, mb)
+        return max(
+            (
+                int(np.minimum(fit[way.nodes], 2**31).sum())
+                for way in ways
+                if all(int((fit[way.nodes & mask] > 0).sum()) >= count for count, mask in way.counts)
+            ),
+            default=0,
+        )
+
+    def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
+        """The nodes that are too few, or the limit."""
+        if quantity == COUNTS:
+            over = self._over(self.counts[asked - 1])
+            assert over is not None
+            return Reason(Code.TOO_BIG, over[0].name, over[1], over[0].amount)
+        where, mb = self.wheres[asked - 1], 0 if gangs.elsewhere else int(gangs.memory_mb[0])
+        if where.why:
+            return Reason(Code.TOO_BIG, where.why)
+        room = self._room(self.ways_of_wheres[asked], 1, int(gangs.cores[0]), mb)
+        return Reason(Code.TOO_BIG, f"places for tasks on nodes {words(where)}", int(gangs.tasks[0]), room)
+
+    def _over(self, row: Counts) -> tuple[Place, int] | None:
+        """The first limit that is less than a job counts for by itself, wherever it runs."""
+        for place, amount, inside in row:
+            if not inside and self.places[place].amount < max(amount, 1):
+                return self.places[place], max(amount, 1)
+        return None
+
+    def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """The first limit that leaves too little, wherever it runs."""
+        for place, amount, inside in self._counts(asked):
+            if not inside and max(amount, 1) > free[place]:
+                return Reason(Code.LIMIT, self.places[place].name, max(amount, 1), int(free[place]))
+        return None
+
+    def written(self) -> dict[str, Any]:
+        """The keys of the cluster file; nodes by number."""
+        made = self.file.model_dump(exclude_defaults=True)
+        for one in made.get("partitions", ()):
+            if "nodes" in one:
+                one["nodes"] = ranges(np.flatnonzero(self.nodes_of[one["name"]]).tolist())
+        if "features" in made:
+            made["features"] = {name: ranges(np.flatnonzero(mask).tolist()) for name, mask in self.features.items()}
+        return made
+
+    def _counts(self, asked: Ints) -> Counts:
+        number = int(asked[COUNTS])
+        return self.counts[number - 1] if number else ()
+
+
+def _where(kept: dict[str, Any]) -> Where:
+    partitions = kept["partitions"]
+    return Where(**{**kept, "partitions": None if partitions is None else tuple(partitions)})
+
+
+def _own(counts: Counts, partition: str) -> list[tuple[int, int]]:
+    """What counts for jobs that run in a partition: places and amounts."""
+    return [(place, amount) for place, amount, inside in counts if inside in ("", partition)]
+
+
+def _short(way: Way, nodes: Ints) -> int:
+    """How many nodes are still wanted of those that are counted."""
+    return sum(max(0, count - int(mask[nodes].sum())) for count, mask in way.counts)
+
+
+def _next(way: Way, nodes: Ints, left: int) -> Bools:
+    """Where the next of ``left`` tasks may go, so that the nodes that are counted can still be had."""
+    short = _short(way, nodes)
+    if short < left or not way.counts:
+        return way.nodes
+    gains = np.zeros(len(way.nodes), np.int64)
+    for count, mask in way.counts:
+        if int(mask[nodes].sum()) < count:
+            gains += mask
+    gains[nodes] = 0
+    return way.nodes & (gains > short - left)
+
+
+def words(where: Where) -> str:
+    """Where in words: "of partition a or b with ib, without n[1-2]"."""
+    parts = [] if where.partitions is None else [f"of partition {' or '.join(where.partitions)}"]
+    parts += [f"with {where.features}"] if where.features else []
+    parts += [f"among which are {where.nodes}"] if where.nodes else []
+    parts += [f"without {where.without}"] if where.without else []
+    return " ".join(parts) or "of the cluster"

@@ -1,0 +1,145 @@
+"""The keys of the table ``site`` of a cluster file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from unrack.resources.checked import Strict
+from unrack.units import memory_mb, time_us
+
+MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
+"""What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
+PER = ("all", "user", "account", "job")
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a whole number of 0 or more")
+    return value
+
+
+def _time(value: object) -> object:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        return time_us(value)
+    return value
+
+
+def _amounts(value: object) -> object:
+    if not isinstance(value, dict) or not value:
+        raise ValueError("a table of amounts, such as { cores = 64, jobs = 4 }")
+    found = {}
+    for name, amount in value.items():
+        if name not in MEASURES and "." not in name:
+            raise ValueError(f"amounts of {', '.join(MEASURES)} or KIND.QUANTITY")
+        if name == "memory" and isinstance(amount, int | float | str) and not isinstance(amount, bool):
+            amount = memory_mb(amount, rounding="down")
+        if not isinstance(amount, int) or isinstance(amount, bool) or not 0 <= amount < 2**53:
+            raise ValueError(f"a whole number of 0 or more of {name}")
+        found[name] = amount
+    return found
+
+
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0)]
+
+
+class LimitFile(Strict):
+    """One limit: no more than so much is held at once by those whom it is of."""
+
+    # ``"all"``: by all of them together; ``"user"``, ``"account"``: by each; ``"job"``: by one job
+    per: Literal["all", "user", "account", "job"] = "all"
+    # of ``jobs``, ``cores``, ``nodes``, ``tasks``, ``memory``, or ``KIND.QUANTITY`` such as ``gpus.gpus``
+    amounts: Annotated[dict[str, int], BeforeValidator(_amounts)]
+
+
+class Bounded(Strict):
+    """What bounds jobs, whatever it is called."""
+
+    name: str = Field(min_length=1)
+    max_time: Time = None  # the longest that a job may ask to run: ``"24 h"``, or seconds; default: any time
+    limits: list[LimitFile] = Field(default_factory=list)
+
+
+class PartitionFile(Bounded):
+    """A ``[[site.partitions]]`` table: nodes that jobs may ask for by one name. Partitions may overlap."""
+
+    # node numbers, racks, domains or names such as ``["0-15", "rack3", "n[17-20]"]``; default: every node with cores
+    nodes: list[str] | None = None
+    default: bool = False  # whether jobs that name no partition run here
+    tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=priority``
+    priority: Whole = 1  # the partition's factor of the priority of jobs
+    # who may run here: names of accounts and qualities of service; default: all; ``denied_accounts``: who may not
+    accounts: list[str] | None = None
+    denied_accounts: list[str] = Field(default_factory=list)
+    users: list[str] | None = None
+    qos: list[str] | None = None
+    min_nodes: Whole = 0  # the fewest and the most tasks of a job, each on a node of its own
+    max_nodes: Whole | None = None
+    open: bool = True  # False: jobs wait until it is open
+
+
+class QosFile(Bounded):
+    """A ``[[site.qos]]`` table: a quality of service, which jobs ask for by name."""
+
+    priority: Whole = 0  # its factor of the priority of jobs
+
+
+class UserFile(Strict):
+    """A user of an account."""
+
+    name: str = Field(min_length=1)
+    shares: Whole = 1
+    limits: list[LimitFile] = Field(default_factory=list)
+
+
+def _users(value: object) -> object:
+    return [{"name": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+
+
+class AccountFile(Bounded):
+    """A ``[[site.accounts]]`` table: an account, under another or under the root."""
+
+    parent: str = ""
+    shares: Whole = 1  # of what its parent has, beside its siblings
+    users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
+
+
+class SiteFile(Strict):
+    """The table ``site``."""
+
+    partitions: list[PartitionFile] = Field(default_factory=list)
+    # feature → the nodes that have it, as of partitions
+    features: dict[str, list[str]] = Field(default_factory=dict)
+    qos: list[QosFile] = Field(default_factory=list)
+    accounts: list[AccountFile] = Field(default_factory=list)
+    limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
+    # What the jobs of a run ask, by number; made when a run begins, for its record.
+    bound: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _names(self) -> SiteFile:
+        for what in ("partitions", "qos", "accounts"):
+            names = [one.name for one in getattr(self, what)]
+            for place, name in enumerate(names):
+                if name in names[:place]:
+                    raise ValueError(f"a name of its own for each of the {what}, not two {name!r}")
+        if sum(one.default for one in self.partitions) > 1:
+            raise ValueError("at most one partition that is the default")
+        known = {one.name: one.parent for one in self.accounts}
+        for name in known:
+            seen, parent = {name}, known[name]
+            while parent:
+                if parent not in known:
+                    raise ValueError(f"accounts whose parents there are, not {parent!r}")
+                if parent in seen:
+                    raise ValueError(f"accounts that are not their own parents, not {name!r}")
+                seen.add(parent)
+                parent = known[parent]
+        for partition in self.partitions:
+            for key, there in (("accounts", set(known)), ("qos", {one.name for one in self.qos})):
+                for name in getattr(partition, key) or ():
+                    if name not in there:
+                        raise ValueError(f"{key} of partition {partition.name} that there are, not {name!r}")
+        return self
