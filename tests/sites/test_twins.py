@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.sites.twins import Loop, RandomSite, Reserving, easy, fcfs, random_site
 
 import unrack
-from tests.sites.twins import Loop, RandomSite, Reserving, easy, fcfs, random_site
 
 FEW = range(60)
 

@@ -14,7 +14,8 @@ import numpy as np
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Decision, Estimates, Reject, Start
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule, nothing_new
+from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.queue_kernel import Backfill, nothing_new
 from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.gpus.rule import GpuRule

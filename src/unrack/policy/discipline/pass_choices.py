@@ -9,7 +9,8 @@ from unrack.ledger.growing import grown_rows
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,

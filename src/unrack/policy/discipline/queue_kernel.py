@@ -4,10 +4,12 @@ EASY (Lifka 1995; Mu'alem and Feitelson 2001): start jobs in order while they fi
 head, gets a reservation at the earliest time at which the booked ends of running jobs leave room for it (its shadow
 time). A later job may start now if it is expected to end by then, or if the head still fits at the shadow time beside
 it. The test counts the tasks of the head that fit on each node, and what is free of the places that it claims, so it
-holds for unequal nodes, for memory and for licences. Where jobs may run on some nodes only, there are several heads:
-every job without a place is one, if no head before it may use one of its nodes; who is behind none of them on any node
-passes unless it takes what a head claims elsewhere. A job that lacks nothing but room in a limit holds up nobody. Where a place is a choice (``Wants.CHOICE``) the pass stops with
+holds for unequal nodes, for memory and for licences. Where a place is a choice (``Wants.CHOICE``) the pass stops with
 CHOOSE, is answered, and goes on.
+
+Where jobs may run on some nodes only there are several heads: every job without a place is one, unless a head before it
+may use one of its nodes. Who is behind none of them on any node may start if it leaves the heads what they claim
+elsewhere, such as licences. A job that lacks nothing but room in a limit holds up nobody.
 
 A job that has run past its booked end is expected to end 1 µs from now.
 
@@ -18,35 +20,39 @@ that starts O(nodes that it uses + nodes / 64).
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import count_blocks, refresh, take_rows
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.policy.columns import gang_of
-from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
+from unrack.policy.discipline.head_search import change_claims
+from unrack.policy.discipline.heads_kernel import (
+    PassRule,
+    asking,
+    head_of,
+    judged,
+    lacking,
+    only_limits,
+    set_aside,
+)
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
-    CHOOSE,
     CLAIM,
     CLAIM_END,
     CLAIMABLE,
     CLAIMED,
     JOB,
-    NO_ROOM,
     ROW,
     ROW_END,
-    SHORT,
     STARTS,
     UNTIL,
 )
 from unrack.policy.discipline.skyline.columns import HEADS as MORE_HEADS
-from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, claims_fit, free_slots, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for
 from unrack.policy.discipline.walk import (
-    ANSWER,
     ASIDE,
-    ASKING,
     AT,
     BEGIN,
     BEHIND,
@@ -57,8 +63,6 @@ from unrack.policy.discipline.walk import (
     FREE_CORES,
     HEADS,
     HELD_US,
-    JUDGE,
-    JUDGED,
     JUDGING,
     LOOK,
     LOOKED_AT,
@@ -72,9 +76,7 @@ from unrack.policy.discipline.walk import (
     SECOND,
     SEEK,
     SHADOW,
-    SOUGHT,
     STAGE,
-    TIME,
     UNSEEN,
 )
 from unrack.policy.placement.node_kernel import first_fit, place_job
@@ -86,15 +88,6 @@ class Backfill(IntEnum):
     NONE = 0  # nobody
     ANY = 1  # whoever fits now
     EASY = 2  # whoever does not delay the head
-
-
-class PassRule(NamedTuple):
-    """How a pass goes."""
-
-    backfill: int  # a `Backfill`
-    depth: int  # how many jobs behind the head are considered
-    whole: bool  # whether a node serves one job at a time
-    fit: int  # a `Fit`
 
 
 def nothing_new(
@@ -157,112 +150,6 @@ def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
 
 
 @inlined
-def lacking(c: Any, stage: int, what: int) -> int:
-    """Say that there is too little room for something, and with which stage to go on."""
-    c.walk[STAGE], c.cursor[SHORT] = stage, what
-    return NO_ROOM
-
-
-@inlined
-def asking(walk: Ints, stage: int, job: int) -> int:
-    """Ask for a choice, with whose answer to go on at a stage."""
-    walk[STAGE], walk[ASKING] = stage, job
-    return CHOOSE
-
-
-@inlined
-def head_of(order: Ints, place: int, c: Any) -> int:
-    """The first head that the job at a place of the order is behind: of one of its nodes; -1: there is none."""
-    own = c.set_of[order[place]]
-    for h in range(c.walk[HEADS]):
-        if c.heads[h, PLACE] < place and c.meets[own, c.set_of[order[c.heads[h, PLACE]]]] == 1:
-            return h
-    return -1
-
-
-@inlined
-def only_limits(job: int, c: Any) -> bool:
-    """Whether a limit leaves too little for a job."""
-    for k in range(c.fixed_at[0, job], c.fixed_at[1, job]):
-        place = c.fixed[k, 0]
-        if c.aside[0] <= place < c.aside[1]:
-            s = c.slot[place]
-            if (c.free_places[place] if s < 0 else c.left[0, CPU, s]) < c.fixed[k, 1]:
-                return True
-    return False
-
-
-@inlined
-def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
-    """Nobody who comes later may start on the nodes of a job that waits, or take what it claims.
-
-    False: there are too few slots.
-    """
-    first, last, total = c.fixed_at[0, job], c.fixed_at[1, job], c.installed[c.set_of[job]]
-    if last > first:
-        if not slots_for(c.left, c.left.shape[0], slots, c.cursor, c.fixed, first, last):
-            return False
-        change_claims(c.left, 0, slots, Span(c.out, 0, 0, c.fixed, first, last), -1)
-    for node in range(total.shape[1]):
-        if total[CPU, node] > 0:
-            c.now[CPU, node] = -1
-    return True
-
-
-@inlined
-def judged(
-    rule: PassRule, order: Ints, place: int, span: Span, stage: int, now: int, alike: bool, count: int, c: Any
-) -> int:  # fmt: skip
-    """Whether a job that has a place leaves all heads theirs that come before it: 1 or 0; else it is interrupted."""
-    walk, job, heads = c.walk, order[place], c.heads
-    slots = Slots(c.slot, c.place_of, c.free_places, 0)
-    tasks, more = gang_of(c.asks, job).tasks, span.claim_end > span.claim or walk[OPENS] == 1
-    passes = True
-    while passes and walk[JUDGING] < walk[HEADS]:
-        h = walk[JUDGING]
-        who = order[heads[h, PLACE]]
-        if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
-            walk[JUDGING] += 1
-            continue
-        total, chooses, (asked, mb) = c.installed[c.set_of[who]], c.wants[who] >= CHOICE, asked_by(who, c)
-        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, who], c.fixed_at[1, who])
-        if stage == SEEK and heads[h, SHADOW] != UNSEEN:
-            stage = JUDGE
-        while stage in (SEEK, SOUGHT):
-            if stage == SEEK:
-                begin_search(asked, total, rule.whole, alike, c)
-            elif walk[ANSWER] == 1:
-                break
-            if not search(asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
-                return lacking(c, SEEK, CLAIMABLE)
-            if not (chooses and walk[TIME] >= 0):
-                break
-            return asking(walk, SOUGHT, who)
-        if stage in (SEEK, SOUGHT):
-            heads[h, SHADOW], stage = walk[TIME], JUDGE
-        late = heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]
-        if stage == JUDGED:
-            passes = walk[ANSWER] == 1
-        elif walk[MOVES] == 1 and walk[HEADS] > 1:
-            passes = False  # what moves others would have to be taken back
-        elif walk[MOVES] == 1 or (late and chooses):
-            return asking(walk, JUDGED, who)
-        elif late:
-            passes = keeps(asked, total, wanted, rule.whole, alike, h, tasks, span, c)
-        stage = SEEK
-        walk[JUDGING] += passes
-    if not passes:
-        for h in range(walk[JUDGING]):
-            who = order[heads[h, PLACE]]
-            if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
-                continue
-            if heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]:
-                total = c.installed[c.set_of[who]]
-                take_then(asked_by(who, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
-    return 1 if passes else 0
-
-
-@inlined
 def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
     """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
     walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
@@ -293,10 +180,9 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0
             walk[LOOKED_AT], stage = job, PLACED
             possible = tasks * cores <= walk[FREE_CORES]
-            if rule.backfill == 2 and alike and behind >= 0 and heads[behind, SHADOW] >= 0:
-                if now + us > heads[behind, SHADOW]:  # else wherever it went
-                    first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
-                    possible = possible and heads[behind, ROOM] - tasks >= first
+            if rule.backfill == 2 and alike and behind >= 0 and 0 <= heads[behind, SHADOW] < now + us:
+                first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
+                possible = possible and heads[behind, ROOM] - tasks >= first  # else wherever it went
             if only_limits(job, c):
                 walk[FOUND] = ASIDE
             elif possible and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])):

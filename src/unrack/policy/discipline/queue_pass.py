@@ -12,8 +12,9 @@ from unrack.ledger.growing import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.pass_choices import PassChoices
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule, pass_over
+from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, LENT
 from unrack.policy.discipline.skyline.reserved import Reserved

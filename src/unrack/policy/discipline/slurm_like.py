@@ -13,8 +13,9 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Decision, Estimates, Start
+from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan

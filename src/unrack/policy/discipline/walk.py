@@ -11,11 +11,11 @@ from __future__ import annotations
 STAGE: what comes next. AT: the place of the job that is looked at, in the order or, if SECOND is 1, in the order of
 those behind a head. HEADS: how many heads there are. COUNT, ROWS, CLAIMS: how much of ``started``, ``out`` and
 ``new_claims`` is used. FREE_CORES: of all nodes. ASKING: the job about which a choice is to be made.
-FOUND, CLAIMS_FOUND: the ends of its rows and claims (-1: it has no place); HELD_US: for how long it would hold them;
-MOVES: whether others would end at another time, or its devices stay held after its end; OPENS: whether its start may
-make a place for those who had none.
-JUDGING: the head that is looked at. TIME, RUN, ENDED, MOMENT: how far the search for that time has come. ANSWER: of yes and no. LOOKED_AT: the job that is
-looked at."""
+FOUND, CLAIMS_FOUND: the ends of its rows and claims (NO_PLACE, ASIDE: it has none); HELD_US: for how long it would hold
+them; MOVES: whether others would end at another time, or its devices stay held after its end; OPENS: whether its start
+may make a place for those who had none.
+JUDGING: the head that is looked at. TIME, RUN, ENDED, MOMENT: how far the search for its time has come. ANSWER: of yes
+and no. LOOKED_AT: the job that is looked at."""
 WALK = 21
 PLACE, SHADOW, ROOM, BEHIND = range(4)
 """Columns of ``heads``: its place in the order; when it starts, µs (UNSEEN: nobody has asked; NEVER: never); how many

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.policy.discipline.queue_kernel import PassRule, lacking, passed
+from unrack.policy.discipline.heads_kernel import PassRule, lacking
+from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import (
     AT,
     CHOOSE,

@@ -23,8 +23,9 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.policy.contract import Ability, Decision, Need, Traits
+from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListNotes, places_in, short_of
-from unrack.policy.discipline.queue_kernel import Backfill, PassRule
+from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import LEDGER, ledger_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.policy.discipline.queue_kernel import PassRule
+from unrack.policy.discipline.heads_kernel import PassRule
 
 AT, KEY, JOB, ABOUT = range(4)
 """Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""

@@ -1,0 +1,146 @@
+"""Compiled: heads of a pass over the queue: who is behind one, what it keeps from others, and who may pass it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
+from unrack.ledger.names import CPU
+from unrack.policy.columns import gang_of
+from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
+from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT
+from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, slots_for
+from unrack.policy.discipline.walk import (
+    ANSWER,
+    ASKING,
+    HEADS,
+    HELD_US,
+    JUDGE,
+    JUDGED,
+    JUDGING,
+    MOVES,
+    OPENS,
+    PLACE,
+    SEEK,
+    SHADOW,
+    SOUGHT,
+    STAGE,
+    TIME,
+    UNSEEN,
+)
+
+
+class PassRule(NamedTuple):
+    """How a pass goes."""
+
+    backfill: int  # a `Backfill`
+    depth: int  # how many jobs behind the head are considered
+    whole: bool  # whether a node serves one job at a time
+    fit: int  # a `Fit`
+
+
+@inlined
+def lacking(c: Any, stage: int, what: int) -> int:
+    """Say that there is too little room for something, and with which stage to go on."""
+    c.walk[STAGE], c.cursor[SHORT] = stage, what
+    return NO_ROOM
+
+
+@inlined
+def asking(walk: Ints, stage: int, job: int) -> int:
+    """Ask for a choice, with whose answer to go on at a stage."""
+    walk[STAGE], walk[ASKING] = stage, job
+    return CHOOSE
+
+
+@inlined
+def head_of(order: Ints, place: int, c: Any) -> int:
+    """The first head that the job at a place of the order is behind: of one of its nodes; -1: there is none."""
+    own = c.set_of[order[place]]
+    for h in range(c.walk[HEADS]):
+        if c.heads[h, PLACE] < place and c.meets[own, c.set_of[order[c.heads[h, PLACE]]]] == 1:
+            return h
+    return -1
+
+
+@inlined
+def only_limits(job: int, c: Any) -> bool:
+    """Whether a limit leaves too little for a job."""
+    for k in range(c.fixed_at[0, job], c.fixed_at[1, job]):
+        place = c.fixed[k, 0]
+        if c.aside[0] <= place < c.aside[1]:
+            s = c.slot[place]
+            if (c.free_places[place] if s < 0 else c.left[0, CPU, s]) < c.fixed[k, 1]:
+                return True
+    return False
+
+
+@inlined
+def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
+    """Nobody who comes later may start on the nodes of a job that waits, or take what it claims.
+
+    False: there are too few slots.
+    """
+    first, last, total = c.fixed_at[0, job], c.fixed_at[1, job], c.installed[c.set_of[job]]
+    if last > first:
+        if not slots_for(c.left, c.left.shape[0], slots, c.cursor, c.fixed, first, last):
+            return False
+        change_claims(c.left, 0, slots, Span(c.out, 0, 0, c.fixed, first, last), -1)
+    for node in range(total.shape[1]):
+        if total[CPU, node] > 0:
+            c.now[CPU, node] = -1
+    return True
+
+
+@inlined
+def judged(
+    rule: PassRule, order: Ints, place: int, span: Span, stage: int, now: int, alike: bool, count: int, c: Any
+) -> int:  # fmt: skip
+    """Whether a job that has a place leaves all heads theirs that come before it: 1 or 0; else it is interrupted."""
+    walk, job, heads = c.walk, order[place], c.heads
+    slots = Slots(c.slot, c.place_of, c.free_places, 0)
+    tasks, more = gang_of(c.asks, job).tasks, span.claim_end > span.claim or walk[OPENS] == 1
+    passes = True
+    while passes and walk[JUDGING] < walk[HEADS]:
+        h = walk[JUDGING]
+        who = order[heads[h, PLACE]]
+        if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+            walk[JUDGING] += 1
+            continue
+        total, chooses, (asked, mb) = c.installed[c.set_of[who]], c.wants[who] >= CHOICE, asked_by(who, c)
+        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, who], c.fixed_at[1, who])
+        if stage == SEEK and heads[h, SHADOW] != UNSEEN:
+            stage = JUDGE
+        while stage in (SEEK, SOUGHT):
+            if stage == SEEK:
+                begin_search(asked, total, rule.whole, alike, c)
+            elif walk[ANSWER] == 1:
+                break
+            if not search(asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
+                return lacking(c, SEEK, CLAIMABLE)
+            if not (chooses and walk[TIME] >= 0):
+                break
+            return asking(walk, SOUGHT, who)
+        if stage in (SEEK, SOUGHT):
+            heads[h, SHADOW], stage = walk[TIME], JUDGE
+        late = heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]
+        if stage == JUDGED:
+            passes = walk[ANSWER] == 1
+        elif walk[MOVES] == 1 and walk[HEADS] > 1:
+            passes = False  # what moves others would have to be taken back
+        elif walk[MOVES] == 1 or (late and chooses):
+            return asking(walk, JUDGED, who)
+        elif late:
+            passes = keeps(asked, total, wanted, rule.whole, alike, h, tasks, span, c)
+        stage = SEEK
+        walk[JUDGING] += passes
+    if not passes:
+        for h in range(walk[JUDGING]):
+            who = order[heads[h, PLACE]]
+            if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+                continue
+            if heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]:
+                total = c.installed[c.set_of[who]]
+                take_then(asked_by(who, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
+    return 1 if passes else 0
