@@ -15,7 +15,7 @@ from unrack.units import time_us
 _ENTRY = re.compile(r"""(Cluster|Parent|Account|User)\s+-\s+(?:'([^']*)'|"([^"]*)"|([^\s:'"]+))\s*(?::(.*))?""")
 DUMP = re.compile(r"^(Cluster|Parent|Account|User)\s+-\s+\S", re.MULTILINE)
 """What a line of a dump looks like."""
-_OPTION = re.compile(r"""(?:'[^']*'|"[^"]*"|gres/[\w-]+:|[^:'"])+""")
+_OPTION = re.compile(r"""(?:'[^']*'|"[^"]*"|gres/[\w-]+:|:(?![A-Za-z]\w*\+?=)|[^:'"])+""")
 _LIMIT = re.compile(r"(grp|max)(tres|cpus?|nodes?|mem|jobs)(?:p(?:er)?([jua])\w*)?")
 _PER = {"j": "job", "u": "user", "a": "account"}
 _MEASURES = {"cpu": "cores", "node": "nodes", "mem": "memory", "gres/gpu": "gpus.count"}
