@@ -197,7 +197,7 @@ class Cluster(Sealed):
             Need.MEMORY: bool((self.memory_mb != UNCOUNTED_MB).any()),
             Need.DEVICES: len(self.devices) > 0,
             Need.TIERS: self.tiers is not None,
-            Need.COUNTED: len(self.places) > 0,
+            Need.COUNTED: len(self.places.parts) > 0,
             Need.RACKS: len(self.rack_names) > 1,
         }
         return frozenset(need for need, there in found.items() if there)
@@ -325,7 +325,7 @@ class Cluster(Sealed):
             total.update(self.tiers.identity())
         if self.torus is not None:
             total.update(b"torus" + self.torus.astype("<i8").tobytes())
-        if len(self.places):
+        if self.places.parts:
             total.update(self.places.identity().encode())
         if self.names:  # jobs that run at the start say by name where
             total.update(repr(self.names).encode())

@@ -100,7 +100,7 @@ class ClusterState(LeaseLedger):
         if len(cluster.devices):
             wants = cluster.devices.wanted({}, jobs) if wants is None else wants
             devices = DeviceState(cluster.devices, wants, pace or no_pace(cluster.devices, jobs))
-        if len(cluster.places):
+        if cluster.places.parts:
             asked = cluster.places.asked({}, jobs) if claims is None else claims.copy()
             claimed = Claimed(cluster.places, asked, cluster.devices.home)
         super().__init__(cluster, asks, devices, claimed, lends, learns)

@@ -125,6 +125,11 @@ class Installed(Protocol):
         ...
 
     @property
+    def limits(self) -> bool:
+        """Whether its places are limits: who waits for nothing but room in one holds up nobody."""
+        ...
+
+    @property
     def places(self) -> Sequence[Place]:
         """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
         ...
@@ -215,6 +220,8 @@ class Installed(Protocol):
 
 class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
+
+    limits = False
 
     @abstractmethod
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:

@@ -108,7 +108,7 @@ class Result:
         there = {
             "shares": len(cluster.devices),
             "loans": len(log.loans),
-            "claims": len(cluster.places),
+            "claims": len(cluster.places.parts),
             "memory": log.jobs.usage is not None,
             "failures": self.failing or log.failures,
             "rounds": self.counts is not None,

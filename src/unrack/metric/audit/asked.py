@@ -103,7 +103,7 @@ def _found(t: Tables, rows: Ints, own: Spans, node: Ints) -> tuple[Ints, Ints]:
 def claim_violation(t: Tables) -> Violation | None:
     """The first claim that cannot be, or that is missing."""
     places = t.cluster.places
-    if not len(places):
+    if not places.parts:
         return None
     c, own = t["claims"], t.claimed
     keys = list(zip(c["resource"].to_list(), c["place"].to_list(), strict=True))

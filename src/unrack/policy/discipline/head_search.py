@@ -8,13 +8,12 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
 from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for
-from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, MOMENT, NEVER, ROOM, RUN, TIME
+from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, JUDGING, MOMENT, NEVER, ROOM, RUN, TIME
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
@@ -34,7 +33,7 @@ def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, fi
 
 @inlined
 def change_claims(left: Ints, k: int, slots: Slots, span: Span, sign: int) -> None:
-    """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1)."""
+    """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1 + head)."""
     for c in range(span.claim, span.claim_end):
         left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
 
@@ -54,25 +53,26 @@ def ends_of(started: Ints, count: int) -> Ints:
 
 @inlined
 def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> None:
-    """Let ``then`` and ``left[1]`` be as now. ``total``: what is installed on the nodes that the head may use."""
-    walk, now, then, left = c.walk, c.now, c.then, c.left
+    """Let ``then`` and ``left`` of the head be as now. ``total``: what is installed on the nodes that it may use."""
+    walk, now, left, h = c.walk, c.now, c.left, c.walk[JUDGING]
+    then = c.then[h]
     walk[RUN] = walk[ENDED] = walk[MOMENT] = 0
     for s in range(c.cursor[SLOTS]):
-        left[1, CPU, s] = left[0, CPU, s]
+        left[1 + h, CPU, s] = left[0, CPU, s]
     if alike:
-        walk[ROOM] = walk[FREE_CORES]
+        c.heads[h, ROOM] = walk[FREE_CORES]
         return
     room = 0
     for node in range(now.shape[1]):
         then[CPU, node], then[MEM, node] = now[CPU, node], now[MEM, node]
         room += tasks_on(now[CPU, node], now[MEM, node], total[CPU, node], head.cores, head.mb, whole)
-    walk[ROOM] = room
+    c.heads[h, ROOM] = room
 
 
 @inlined
 def search(
     head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots
-) -> bool:
+) -> bool:  # fmt: skip
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
 
     ``then`` holds what is free after that. False: there are too few slots, and the search is to begin again.
@@ -80,11 +80,12 @@ def search(
     ``mb``: the memory of all its tasks, where that may be lent; else 0.
     """
     running, walk, started, moments, claimed_at, asks = c.running, c.walk, c.started, c.moments, c.claimed_at, c.asks
-    pool, lease_at, then, left, out, cursor = c.pool, c.lease_at, c.then, c.left, c.out, c.cursor
-    held, own_claims = c.claimed, c.new_claims
+    pool, lease_at, left, out, cursor = c.pool, c.lease_at, c.left, c.out, c.cursor
+    held, own_claims, h = c.claimed, c.new_claims, c.walk[JUDGING]
+    then = c.then[h]
     n, claiming = walk[COUNT], slots.free.shape[0] > 0
     by_end = ends_of(started, n)
-    i, k, m, room = walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM]
+    i, k, m, room = walk[RUN], walk[ENDED], walk[MOMENT], c.heads[h, ROOM]
     while True:
         time = NEVER_US
         if i < count:
@@ -101,9 +102,9 @@ def search(
             if claiming and claimed_at[ROW_COUNT, job] > 0:
                 claim = claimed_at[FIRST_ROW, job]
                 last = claim + claimed_at[ROW_COUNT, job]
-                if not slots_for(left, 2, slots, cursor, held, claim, last):
+                if not slots_for(left, left.shape[0], slots, cursor, held, claim, last):
                     return False
-                change_claims(left, 1, slots, Span(out, 0, 0, held, claim, last), 1)
+                change_claims(left, 1 + h, slots, Span(out, 0, 0, held, claim, last), 1)
             if alike:
                 room += asks[ASKED_TASKS, job]
             else:
@@ -114,7 +115,7 @@ def search(
             s = by_end[k]
             if started[CLAIM_END, s] > started[CLAIM, s]:
                 span = Span(out, 0, 0, own_claims, started[CLAIM, s], started[CLAIM_END, s])
-                change_claims(left, 1, slots, span, 1)
+                change_claims(left, 1 + h, slots, span, 1)
             if alike:
                 room += asks[ASKED_TASKS, started[JOB, s]]
             else:
@@ -122,30 +123,36 @@ def search(
             k += 1
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
-        fits = room >= head.tasks and claims_fit(left, 1, slots, wanted)
+        fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
         if fits and mb > 0:
-            fits = lent_room(then, left, 1, slots, total, head, mb, c.may_lend, whole) >= head.tasks
+            fits = lent_room(then, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
-            walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], walk[ROOM] = time, i, k, m, room
+            walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], c.heads[h, ROOM] = time, i, k, m, room
             return True
 
 
 @inlined
+def take_then(
+    head: Gang, total: Ints, whole: bool, alike: bool, h: int, span: Span, tasks: int, sign: int, c: Any
+) -> None:
+    """Take what a job of so many tasks holds of what is free when a head is to start (sign -1), or give it back (1)."""
+    slots = Slots(c.slot, c.place_of, c.free_places, 0)
+    if span.claim_end > span.claim:
+        change_claims(c.left, 1 + h, slots, span, sign)
+    if alike:
+        c.heads[h, ROOM] += sign * tasks
+    else:
+        c.heads[h, ROOM] += change_rows(c.then[h], total, head, whole, span.rows, span.first, span.last, sign)
+
+
+@inlined
 def keeps(
-    head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, tasks: int, span: Span, c: Any, slots: Slots
+    head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span, c: Any
 ) -> bool:  # fmt: skip
-    """Whether the head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
-    walk, then, left = c.walk, c.then, c.left
-    if span.claim_end > span.claim:
-        change_claims(left, 1, slots, span, -1)
-    lost = -tasks
-    if not alike:
-        lost = change_rows(then, total, head, whole, span.rows, span.first, span.last, -1)
-    if walk[ROOM] + lost >= head.tasks and claims_fit(left, 1, slots, wanted):
-        walk[ROOM] += lost
+    """Whether a head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
+    take_then(head, total, whole, alike, h, span, tasks, -1, c)
+    slots = Slots(c.slot, c.place_of, c.free_places, 0)
+    if c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted):
         return True
-    if not alike:
-        add_rows(then, span.rows, span.first, span.last, 1)
-    if span.claim_end > span.claim:
-        change_claims(left, 1, slots, span, 1)
+    take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False

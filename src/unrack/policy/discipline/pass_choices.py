@@ -25,13 +25,15 @@ from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
 from unrack.policy.discipline.walk import (
     ANSWER,
+    ASIDE,
     ASKING,
     CLAIMS,
     CLAIMS_FOUND,
     COUNT,
     FOUND,
-    HEAD,
+    HEADS,
     HELD_US,
+    JUDGING,
     LOOKED_AT,
     MOVES,
     OPENS,
@@ -92,7 +94,8 @@ class PassChoices:
         elif stage == SOUGHT and known:
             walk[STAGE] = SEEK  # anew, beside that one
         elif stage == SOUGHT:
-            walk[ANSWER] = self._has_place(job, int(walk[TIME]), self._columns.then, self._columns.left[1, 0])
+            h, c = int(walk[JUDGING]), self._columns
+            walk[ANSWER] = self._has_place(job, int(walk[TIME]), c.then[h], c.left[1 + h, 0])
         else:
             walk[ANSWER] = self._leaves_place(job)
 
@@ -115,13 +118,16 @@ class PassChoices:
         c = self._columns
         if c.refused[kind]:
             return
-        if self._beside:
+        closed = self.rule.backfill == Backfill.NONE and walk[HEADS] > 0
+        if self._beside or closed:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            c.refused[kind] = 1
+            c.refused[kind] = not closed
+            if made.limited(job):
+                walk[FOUND] = ASIDE
             return
         self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
         rows, claims = as_rows(chosen.lease, self.passes.places)
@@ -131,7 +137,7 @@ class PassChoices:
         self._columns.out[at:end], self._columns.new_claims[claim:claim_end] = rows, claims
         walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US] = end, claim_end, chosen.length_us
         walk[OPENS] = len(chosen.lease.shares) > 0
-        if self.rule.backfill == Backfill.EASY and walk[HEAD] >= 0:  # it is settled later whether it starts
+        if self.rule.backfill == Backfill.EASY and walk[HEADS] > 0:  # it is settled later whether it starts
             walk[MOVES] = len(chosen.moved) > 0 or (walk[OPENS] and self._detaches)
         else:
             walk[MOVES] = 0
@@ -148,12 +154,13 @@ class PassChoices:
     def _leaves_place(self, head: int) -> bool:
         """Whether the head still has a place when it is to start, if the one chosen last starts; it is then taken."""
         c, walk, made = self._columns, self._columns.walk, self.made
-        job, time = int(walk[LOOKED_AT]), int(walk[SHADOW])
+        h = int(walk[JUDGING])
+        job, time = int(walk[LOOKED_AT]), int(c.heads[h, SHADOW])
         chosen = self._open[1] if self._open is not None and self._open[0] == job else self._counted()
         if time < 0:
             self._believe(chosen)
             return True
-        then, left, end_us = c.then.copy(), c.left[1, 0].copy(), made.now + chosen.length_us
+        then, left, end_us = c.then[h].copy(), c.left[1 + h, 0].copy(), made.now + chosen.length_us
         if end_us > time:
             change(then, left, c.slot, *as_rows(chosen.lease, self.passes.places), -1)
         for other, (before, after) in chosen.moved.items():
@@ -169,7 +176,7 @@ class PassChoices:
         else:
             fits = room >= tasks and self._claims_fit(head, wants, left)
         if fits:
-            c.then[:], c.left[1, 0], walk[ROOM] = then, left, room
+            c.then[h], c.left[1 + h, 0], c.heads[h, ROOM] = then, left, room
             self._believe(chosen)
         return fits
 

@@ -4,7 +4,9 @@ EASY (Lifka 1995; Mu'alem and Feitelson 2001): start jobs in order while they fi
 head, gets a reservation at the earliest time at which the booked ends of running jobs leave room for it (its shadow
 time). A later job may start now if it is expected to end by then, or if the head still fits at the shadow time beside
 it. The test counts the tasks of the head that fit on each node, and what is free of the places that it claims, so it
-holds for unequal nodes, for memory and for licences. Where a place is a choice (``Wants.CHOICE``) the pass stops with
+holds for unequal nodes, for memory and for licences. Where jobs may run on some nodes only, there are several heads:
+every job without a place is one, if no head before it may use one of its nodes; who is behind none of them on any node
+passes unless it takes what a head claims elsewhere. A job that lacks nothing but room in a limit holds up nobody. Where a place is a choice (``Wants.CHOICE``) the pass stops with
 CHOOSE, is answered, and goes on.
 
 A job that has run past its booked end is expected to end 1 µs from now.
@@ -18,14 +20,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import count_blocks, refresh, take_rows
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, CPU, MEM
-from unrack.policy.columns import Gang, gang_of
-from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search
+from unrack.policy.columns import gang_of
+from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     CHOOSE,
@@ -41,28 +41,35 @@ from unrack.policy.discipline.skyline.columns import (
     STARTS,
     UNTIL,
 )
+from unrack.policy.discipline.skyline.columns import HEADS as MORE_HEADS
 from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, claims_fit, free_slots, slots_for
 from unrack.policy.discipline.walk import (
     ANSWER,
+    ASIDE,
     ASKING,
     AT,
     BEGIN,
+    BEHIND,
     CLAIMS,
     CLAIMS_FOUND,
     COUNT,
     FOUND,
     FREE_CORES,
-    HEAD,
+    HEADS,
     HELD_US,
     JUDGE,
     JUDGED,
+    JUDGING,
     LOOK,
     LOOKED_AT,
     MOVES,
+    NO_PLACE,
     OPENS,
+    PLACE,
     PLACED,
     ROOM,
     ROWS,
+    SECOND,
     SEEK,
     SHADOW,
     SOUGHT,
@@ -121,10 +128,19 @@ def nothing_new(
 
 
 @inlined
-def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, asks: Ints, free_cores: int) -> bool:
-    """Whether some job that may be considered asks for no more cores than are free in all."""
+def are_apart(c: Any) -> bool:
+    """Whether there may be several heads, or jobs that hold up nobody."""
+    return bool(c.meets.shape[0] > 1 or c.aside[1] > c.aside[0])
+
+
+@inlined
+def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, apart: bool, asks: Ints, free_cores: int) -> bool:
+    """Whether some job that may be considered asks for no more cores than are free in all.
+
+    ``apart``: as of :func:`are_apart`.
+    """
     last = min(order.shape[0], 1 + depth) if backfill > 0 else min(order.shape[0], 1)
-    if backfill > 0 and second.shape[0] > 0:
+    if apart or (backfill > 0 and second.shape[0] > 0):
         last = order.shape[0]  # whom the depth leaves out is known only beside the head
     for i in range(last):
         if asks[ASKED_TASKS, order[i]] * asks[ASKED_CORES, order[i]] <= free_cores:
@@ -133,25 +149,11 @@ def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, asks: Ints
 
 
 @inlined
-def those_behind(order: Ints, head: int, second: Ints) -> Ints:
-    """The jobs behind the head, which is ``order[head]``, in the order in which they are tried."""
-    if second.shape[0] == 0:
-        return order[head + 1 :]
-    behind = np.empty(second.shape[0], np.int64)
-    count = 0
-    for k in range(second.shape[0]):
-        if second[k] > head:
-            behind[count] = order[second[k]]
-            count += 1
-    return behind[:count]
-
-
-@inlined
 def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
     """Nobody has been looked at."""
     free_slots(slots, cursor)
-    walk[AT] = walk[COUNT] = walk[ROWS] = walk[CLAIMS] = 0
-    walk[HEAD], walk[SHADOW], walk[FREE_CORES], walk[STAGE] = -1, UNSEEN, free_cores, LOOK
+    walk[AT] = walk[COUNT] = walk[ROWS] = walk[CLAIMS] = walk[HEADS] = walk[SECOND] = 0
+    walk[FREE_CORES], walk[STAGE] = free_cores, LOOK
 
 
 @inlined
@@ -169,36 +171,135 @@ def asking(walk: Ints, stage: int, job: int) -> int:
 
 
 @inlined
+def head_of(order: Ints, place: int, c: Any) -> int:
+    """The first head that the job at a place of the order is behind: of one of its nodes; -1: there is none."""
+    own = c.set_of[order[place]]
+    for h in range(c.walk[HEADS]):
+        if c.heads[h, PLACE] < place and c.meets[own, c.set_of[order[c.heads[h, PLACE]]]] == 1:
+            return h
+    return -1
+
+
+@inlined
+def only_limits(job: int, c: Any) -> bool:
+    """Whether a limit leaves too little for a job."""
+    for k in range(c.fixed_at[0, job], c.fixed_at[1, job]):
+        place = c.fixed[k, 0]
+        if c.aside[0] <= place < c.aside[1]:
+            s = c.slot[place]
+            if (c.free_places[place] if s < 0 else c.left[0, CPU, s]) < c.fixed[k, 1]:
+                return True
+    return False
+
+
+@inlined
+def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
+    """Nobody who comes later may start on the nodes of a job that waits, or take what it claims.
+
+    False: there are too few slots.
+    """
+    first, last, total = c.fixed_at[0, job], c.fixed_at[1, job], c.installed[c.set_of[job]]
+    if last > first:
+        if not slots_for(c.left, c.left.shape[0], slots, c.cursor, c.fixed, first, last):
+            return False
+        change_claims(c.left, 0, slots, Span(c.out, 0, 0, c.fixed, first, last), -1)
+    for node in range(total.shape[1]):
+        if total[CPU, node] > 0:
+            c.now[CPU, node] = -1
+    return True
+
+
+@inlined
+def judged(
+    rule: PassRule, order: Ints, place: int, span: Span, stage: int, now: int, alike: bool, count: int, c: Any
+) -> int:  # fmt: skip
+    """Whether a job that has a place leaves all heads theirs that come before it: 1 or 0; else it is interrupted."""
+    walk, job, heads = c.walk, order[place], c.heads
+    slots = Slots(c.slot, c.place_of, c.free_places, 0)
+    tasks, more = gang_of(c.asks, job).tasks, span.claim_end > span.claim or walk[OPENS] == 1
+    passes = True
+    while passes and walk[JUDGING] < walk[HEADS]:
+        h = walk[JUDGING]
+        who = order[heads[h, PLACE]]
+        if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+            walk[JUDGING] += 1
+            continue
+        total, chooses, (asked, mb) = c.installed[c.set_of[who]], c.wants[who] >= CHOICE, asked_by(who, c)
+        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, who], c.fixed_at[1, who])
+        if stage == SEEK and heads[h, SHADOW] != UNSEEN:
+            stage = JUDGE
+        while stage in (SEEK, SOUGHT):
+            if stage == SEEK:
+                begin_search(asked, total, rule.whole, alike, c)
+            elif walk[ANSWER] == 1:
+                break
+            if not search(asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
+                return lacking(c, SEEK, CLAIMABLE)
+            if not (chooses and walk[TIME] >= 0):
+                break
+            return asking(walk, SOUGHT, who)
+        if stage in (SEEK, SOUGHT):
+            heads[h, SHADOW], stage = walk[TIME], JUDGE
+        late = heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]
+        if stage == JUDGED:
+            passes = walk[ANSWER] == 1
+        elif walk[MOVES] == 1 and walk[HEADS] > 1:
+            passes = False  # what moves others would have to be taken back
+        elif walk[MOVES] == 1 or (late and chooses):
+            return asking(walk, JUDGED, who)
+        elif late:
+            passes = keeps(asked, total, wanted, rule.whole, alike, h, tasks, span, c)
+        stage = SEEK
+        walk[JUDGING] += passes
+    if not passes:
+        for h in range(walk[JUDGING]):
+            who = order[heads[h, PLACE]]
+            if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+                continue
+            if heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]:
+                total = c.installed[c.set_of[who]]
+                take_then(asked_by(who, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
+    return 1 if passes else 0
+
+
+@inlined
 def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
     """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
     walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
-    fixed_at, claims, left, kind, refused = c.fixed_at, c.new_claims, c.left, c.kind, c.refused
-    slots = Slots(c.slot, c.place_of, c.free_places, 0)
-    head, stage = walk[HEAD], walk[STAGE]
-    behind = order if head < 0 else those_behind(order, head, second)
-    first = Gang(0, 0, 0, 0)
-    if head >= 0:
-        first = gang_of(asks, order[head])
+    fixed_at, claims, left, kind, refused, heads = c.fixed_at, c.new_claims, c.left, c.kind, c.refused, c.heads
+    slots, one_set = Slots(c.slot, c.place_of, c.free_places, 0), c.meets.shape[0] == 1
+    stage = walk[STAGE]
     while True:
         i = walk[AT]
-        if head < 0:
-            if i >= order.shape[0]:
+        if walk[SECOND] == 0 and (i >= order.shape[0] or (one_set and second.shape[0] > 0 and walk[HEADS] > 0)):
+            if second.shape[0] == 0 or walk[HEADS] == 0:
                 break
-            job = order[i]
-        else:
-            if i >= min(behind.shape[0], rule.depth):
-                break
-            job = behind[i]
+            walk[SECOND], i = 1, 0
+            walk[AT] = 0
+        if walk[SECOND] == 1 and i >= second.shape[0]:
+            break
+        place = second[i] if walk[SECOND] == 1 else i
+        job, behind = order[place], head_of(order, place, c)
+        if behind >= 0 and heads[behind, BEHIND] >= rule.depth and one_set:
+            break
+        later = second.shape[0] > 0 and (behind >= 0) != (walk[SECOND] == 1)  # it has another turn, or had it
+        if later or (behind >= 0 and heads[behind, BEHIND] >= rule.depth):
+            walk[AT] += 1
+            continue
         tasks, cores, mb, us = gang_of(asks, job)
         total = c.installed[c.set_of[job]]
         at, claim = walk[ROWS], walk[CLAIMS]
         if stage == LOOK:
-            walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = -1, claim, us, 0, 0
+            walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0
             walk[LOOKED_AT], stage = job, PLACED
             possible = tasks * cores <= walk[FREE_CORES]
-            if rule.backfill == 2 and alike and walk[SHADOW] >= 0 and now + us > walk[SHADOW]:
-                possible = possible and walk[ROOM] - tasks >= first.tasks  # else wherever it went
-            if possible and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])):
+            if rule.backfill == 2 and alike and behind >= 0 and heads[behind, SHADOW] >= 0:
+                if now + us > heads[behind, SHADOW]:  # else wherever it went
+                    first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
+                    possible = possible and heads[behind, ROOM] - tasks >= first
+            if only_limits(job, c):
+                walk[FOUND] = ASIDE
+            elif possible and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])):
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
                     return lacking(c, LOOK, STARTS)
@@ -218,49 +319,35 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                     walk[CLAIMS_FOUND] = claim + fixed
         if stage == PLACED:
             if walk[FOUND] < 0:
+                if walk[FOUND] != ASIDE and behind < 0 and walk[HEADS] == heads.shape[0]:
+                    return lacking(c, PLACED, MORE_HEADS)
+                if rule.backfill == 0 and walk[FOUND] != ASIDE and not one_set and not set_aside(order, job, c, slots):
+                    return lacking(c, PLACED, CLAIMABLE)
+                if walk[FOUND] != ASIDE and behind < 0:
+                    h = walk[HEADS]
+                    heads[h, PLACE], heads[h, SHADOW], heads[h, BEHIND] = place, UNSEEN, 0
+                    walk[HEADS] = h + 1
+                    if rule.backfill == 0 and one_set:
+                        break
+                elif behind >= 0:
+                    heads[behind, BEHIND] += 1
                 stage = LOOK
                 walk[AT] += 1
-                if head >= 0:
-                    continue
-                head, walk[HEAD], walk[AT] = i, i, 0
-                if rule.backfill == 0:
-                    break
-                behind = those_behind(order, head, second)
-                first = gang_of(asks, order[head])
                 continue
             if walk[CLAIMS_FOUND] > claim and not slots_for(
-                left, 2, slots, c.cursor, claims, claim, walk[CLAIMS_FOUND]
+                left, left.shape[0], slots, c.cursor, claims, claim, walk[CLAIMS_FOUND]
             ):
                 return lacking(c, PLACED, CLAIMABLE)
-            if head >= 0 and rule.backfill == 2:
-                stage = SEEK if walk[SHADOW] == UNSEEN else JUDGE
+            if walk[HEADS] > 0 and rule.backfill == 2:
+                stage, walk[JUDGING] = SEEK, 0
         if stage >= SEEK:
             span = Span(out, at, walk[FOUND], claims, claim, walk[CLAIMS_FOUND])
-            who = order[head]
-            there = c.installed[c.set_of[who]]
-            wanted = Span(out, 0, 0, c.fixed, fixed_at[0, who], fixed_at[1, who])
-            chooses = wants[who] >= CHOICE
-            asked, mb = asked_by(who, c)
-            while stage in (SEEK, SOUGHT):
-                if stage == SEEK:
-                    begin_search(asked, there, rule.whole, alike, c)
-                elif walk[ANSWER] == 1:
-                    walk[SHADOW], stage = walk[TIME], JUDGE
-                    break
-                if not search(asked, there, mb, wanted, rule.whole, alike, now, count, c, slots):
-                    return lacking(c, SEEK, CLAIMABLE)
-                if chooses and walk[TIME] >= 0:
-                    return asking(walk, SOUGHT, who)
-                walk[SHADOW], stage = walk[TIME], JUDGE
-            late = walk[SHADOW] >= 0 and now + walk[HELD_US] > walk[SHADOW]
-            passes = True
-            if stage == JUDGED:
-                passes = walk[ANSWER] == 1
-            elif walk[MOVES] == 1 or (late and chooses):
-                return asking(walk, JUDGED, who)
-            elif late:
-                passes = keeps(asked, there, wanted, rule.whole, alike, tasks, span, c, slots)
-            if not passes:
+            passes = judged(rule, order, place, span, stage, now, alike, count, c)
+            if passes < 0:
+                return int(passes)
+            if passes == 0:
+                if behind >= 0:
+                    heads[behind, BEHIND] += 1
                 stage = LOOK
                 walk[AT] += 1
                 continue
@@ -273,6 +360,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         started[CLAIM, n], started[CLAIM_END, n] = claim, walk[CLAIMS_FOUND]
         walk[COUNT], walk[ROWS], walk[CLAIMS] = n + 1, walk[FOUND], walk[CLAIMS_FOUND]
         walk[AT] += 1
+        if behind >= 0:
+            heads[behind, BEHIND] += 1
         if walk[OPENS] == 1:
             for k in range(refused.shape[0]):
                 refused[k] = 0
@@ -323,7 +412,7 @@ def passed(
         free, copy = sky.free, sky.now
         slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
         begin_walk(sky.walk, sky.cursor, slots, free_cores)
-        if not any_may_fit(order, second, rule.backfill, rule.depth, sky.asks, free_cores):
+        if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, free_cores):
             return 0
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]

@@ -18,7 +18,7 @@ from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import CHOOSE, JOB, LENT
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
-from unrack.policy.discipline.walk import BEGIN, HEAD, STAGE
+from unrack.policy.discipline.walk import BEGIN, HEADS, PLACE, STAGE
 from unrack.view import View
 
 Chooser = Callable[[int, bool], Choices]
@@ -100,9 +100,10 @@ class Passes(Reserved):
 
     def _opening(self, order: Ints, second: Ints, rule: PassRule) -> list[int]:
         """Those who were tried and had no place."""
-        head, c = int(self.columns.walk[HEAD]), self.columns
-        if head < 0:
+        c = self.columns
+        if c.walk[HEADS] == 0:
             return []
+        head = int(c.heads[0, PLACE])
         tried = order[head : head + 1]
         if rule.backfill != Backfill.NONE:
             behind = order[second[second > head]] if len(second) else order[head + 1 :]

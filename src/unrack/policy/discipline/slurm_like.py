@@ -97,7 +97,8 @@ class SlurmLike(Planning):
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
         jobs = self._jobs(view, now)
-        if memory.blocked.still(view, jobs) and self.mixed.timeless:
+        one_queue = len(view.columns.open_to) == 1 and not memory.columns.aside.any()  # behind one head wait all
+        if one_queue and memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
         rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", memory.rule.fit)
         starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 (
-    STAGE, AT, HEAD, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SHADOW, ROOM,
-    TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT,
+    STAGE, AT, HEADS, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SECOND,
+    JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT,
 ) = range(21)  # fmt: skip
 """Entries of ``walk``, how far a pass has come.
 
-STAGE: what comes next. AT: the place of the job that is looked at, in the order or, when there is a head, among those
-behind it. HEAD: the place of the head; -1: there is none yet. COUNT, ROWS, CLAIMS: how much of ``started``, ``out`` and
+STAGE: what comes next. AT: the place of the job that is looked at, in the order or, if SECOND is 1, in the order of
+those behind a head. HEADS: how many heads there are. COUNT, ROWS, CLAIMS: how much of ``started``, ``out`` and
 ``new_claims`` is used. FREE_CORES: of all nodes. ASKING: the job about which a choice is to be made.
 FOUND, CLAIMS_FOUND: the ends of its rows and claims (-1: it has no place); HELD_US: for how long it would hold them;
 MOVES: whether others would end at another time, or its devices stay held after its end; OPENS: whether its start may
 make a place for those who had none.
-SHADOW: when the head starts, µs (UNSEEN: nobody has asked; NEVER: never). ROOM: how many tasks of it fit then.
-TIME, RUN, ENDED, MOMENT: how far the search for that time has come. ANSWER: of yes and no. LOOKED_AT: the job that is
+JUDGING: the head that is looked at. TIME, RUN, ENDED, MOMENT: how far the search for that time has come. ANSWER: of yes and no. LOOKED_AT: the job that is
 looked at."""
 WALK = 21
+PLACE, SHADOW, ROOM, BEHIND = range(4)
+"""Columns of ``heads``: its place in the order; when it starts, µs (UNSEEN: nobody has asked; NEVER: never); how many
+tasks of it fit then; and how many behind it have been looked at."""
+NO_PLACE, ASIDE = -1, -2
+"""In place of FOUND: it has no place; and that for no other reason than a limit, so that it holds up nobody."""
 BEGIN, LOOK, PLACED, SEEK, SOUGHT, JUDGE, JUDGED = range(7)
 """Stages. PLACED: a place for the job was chosen, or refused. SOUGHT: ANSWER says whether the head has a place at TIME.
 JUDGED: ANSWER says whether the head still has a place if the job starts; then it has been taken from what is free."""

@@ -13,11 +13,10 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
-from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
-from unrack.policy.discipline.head_search import change_claims, change_rows
+from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.skyline.columns import (
     AT,
     CHOSEN,
@@ -41,6 +40,7 @@ from unrack.policy.discipline.walk import (
     CLAIMS_FOUND,
     FOUND,
     HELD_US,
+    JUDGING,
     PLACED,
     ROOM,
     SHADOW,
@@ -173,21 +173,19 @@ def answer(now: int, running: int, whole: bool, terms: Terms, aware: Any, sky: A
         walk[HELD_US] = max(1, gang_of(sky.asks, job).us)
         return
     walk[ANSWER] = 1
-    later = Moment(sky.then, sky.left, 1, 0, none)
+    h = walk[JUDGING]
+    later = Moment(sky.then[h], sky.left, 1 + h, 0, none)
     if walk[WALK_STAGE] == SOUGHT:
         walk[ANSWER] = placed(job, walk[TIME], running, whole, terms, None, later, sky)[1].row_end >= 0
-    elif walk[SHADOW] >= 0 and now + walk[HELD_US] > walk[SHADOW]:
+    elif sky.heads[h, SHADOW] >= 0 and now + walk[HELD_US] > sky.heads[h, SHADOW]:
         asked = gang_of(sky.asks, job)
         head = Gang(asked.tasks, asked.cores, 0, asked.us)
         slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
         wanted = Held(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
         taken = Held(sky.out, at, walk[FOUND], sky.new_claims, claim, walk[CLAIMS_FOUND])
-        change_claims(sky.left, 1, slots, taken, -1)
-        lost = change_rows(sky.then, sky.installed[sky.set_of[job]], head, whole, sky.out, at, walk[FOUND], -1)
-        fits = walk[ROOM] + lost >= head.tasks and claims_fit(sky.left, 1, slots, wanted)
-        if fits and placed(job, walk[SHADOW], running, whole, terms, None, later, sky)[1].row_end >= 0:
-            walk[ROOM] += lost
-            return
-        add_rows(sky.then, sky.out, at, walk[FOUND], 1)
-        change_claims(sky.left, 1, slots, taken, 1)
-        walk[ANSWER] = 0
+        total = sky.installed[sky.set_of[job]]
+        take_then(head, total, whole, False, h, taken, 0, -1, sky)
+        fits = sky.heads[h, ROOM] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
+        if not fits or placed(job, sky.heads[h, SHADOW], running, whole, terms, None, later, sky)[1].row_end < 0:
+            take_then(head, total, whole, False, h, taken, 0, 1, sky)
+            walk[ANSWER] = 0

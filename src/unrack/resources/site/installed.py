@@ -44,6 +44,7 @@ class Site(Usual):
     """See :class:`unrack.resources.contract.Installed`."""
 
     quantities = QUANTITIES
+    limits = True
 
     def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
         self.file = validated(SiteFile.model_validate, table, f"{where}.", SiteFile.model_fields)

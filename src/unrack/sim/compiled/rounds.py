@@ -19,7 +19,7 @@ from unrack.ledger.holding import find_running, insert_running, remove_running, 
 from unrack.ledger.lease import CORES, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
-from unrack.policy.discipline.queue_kernel import any_may_fit, begin_walk, consider, nothing_new
+from unrack.policy.discipline.queue_kernel import any_may_fit, are_apart, begin_walk, consider, nothing_new
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END
 from unrack.policy.discipline.skyline.steps import Slots
 from unrack.policy.discipline.walk import CLAIMS, ROWS
@@ -300,7 +300,7 @@ def start_jobs(w: World, c: Any, terms: Terms) -> bool:
     waiting = at[QUEUE_END] - at[QUEUE_START]
     order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
     behind = w.ranked[1][:waiting]
-    if not any_may_fit(order, behind, rule.backfill, rule.depth, ledger.asks, at[FREE_CORES]):
+    if not any_may_fit(order, behind, rule.backfill, rule.depth, are_apart(c), ledger.asks, at[FREE_CORES]):
         return True
     begin_walk(c.walk, c.cursor, Slots(c.slot, c.place_of, c.free_places, 0), at[FREE_CORES])
     second = places_in(order, behind, w.rank[0])

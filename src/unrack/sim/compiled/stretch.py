@@ -179,6 +179,7 @@ class Stretch:
             and policy.wait
             and state.devices is None
             and state.memory is None
+            and len(state.open_to) == 1
             and kernel.slowdown is None
             and kernel.shown
             and len(kernel.jobs) >= max(LEAST_JOBS, 1)

@@ -49,7 +49,7 @@ def cluster_record(cluster: Cluster) -> dict[str, Any]:
         **({"tiers": tiers_record(cluster)} if cluster.tiers is not None else {}),
         **({"names": compress(cluster.names)} if cluster.names else {}),
         **({"drained": list(cluster.drained)} if cluster.drained else {}),
-        **({"resources": cluster.places.written()} if len(cluster.places) else {}),
+        **({"resources": cluster.places.written()} if cluster.places.parts else {}),
         "digest": cluster.digest(),
     }
 

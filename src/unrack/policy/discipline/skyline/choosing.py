@@ -13,7 +13,9 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.claiming import claiming
 from unrack.policy.placement.contract import Placement
+from unrack.reasons import Code
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
@@ -172,6 +174,12 @@ class Choices:
         timeline.add((job, self.now, self._expected_us(job), lease.shares))
         yield
         timeline.remove(job)
+
+    def limited(self, job: int) -> bool:
+        """Whether a limit leaves a job too little, wherever it runs."""
+        claims = claiming(self.view, job)
+        lacks = None if claims is None else claims.lacks()
+        return lacks is not None and lacks.code == Code.LIMIT
 
     def kind(self, job: int) -> object:
         """As of the placement."""

@@ -10,6 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.memory.loan_rows import with_loans
+from unrack.ledger.names import CPU
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
@@ -72,9 +73,9 @@ how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was
 for how long; what there was too little room for; and how many jobs of the order are looked at."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
-TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS = range(8)
+TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS, HEADS = range(9)
 """What there may be too little room for: ``turn``, steps, rows, claims, slots, ``out``; leases of devices, and jobs on
-one device."""
+one device; heads of a pass."""
 NO_ROOM, CHOOSE = -1, -2
 """Answers of a round that is not over: the columns are too small; a choice is to be made."""
 
@@ -124,9 +125,12 @@ class _Columns(NamedTuple):
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
     refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now
     now: Ints  # int64[2, nodes]: what is free now, beside the jobs that start in this pass
-    then: Ints  # int64[2, nodes]: what is free when the head is to start
+    heads: Ints  # int64[room, 4]: the heads: jobs without a place, whose sets of nodes have no node in common
+    meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
+    aside: Ints  # int64[2]: the first and the last of the places that are limits, which hold up none but their own
+    then: Ints  # int64[heads, 2, nodes]: what is free when each head is to start
     most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.blocks`)
-    left: Ints  # int64[2, 1, slots]: of places: what is free now, and then
+    left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
     walk: Ints  # int64[21]: how far the pass has come
 
@@ -142,6 +146,21 @@ class Columns(InKernels, _Columns):
 
 LEDGER = Columns._fields[: Columns._fields.index("of")]
 """Columns that are the ledger's."""
+
+
+def met(open_to: Ints) -> Ints:
+    """int64[sets, sets]: which sets of nodes have a node in common."""
+    inside = (open_to[:, CPU] > 0).astype(np.float32)
+    return np.ones((1, 1), np.int64) if len(inside) == 1 else ((inside @ inside.T) > 0).astype(np.int64)
+
+
+def limits_of(view: View) -> Ints:
+    """int64[2]: the first and the last of the places that are limits."""
+    places = view.cluster.places
+    found = [part.places for part in places.parts if part.installed.limits]
+    return np.array([found[0].start, found[0].stop] if found else [0, 0], np.int64)
+
+
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 

@@ -18,7 +18,7 @@ from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of
+from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of, limits_of, met
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.placement.claiming import claims_anywhere
@@ -94,7 +94,7 @@ class Reserved:
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
-        plan.replace(may_lend=may_lend)
+        plan.replace(may_lend=may_lend, meets=met(view.columns.open_to), aside=limits_of(view))
         plan.only_lent = place == "first-fit" and len(may_lend) > 0
         plan.in_kernel = place in FITS and view.slo is None and lends == (len(may_lend) > 0)
         plan.note_jobs(view)
@@ -236,6 +236,8 @@ class Reserved:
         if seen.asks is not self.columns.asks or self.replaced != mark:
             self.replaced = mark
             self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
+            if len(self.columns.meets) != len(seen.open_to):
+                self.replace(meets=met(seen.open_to))
             self.make_room(view)
 
     def expect(self, running: Ints) -> None:

@@ -9,6 +9,7 @@ from unrack.ledger.blocks import SIZE
 from unrack.ledger.growing import grown, grown_rows
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
+    HEADS,
     LEASES,
     LEDGER,
     MOMENTS,
@@ -27,10 +28,15 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
         steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
         slots += (16 + slots // 4) * (short == CLAIMABLE)
         level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
-        left = np.zeros((2, 1, slots), np.int64)
+        left = np.zeros((len(c.left), 1, slots), np.int64)
         left[:, :, : len(c.place_of)] = c.left
         place_of = grown(c.place_of, slots)
         return {"times": np.zeros(steps, np.int64), "level": level, "low": low, "place_of": place_of, "left": left}
+    if short == HEADS:
+        more = 2 * len(c.heads)
+        then, left = np.zeros((more, *c.then.shape[1:]), np.int64), np.zeros((1 + more, *c.left.shape[1:]), np.int64)
+        then[: len(c.then)], left[: len(c.left)] = c.then, c.left
+        return {"heads": grown_rows(c.heads, more), "then": then, "left": left}
     if short == TURNS:
         return {"turn": np.zeros((6, 2 * jobs), np.int64)}
     if short == STARTS:
@@ -66,7 +72,8 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
         started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(12, np.int64),
         kind=np.full(jobs, -1, np.int64), refused=np.zeros(16, np.int64),
-        now=np.zeros((2, nodes), np.int64), then=np.zeros((2, nodes), np.int64),
+        now=np.zeros((2, nodes), np.int64), heads=np.zeros((1, 4), np.int64),
+        meets=np.ones((1, 1), np.int64), aside=np.zeros(2, np.int64), then=np.zeros((1, 2, nodes), np.int64),
         most=np.zeros(blocks - (-blocks // SIZE), np.int64),
         left=np.zeros((2, 1, slots), np.int64), moments=none, walk=np.zeros(WALK, np.int64),
     )  # fmt: skip

@@ -1,0 +1,36 @@
+"""Random sites with partitions and limits: the engine against schedulers in plain Python."""
+
+from __future__ import annotations
+
+import pytest
+
+import unrack
+from tests.sites.twins import Loop, RandomSite, Reserving, easy, fcfs, random_site
+
+FEW = range(60)
+
+
+def starts(site: RandomSite, policy: str) -> dict[int, int]:
+    """Job → start, of those that ran."""
+    jobs = unrack.simulate(site.cluster, site.workload, policy).jobs
+    ran = jobs.filter(jobs["state"] == "finished")
+    return {int(job) - 1: round(start) for job, start in zip(ran["job"], ran["start_s"], strict=True)}
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_first_come_first_served(seed: int) -> None:
+    site = random_site(seed, 60)
+    assert starts(site, "fcfs") == Loop(site).run(fcfs)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_easy(seed: int) -> None:
+    site = random_site(seed, 60)
+    assert starts(site, "easy") == Loop(site).run(easy)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_conservative(seed: int) -> None:
+    site = random_site(seed, 60, exact=True)
+    twin = Reserving(site)
+    assert starts(site, "conservative") == twin.run(twin.decide)

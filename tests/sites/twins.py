@@ -1,0 +1,296 @@
+"""Sites in plain Python: schedulers that know nothing of the engine, for random sites with partitions and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unrack.cluster.spec import Cluster
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+
+@dataclass
+class J:
+    """A job of a random site."""
+
+    submit: int
+    work: int
+    request: int
+    tasks: int
+    cores: int
+    user: str
+    partition: str
+
+
+@dataclass
+class RandomSite:
+    """Nodes with cores, partitions that may overlap, and limits by user or of all."""
+
+    nodes: list[int]
+    partitions: dict[str, set[int]]
+    limits: dict[str, tuple[str, str, int]]  # partition → per, measure, amount
+    jobs: list[J] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Cluster:
+        """As a cluster."""
+        partitions = []
+        for name, nodes in self.partitions.items():
+            table: dict[str, Any] = {"name": name, "nodes": [str(node) for node in sorted(nodes)]}
+            if name in self.limits:
+                per, measure, amount = self.limits[name]
+                table["limits"] = [{"per": per, "amounts": {measure: amount}}]
+            partitions.append(table)
+        classes = [{"count": 1, "cores": cores} for cores in self.nodes]
+        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions}})
+
+    @property
+    def workload(self) -> Workload:
+        """As a workload."""
+        jobs = self.jobs
+
+        def column(name: str, scale: int = 1) -> Any:
+            return np.array([getattr(job, name) * scale for job in jobs], np.int64)
+
+        table = job_table(
+            submit_us=column("submit", 10**6), work_us=column("work", 10**6), request_us=column("request", 10**6),
+            tasks=column("tasks"), cores=column("cores"), user=pl.Series([job.user for job in jobs]),
+            extra=pl.DataFrame({"partition": [job.partition for job in jobs]}),
+        )  # fmt: skip
+        return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
+
+    def eligible(self, job: J) -> set[int]:
+        """The nodes that a job may use."""
+        return self.partitions[job.partition] if job.partition else set(range(len(self.nodes)))
+
+    def counts(self, job: J) -> tuple[str, int, int] | None:
+        """The limit for which a job counts, how much, and of how much."""
+        if job.partition not in self.limits:
+            return None
+        per, measure, amount = self.limits[job.partition]
+        whom = job.user if per == "user" else ""
+        return f"{job.partition} {whom}", 1 if measure == "jobs" else job.tasks * job.cores, amount
+
+    def possible(self, job: J) -> bool:
+        """Whether a job could ever run."""
+        counts = self.counts(job)
+        room = sum(self.nodes[node] // job.cores for node in self.eligible(job))
+        return room >= job.tasks and (counts is None or counts[1] <= counts[2])
+
+
+def random_site(seed: int, jobs: int, exact: bool = False) -> RandomSite:
+    """A site by a seed; ``exact``: jobs run for as long as they ask."""
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(2, 9))
+    nodes = draw.integers(1, 7, count).tolist()
+    partitions, limits = {}, {}
+    for name in "abcd"[: int(draw.integers(1, 5))]:
+        size = int(draw.integers(1, count + 1))
+        partitions[name] = set(draw.choice(count, size, replace=False).tolist())
+        if draw.random() < 0.5:
+            per = "user" if draw.random() < 0.6 else "all"
+            measure = "jobs" if draw.random() < 0.5 else "cores"
+            limits[name] = per, measure, int(draw.integers(1, 4 if measure == "jobs" else 12))
+    made, at = [], 0
+    for _ in range(jobs):
+        at += int(draw.exponential(25))
+        request = int(draw.integers(5, 120))
+        work = request if exact else int(draw.integers(1, request + 1))
+        names = [*partitions, ""]
+        made.append(J(at, work, request, int(draw.integers(1, 4)), int(draw.integers(1, 4)),
+                      f"u{draw.integers(0, 3)}", names[int(draw.integers(0, len(names)))]))  # fmt: skip
+    return RandomSite(nodes, partitions, limits, made)
+
+
+def first_fit(free: list[int], eligible: set[int], job: J) -> dict[int, int] | None:
+    """Node → cores."""
+    found, left = {}, job.tasks
+    for node in range(len(free)):
+        here = min(left, free[node] // job.cores) if node in eligible else 0
+        if here > 0:
+            found[node] = here * job.cores
+            left -= here
+        if left == 0:
+            return found
+    return None
+
+
+class Loop:
+    """Runs jobs by a rule that starts some of those that wait."""
+
+    def __init__(self, site: RandomSite) -> None:
+        self.site = site
+        self.free = list(site.nodes)
+        self.held: dict[str, int] = {}
+        self.running: dict[int, tuple[int, int, dict[int, int]]] = {}  # job → real end, booked end, nodes
+        self.start: dict[int, int] = {}
+
+    def room(self, job: J) -> bool:
+        """Whether its limit leaves room."""
+        counts = self.site.counts(job)
+        return counts is None or self.held.get(counts[0], 0) + counts[1] <= counts[2]
+
+    def begin(self, number: int, now: int, nodes: dict[int, int]) -> None:
+        """A job starts."""
+        job = self.site.jobs[number]
+        for node, cores in nodes.items():
+            self.free[node] -= cores
+        if (counts := self.site.counts(job)) is not None:
+            self.held[counts[0]] = self.held.get(counts[0], 0) + counts[1]
+        self.running[number] = now + job.work, now + job.request, nodes
+        self.start[number] = now
+
+    def end(self, number: int) -> None:
+        """A job ends."""
+        job = self.site.jobs[number]
+        for node, cores in self.running.pop(number)[2].items():
+            self.free[node] += cores
+        if (counts := self.site.counts(job)) is not None:
+            self.held[counts[0]] -= counts[1]
+
+    def run(self, decide: Any) -> dict[int, int]:
+        """Job → start."""
+        jobs, waiting, coming = self.site.jobs, list[int](), 0
+        while True:
+            times = [end for end, _, _ in self.running.values()]
+            times += [jobs[coming].submit] if coming < len(jobs) else []
+            times += self.wake(waiting)
+            if not times:
+                return self.start
+            now = min(times)
+            for number in [number for number, (end, _, _) in self.running.items() if end == now]:
+                self.end(number)
+            while coming < len(jobs) and jobs[coming].submit == now:
+                if self.site.possible(jobs[coming]):
+                    waiting.append(coming)
+                coming += 1
+            decide(self, waiting, now)
+            waiting = [number for number in waiting if number not in self.start]
+
+    def wake(self, waiting: list[int]) -> list[int]:
+        """When else something is due."""
+        return []
+
+
+def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
+    """Who has no place closes its nodes to all that come later; limits close nothing."""
+    site, closed = loop.site, set[int]()
+    for number in waiting:
+        job = site.jobs[number]
+        if not loop.room(job):
+            continue
+        nodes = first_fit(loop.free, site.eligible(job) - closed, job)
+        if nodes is None:
+            closed |= site.eligible(job)
+        else:
+            loop.begin(number, now, nodes)
+
+
+def easy(loop: Loop, waiting: list[int], now: int) -> None:
+    """Heads whose nodes are apart from each other; nobody delays a head that is before him."""
+    site, heads = loop.site, list[int]()
+    shadows: dict[int, tuple[float, list[int], int]] = {}  # as of `shadow`
+    for number in waiting:
+        job = site.jobs[number]
+        if not loop.room(job):
+            continue
+        nodes = first_fit(loop.free, site.eligible(job), job)
+        met = [head for head in heads if site.eligible(site.jobs[head]) & site.eligible(job)]
+        if nodes is None:
+            if not met:
+                heads.append(number)
+            continue
+        taken = []
+        mine = site.counts(job)
+        for head in heads:
+            asked = site.jobs[head]
+            its = site.counts(asked)
+            same_limit = mine is not None and its is not None and mine[0] == its[0]
+            if head not in met and not same_limit:
+                continue
+            if head not in shadows:
+                shadows[head] = shadow(loop, head, now)
+            time, then, held = shadows[head]
+            if now + job.request > time:
+                left = [free - nodes.get(node, 0) for node, free in enumerate(then)]
+                more = held + (mine[1] if same_limit and mine is not None else 0)
+                room = sum(max(0, left[node]) // asked.cores for node in site.eligible(asked))
+                if room < asked.tasks or (its is not None and more + its[1] > its[2]):
+                    break
+                taken.append((head, left, more))
+        else:
+            for head, left, more in taken:
+                shadows[head] = shadows[head][0], left, more
+            loop.begin(number, now, nodes)
+
+
+def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
+    """When booked ends leave room for a head; what is free then, and how much is held of its limit."""
+    site, job, free = loop.site, loop.site.jobs[head], list(loop.free)
+    its = site.counts(job)
+    held = 0 if its is None else loop.held.get(its[0], 0)
+    ends = sorted((max(booked, now + 1e-6), number) for number, (_, booked, _) in loop.running.items())
+    for i, (end, number) in enumerate(ends):
+        for node, cores in loop.running[number][2].items():
+            free[node] += cores
+        other = site.counts(site.jobs[number])
+        if its is not None and other is not None and other[0] == its[0]:
+            held -= other[1]
+        if i + 1 < len(ends) and ends[i + 1][0] == end:
+            continue
+        room = sum(free[node] // job.cores for node in site.eligible(job))
+        if room >= job.tasks and (its is None or held + its[1] <= its[2]):
+            return end, free, held
+    return float("inf"), free, held
+
+
+class Reserving(Loop):
+    """Every job gets the first time and nodes that disturb nobody when it comes; jobs run for as long as they ask."""
+
+    def __init__(self, site: RandomSite) -> None:
+        super().__init__(site)
+        self.booked: list[tuple[int, int, int, dict[int, int]]] = []  # job, start, end, nodes
+
+    def wake(self, waiting: list[int]) -> list[int]:
+        """The starts that are reserved."""
+        return [start for number, start, _, _ in self.booked if number not in self.start]
+
+    def decide(self, _: Loop, waiting: list[int], now: int) -> None:
+        """Reserve for those who are new; start whose time it is."""
+        known = {number for number, *_ in self.booked}
+        for number in waiting:
+            if number not in known:
+                self.reserve(number, now)
+        for number, start, _, nodes in self.booked:
+            if start == now and number not in self.start:
+                self.begin(number, now, nodes)
+
+    def reserve(self, number: int, now: int) -> None:
+        """The first time at which it disturbs nobody."""
+        site, job = self.site, self.site.jobs[number]
+        counts = site.counts(job)
+        moments = sorted({now, *(t for _, start, end, _ in self.booked for t in (start, end) if t > now)})
+        for time in moments:
+            inside = [time, *(t for t in moments if time < t < time + job.request)]
+            free, held = list(site.nodes), 0
+            least, most = list(site.nodes), 0
+            for moment in inside:
+                free, held = list(site.nodes), 0
+                for other, start, end, nodes in self.booked:
+                    if start <= moment < end:
+                        for node, cores in nodes.items():
+                            free[node] -= cores
+                        mine = site.counts(site.jobs[other])
+                        if counts is not None and mine is not None and mine[0] == counts[0]:
+                            held += mine[1]
+                least, most = [min(pair) for pair in zip(least, free, strict=True)], max(most, held)
+            if counts is not None and most + counts[1] > counts[2]:
+                continue
+            if (nodes := first_fit(least, site.eligible(job), job)) is not None:
+                self.booked.append((number, time, time + job.request, nodes))
+                return
+        raise AssertionError("every possible job has a time")
