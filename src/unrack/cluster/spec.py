@@ -168,8 +168,8 @@ class Cluster(Sealed):
     def load(cls, path: str | Path) -> Cluster:
         """Read a cluster file: TOML, the ``.machines`` table of some grid logs, or a description of a real system.
 
-        Descriptions are those that ``unrack cluster convert`` knows: ``slurm.conf``, nodes of Slurm and Kubernetes.
-        Nodes that are down stay out.
+        Descriptions are those that ``unrack cluster convert`` knows: ``slurm.conf``, with its partitions, nodes of
+        Slurm and Kubernetes. Nodes that are down stay out.
 
         Raises
         ------
