@@ -17,6 +17,7 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.formats.described import Converted, Described, converted, together
 from unrack.cluster.formats.reading import described
+from unrack.cluster.recount import recount
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.resources.site.installed import Site
@@ -349,6 +350,26 @@ def test_a_cluster_with_a_site_can_be_sent_to_a_process_and_written_again() -> N
         Site(written, cluster.places.installed["site"].cluster_nodes, "x").file.partitions[0].max_time
         == 172_800_000_000
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "skylake"), [(2, ["n[1-2],gpu1"], ["n[1-2]"]), (6, ["n[1-6],gpu1"], ["n[1-6]"])]
+)
+def test_another_number_of_nodes_changes_partitions_and_features_with_them(
+    count: int, batch: list[str], skylake: list[str]
+) -> None:
+    text = (
+        "NodeName=n[1-4] CPUs=4 Features=skylake\nNodeName=gpu[1-2] CPUs=8\n"
+        "PartitionName=batch Nodes=n[1-4],gpu1\nPartitionName=gpu Nodes=gpu[1-2]\n"
+    )
+    content = read(text).content
+    content["nodes"][0]["count"] = count
+    recount(content, 0, 4)
+    assert content["site"] == {
+        "partitions": [{"name": "batch", "nodes": batch}, {"name": "gpu", "nodes": ["gpu[1-2]"]}],
+        "features": {"skylake": skylake},
+    }
+    assert masks(Cluster.from_dict(content))["gpu"] == [count, count + 1]
 
 
 def test_an_included_file_brings_partitions(tmp_path: Path) -> None:
