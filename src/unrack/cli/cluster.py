@@ -27,42 +27,51 @@ class Cpu(StrEnum):
 
 @app.command()
 def convert(
-    nodes: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="NODES",
+            metavar="FILES...",
             help="slurm.conf, scontrol show node (-o, --json), kubectl get nodes -o json, or CSV: "
-            "sn,cpu_milli,memory_mib,gpu,model; also .gz.",
+            "sn,cpu_milli,memory_mib,gpu,model; with these scontrol show partition, sacctmgr show assoc -P, "
+            "sacctmgr show qos -P, sacctmgr dump; also .gz.",
         ),
     ],
-    out: Annotated[str, typer.Option(metavar="OUT.toml", help="The cluster file to write.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="OUT.toml", help="The cluster file to write.")],
     cpu: Annotated[Cpu, typer.Option(help="Count whole cores, rounded down, or thousandths of a core.")] = Cpu.WHOLE,
     all_nodes: Annotated[
         bool, typer.Option("--all-nodes", help="Keep nodes that are down; of the CSV, nodes without GPUs.")
     ] = False,
     partition: Annotated[str | None, typer.Option(help="Keep the nodes of this partition of Slurm alone.")] = None,
 ) -> None:
-    """Write nodes as a cluster file; what it cannot have is said."""
+    """Write nodes, with their partitions, accounts and limits, as a cluster file; what it cannot have is said."""
     from unrack.cluster.formats.reading import KNOWN, described, text_of
 
     need_ending("--out", out, ".toml")
-    text = text_of(Path(nodes), nodes)
-    system = described(Path(nodes), text, nodes, milli=cpu is Cpu.MILLI)
-    if system is None and text.split("\n", 1)[0].count(",") >= 2:
-        _convert_list(nodes, out, cpu, all_nodes)
-        return
-    if system is None:
-        raise ClusterError(nodes, "a file of another kind", KNOWN)
-    from unrack.cluster.formats.described import cluster_text, converted
+    systems = []
+    for file in files:
+        text = text_of(Path(file), file)
+        system = described(Path(file), text, file, milli=cpu is Cpu.MILLI)
+        if system is None and len(files) == 1 and text.split("\n", 1)[0].count(",") >= 2:
+            _convert_list(file, out, cpu, all_nodes)
+            return
+        if system is None:
+            raise ClusterError(file, "a file of another kind", KNOWN)
+        systems.append(system)
+    from unrack.cluster.formats.described import cluster_text, converted, together
     from unrack.cluster.spec import Cluster
 
-    made = converted(system, all_nodes=all_nodes, partition=partition)
-    cluster = Cluster.from_dict(made.content, nodes)
-    write(out, cluster_text(made.content, [f"from {Path(nodes).name}", *made.notes]))
+    made = converted(together(systems), all_nodes=all_nodes, partition=partition)
+    names = ", ".join(files)
+    cluster = Cluster.from_dict(made.content, names)
+    write(out, cluster_text(made.content, [f"from {', '.join(Path(file).name for file in files)}", *made.notes]))
     gpus = sum(_size(entry["nodes"]) * entry["machine"]["gpus"] for entry in made.content.get("gpus", ()))
     licences = len(made.content.get("counted", ()))
     words = [counted(len(cluster), "node"), counted(cluster.total_cores, "core")] + [counted(gpus, "GPU")] * bool(gpus)
-    typer.echo(f"{out}: {', '.join(words + [f'{licences} licences'] * bool(licences))}")
+    words += [f"{licences} licences"] * bool(licences)
+    for key, word in (("partitions", "partition"), ("accounts", "account")):
+        if some := made.content.get("site", {}).get(key):
+            words.append(counted(len(some), word))
+    typer.echo(f"{out}: {', '.join(words)}")
     for note in made.notes:
         typer.echo(f"note: {note}")
 

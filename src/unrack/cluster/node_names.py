@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from unrack.cluster.domains import NodeSets
 from unrack.cluster.file import ClusterFile
@@ -64,23 +64,24 @@ def drained_nodes(file: ClusterFile, names: Sequence[str], nodes: int, where: st
         raise ClusterError(f"{where}, drained", got or repr(file.drained[:80]), want) from None
 
 
-def finder(sets: NodeSets, names: Sequence[str]) -> Callable[[Sequence[str], str], list[int]]:
-    """Finds nodes by number, name, rack or domain: the numbers of all that are named, ascending."""
-    number_of = by_name(names, sets.total)
+class Finder:
+    """Finds nodes by number, name, rack or domain."""
 
-    def find(members: Sequence[str], where: str) -> list[int]:
+    def __init__(self, sets: NodeSets, names: Sequence[str]) -> None:
+        self.sets, self.number_of = sets, by_name(names, sets.total)
+
+    def __call__(self, members: Sequence[str], where: str) -> list[int]:
+        """The numbers of all that are named, ascending."""
         found: set[int] = set()
         for member in members:
-            if member in sets and member not in number_of:
-                found.update(sets.find([member], where))
+            if member in self.sets and member not in self.number_of:
+                found.update(self.sets.find([member], where))
                 continue
             try:
-                found.update(numbers_of(member, number_of, sets.total))
+                found.update(numbers_of(member, self.number_of, self.sets.total))
             except ValueError as error:
                 raise ClusterError(where, repr(member[:80]), str(error).rpartition(" is not ")[2]) from None
         return sorted(found)
-
-    return find
 
 
 def numbers_of(text: str, names: Mapping[str, int], nodes: int) -> list[int]:

@@ -27,7 +27,8 @@ def recount(table: dict[str, Any], index: int, before: int) -> None:
     """Fit the content of a cluster file, in place, to a changed ``count`` of a class of nodes with names.
 
     Fewer nodes: the first names of the class stay. More: names that go on from the last one. Further nodes are like
-    the last one of their class: they have its GPUs and are in its domains. Numbers of nodes behind the class move on.
+    the last one of their class: they have its GPUs and features and are in its domains and partitions. Numbers of
+    nodes behind the class move on.
 
     Parameters
     ----------
@@ -67,6 +68,15 @@ def recount(table: dict[str, Any], index: int, before: int) -> None:
     gone = set(names[index]) - set(kept)
     if isinstance(table.get("drained"), str) and (drained := moved.drained(table.pop("drained"), gone)):
         table["drained"] = drained
+    site = table.get("site")
+    if isinstance(site, dict):
+        with suppress(AttributeError, TypeError, ValueError):  # what is wrong is said when the cluster is made
+            last, more = names[index][-1], kept[before:]
+            for one in site.get("partitions", ()):
+                if one.get("nodes") is not None:
+                    one["nodes"] = moved.members(one["nodes"], gone, last, more)
+            for feature, members in site.get("features", {}).items():
+                site["features"][feature] = moved.members(members, gone, last, more)
 
 
 def _more(last: str, taken: set[str]) -> Iterator[str]:
@@ -106,6 +116,18 @@ class _Moved:
         with suppress(ValueError):
             return compress(name for name in expand(text) if name not in gone)
         return text
+
+    def members(self, listed: list[str], gone: set[str], last: str, more: list[str]) -> list[str]:
+        """Lists of nodes by number, or by name without those that are gone, and with further ones after the last."""
+        found = []
+        for text in listed:
+            if NUMBERS.fullmatch(text):
+                found.append(self.text(text))
+                continue
+            hosts = [host for host in expand(text) if host not in gone]
+            place = hosts.index(last) + 1 if last in hosts else 0
+            found.append(compress([*hosts[:place], *(more if place else ()), *hosts[place:]]) if hosts else "")
+        return [text for text in found if text]
 
     def within(self, value: Any) -> Any:
         """All that stands below a key; ``None``: no node of it is left."""

@@ -23,7 +23,7 @@ from unrack.cluster.file import (
     keys_at,
     torus_of,
 )
-from unrack.cluster.node_names import by_name, drained_nodes, finder, node_names_of
+from unrack.cluster.node_names import Finder, by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, Supplier, build_devices, no_devices, suppliers_of
 from unrack.cluster.prices.prices import Prices, make_prices
@@ -168,8 +168,8 @@ class Cluster(Sealed):
     def load(cls, path: str | Path) -> Cluster:
         """Read a cluster file: TOML, the ``.machines`` table of some grid logs, or a description of a real system.
 
-        Descriptions are those that ``unrack cluster convert`` knows: ``slurm.conf``, nodes of Slurm and Kubernetes.
-        Nodes that are down stay out.
+        Descriptions are those that ``unrack cluster convert`` knows: ``slurm.conf``, with its partitions, nodes of
+        Slurm and Kubernetes. Nodes that are down stay out.
 
         Raises
         ------
@@ -382,7 +382,7 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
         failure_levels=tuple(sets.levels),
         tiers=build_tiers(file, cores_of, where),
         torus=torus_of(file, where),
-        places=built(resources, Nodes(cores_of, memory_of, rack, rack_names, finder(sets, node_names)), where),
+        places=built(resources, Nodes(cores_of, memory_of, rack, rack_names, Finder(sets, node_names)), where),
         names=node_names,
         drained=drained_nodes(file, node_names, total, where),
     )

@@ -6,9 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from unrack.cluster.formats.site import ALL, SaidSite, lose, site_table
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress
 
@@ -29,6 +30,7 @@ class DescribedNode:
     rack: str = ""  # ``""`` = not said
     down: str = ""  # why nothing is started on it; ``""``: it is in use
     others: Mapping[str, int] = field(default_factory=dict)  # other devices → how many, which are left out
+    features: tuple[str, ...] = ()  # that it has
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Described:
     nodes: tuple[DescribedNode, ...]  # in its order
     licences: Mapping[str, int] = field(default_factory=dict)  # name → how many
     notes: tuple[str, ...] = ()  # what the cluster file does not have of it, a sentence each
+    site: SaidSite | None = None  # what it says of partitions, accounts and limits; ``None``: there are no such
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,44 @@ class Converted:
 
     content: dict[str, Any]  # its keys
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
+
+
+def together(systems: Sequence[Described]) -> Described:
+    """One system of which each of these says a part; of what several say, the last counts.
+
+    Raises
+    ------
+    ClusterError
+        None of them has nodes.
+    """
+    main = next((one for one in systems if one.nodes), None)
+    if main is None:
+        want = "a file that has them beside it, such as slurm.conf or the output of scontrol show node"
+        raise ClusterError(", ".join(one.where for one in systems), "no nodes", want)
+    nodes = {node.name: node for one in systems for node in one.nodes}
+    licences = {name: amount for one in systems for name, amount in one.licences.items()}
+    notes = tuple(dict.fromkeys(note for one in systems for note in one.notes))
+    said = [one.site for one in systems if one.site is not None]
+    if not said:
+        return replace(main, nodes=tuple(nodes.values()), licences=licences, notes=notes)
+    site = SaidSite()
+    for one in said:
+        site = site.then(one)
+    members = {name: set(nodes if ALL in listed else listed) for name, listed in site.members.items()}
+    for name, inside in members.items():
+        if unknown := sorted(inside - set(nodes)):
+            lose(site.lost_of_partitions, "Nodes of partitions that no file describes", name, compress(unknown))
+    placed = tuple(
+        replace(
+            node,
+            partitions=frozenset(
+                {name for name in node.partitions if name not in members}
+                | {name for name, inside in members.items() if node.name in inside}
+            ),
+        )
+        for node in nodes.values()
+    )
+    return replace(main, nodes=placed, licences=licences, notes=notes, site=site)
 
 
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
@@ -67,6 +108,7 @@ def converted(system: Described, *, all_nodes: bool = False, partition: str | No
     ClusterError
         There is no such partition, or no node is left.
     """
+    system = together([system])
     notes = list(system.notes)
     nodes = list(system.nodes)
     if partition is not None:
@@ -90,7 +132,12 @@ def converted(system: Described, *, all_nodes: bool = False, partition: str | No
     if others:
         listed = ", ".join(f"{count} {name}" for name, count in sorted(others.items()))
         notes.append(f"Devices left out: {listed}; pools of them would be [[pools]] tables.")
-    return Converted(_content(system, nodes), tuple(notes))
+    content = _content(system, nodes)
+    if system.site is not None:
+        site, lost = site_table(system.site, nodes, partition)
+        content |= {"site": site} if site else {}
+        notes += lost
+    return Converted(content, tuple(notes))
 
 
 def _nodes(count: int) -> str:
@@ -160,7 +207,7 @@ def cluster_text(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
     Parameters
     ----------
     content
-        Numbers, text, and lists of tables.
+        Numbers, text, lists of tables, and tables, which come last.
     comments
         Lines for the top.
 
@@ -174,15 +221,30 @@ def cluster_text(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
     ]
     """
     lines = [f"# {' '.join(comment.split())}" for comment in comments]
+    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
+    lines += _lines({key: value for key, value in content.items() if key not in tables})
+    for key, table in tables.items():
+        lines += ["", f"[{_key(key)}]", *_lines(table)]
+    return "\n".join([*lines, ""])
+
+
+def _lines(content: Mapping[str, Any]) -> list[str]:
+    lines = []
     for key, value in content.items():
         if isinstance(value, list):
-            lines += [f"{key} = [", *(f"    {_value(entry)}," for entry in value), "]"]
+            lines += [f"{_key(key)} = [", *(f"    {_value(entry)}," for entry in value), "]"]
         else:
-            lines.append(f"{key} = {_value(value)}")
-    return "\n".join([*lines, ""])
+            lines.append(f"{_key(key)} = {_value(value)}")
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_value(entry)}' for key, entry in value.items())} }}"
+        return f"{{ {', '.join(f'{_key(key)} = {_value(entry)}' for key, entry in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

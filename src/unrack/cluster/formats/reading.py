@@ -9,14 +9,15 @@ import lzma
 import zlib
 from pathlib import Path
 
-from unrack.cluster.formats import slurm
+from unrack.cluster.formats import accounting, partitions, slurm
 from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
 from unrack.errors import ClusterError
 
 KNOWN = (
-    "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, or a CSV with "
-    "the header sn,cpu_milli,memory_mib,gpu,model"
+    "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, with it that of "
+    "scontrol show partition, sacctmgr show assoc -P, sacctmgr show qos -P or sacctmgr dump, or a CSV with the header "
+    "sn,cpu_milli,memory_mib,gpu,model"
 )
 """What can be read."""
 
@@ -68,6 +69,12 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
         return slurm.json_nodes(content, where, name)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)
+    if partitions.SHOWN.match(text[:4000]):
+        return partitions.shown_partitions(text, where, name)
+    if accounting.DUMP.search(text):
+        return accounting.dumped(text, where, name)
+    if accounting.heads(text):
+        return accounting.listed(text, where, name)
     if slurm.CONFIGURATION.search(text):
         return slurm.slurm_conf(path, text, where)
     return None

@@ -1,4 +1,4 @@
-"""Nodes of Slurm: from ``slurm.conf``, or as ``scontrol show node`` tells of them, in blocks, on lines or as JSON."""
+"""Nodes of Slurm: ``slurm.conf``, with its partitions, or what ``scontrol show node`` printed, in any of its ways."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.cluster.formats.described import Described, DescribedNode, parsed
+from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, says_nothing
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import Record, records
@@ -18,11 +20,16 @@ from unrack.slurm_text.tres import Tres, gres, licences, tres
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _DEEPEST = 10
+_MEMORY = ("defmempercpu", "defmempernode", "maxmempercpu", "maxmempernode")
 CONFIGURATION = re.compile(
     r"^\s*(NodeName|PartitionName|ClusterName|SlurmctldHost|ControlMachine|NodeSet)\s*=|^\s*include\s+\S+\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
 """What a line of such a file looks like."""
+
+
+_OF_OTHERS = frozenset({"nodename", "partitionname", "downnodes", "nodeset"})
+"""Keys of lines that are not about the whole system."""
 
 
 class _Line(NamedTuple):
@@ -49,7 +56,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     """
     notes: list[str] = []
     lines = list(_lines(path, text, where, notes, 0))
-    settings = {key: value for line in lines for key, value in line.fields.items()}
+    own = [line.fields for line in lines if not _OF_OTHERS & line.fields.keys()]
+    settings = {key: value for fields in own for key, value in fields.items()}
     nodes: dict[str, DescribedNode] = {}
     defaults: dict[str, str] = {}
     for line in lines:
@@ -68,11 +76,10 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     if not nodes:
         also = f" ({'; '.join(notes)})" if notes else ""
         raise ClusterError(where, f"no line NodeName=…{also}", "one or more")
-    partitions = _partitions(lines, nodes)
-    found = tuple(replace(node, partitions=frozenset(partitions.get(name, ()))) for name, node in nodes.items())
     notes += _facts(lines, settings)
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
-    return Described(where, settings.get("clustername", path.stem), found, held, tuple(notes))
+    name = settings.get("clustername", path.stem)
+    return Described(where, name, tuple(nodes.values()), held, tuple(notes), _site(lines, settings, nodes))
 
 
 def _lines(path: Path, text: str, where: str, notes: list[str], depth: int) -> Iterator[_Line]:
@@ -126,26 +133,34 @@ def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
     memory = number("RealMemory", 0) or None
     said = parsed(fields.get("gres", ""), f"{where}, Gres", gres)
     words = node_words(fields.get("state", "")) - {"UNKNOWN"}
-    return _described("", cpus, None if memory is None else max(memory - number("MemSpecLimit", 0), 0), said, (), words)
+    memory = None if memory is None else max(memory - number("MemSpecLimit", 0), 0)
+    return _described("", cpus, memory, said, (), words, fields.get("feature", fields.get("features", "")))
 
 
-def _partitions(lines: list[_Line], nodes: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Node → its partitions."""
-    sets = {line.fields["nodeset"]: line.fields.get("nodes", "") for line in lines if "nodeset" in line.fields}
-    found: dict[str, set[str]] = {}
-    default = "ALL"
+def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, DescribedNode]) -> SaidSite:
+    """The partitions, and what is not taken over."""
+    sets: dict[str, list[str]] = {}
+    for line in lines:
+        if name := line.fields.get("nodeset"):
+            feature = line.fields.get("feature")
+            sets[name] = [one for one, node in nodes.items() if feature in node.features]
+            sets[name] += members_of(line.fields.get("nodes", ""), line.where, sets, list(nodes))
+    lost, lost_of = Lost(), Lost()
+    partitions, members = dict[str, Keys](), dict[str, list[str]]()
+    usual: dict[str, str] = {}
     for line in lines:
         name = line.fields.get("partitionname", "")
         if name.upper() == "DEFAULT":
-            default = line.fields.get("nodes", default)
+            usual |= line.fields
         elif name:
-            given = line.fields.get("nodes", default)
-            given = sets.get(given, given)
-            every = given.upper() == "ALL"
-            members = list(nodes) if every else parsed(given, f"{line.where}, Nodes", expand) if given else []
-            for node in members:
-                found.setdefault(node, set()).add(name)
-    return found
+            fields = {**usual, **line.fields}
+            fields.setdefault("oversubscribe", fields.pop("shared", ""))  # what it was called before 17.11
+            partitions[name] = partition_keys(fields, line.where, lost_of)
+            members[name] = members_of(fields.get("nodes", ""), line.where, sets, [ALL])
+    for key in ("preempttype", "preemptmode"):
+        if not says_nothing(said := settings.get(key, "")) and said != "preempt/none":
+            lose(lost, "Jobs are not preempted", f"{spelled(key)}={said}")
+    return SaidSite(partitions, members=members, lost=lost, lost_of_partitions=lost_of)
 
 
 def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:
@@ -158,16 +173,9 @@ def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:
     threads = [line.fields.get("threadspercore", "1") for line in lines if "nodename" in line.fields]
     if any(count not in ("1", "") for count in threads):
         yield "A core is a CPU as Slurm counts them (AllocCPUS): a hardware thread where ThreadsPerCore is over 1."
-    limits = [f"{key}={settings[key]}" for key in ("defmempercpu", "defmempernode", "maxmempernode") if key in settings]
+    limits = [f"{spelled(key)}={settings[key]}" for key in _MEMORY if key in settings]
     if limits:
         yield f"Limits of memory are not applied: {', '.join(limits)}."
-    partitions = [line for line in lines if line.fields.get("partitionname", "DEFAULT").upper() != "DEFAULT"]
-    if len(partitions) > 1:
-        yield f"{len(partitions)} partitions are one cluster here; --partition NAME takes the nodes of one."
-    shared = [line for line in partitions if line.fields.get("oversubscribe", "").upper() == "EXCLUSIVE"]
-    if shared:
-        names = ", ".join(line.fields["partitionname"] for line in shared)
-        yield f"Partitions that give jobs whole nodes (OverSubscribe=EXCLUSIVE) share them here: {names}."
 
 
 SHOWN = re.compile(r"\s*NodeName=\S+ .*?\bCPU(Alloc|Tot|Efctv)=", re.DOTALL)
@@ -183,7 +191,8 @@ def shown_nodes(text: str, where: str, name: str) -> Described:
     ClusterError
         A record lacks a key, or has a value that cannot be.
     """
-    return Described(where, name, tuple(_shown(record, where) for record in records(text, "NodeName")))
+    nodes = tuple(_shown(record, where) for record in records(text, "NodeName"))
+    return Described(where, name, nodes, site=SaidSite())
 
 
 def _shown(record: Record, where: str) -> DescribedNode:
@@ -202,6 +211,7 @@ def _shown(record: Record, where: str) -> DescribedNode:
     return _described(
         fields["NodeName"], number("CPUEfctv", "CPUTot"), memory or None, said,
         fields.get("Partitions", "").split(","), node_words(fields.get("State", "")),
+        next((fields[key] for key in ("ActiveFeatures", "AvailableFeatures", "Features") if key in fields), ""),
     )  # fmt: skip
 
 
@@ -216,7 +226,8 @@ def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
     nodes = content.get("nodes")
     if not isinstance(nodes, list) or not nodes:
         raise ClusterError(f"{where}, nodes", "no list of nodes", "the output of scontrol show node --json")
-    return Described(where, name, tuple(_of_json(node, f"{where}, nodes.{place}") for place, node in enumerate(nodes)))
+    found = tuple(_of_json(node, f"{where}, nodes.{place}") for place, node in enumerate(nodes))
+    return Described(where, name, found, site=SaidSite())
 
 
 def _of_json(node: Any, at: str) -> DescribedNode:
@@ -233,11 +244,20 @@ def _of_json(node: Any, at: str) -> DescribedNode:
     partitions = node.get("partitions")
     listed = ",".join(map(str, partitions)).split(",") if isinstance(partitions, list) else []
     cpus = _whole(node.get("effective_cpus") or node.get("cpus"), f"{at}.cpus")
-    return _described(node["name"], cpus, max(memory, 0) or None, said, listed, node_words("+".join(map(str, words))))
+    features = node.get("active_features") or node.get("features") or ""
+    features = ",".join(map(str, features)) if isinstance(features, list) else str(features)
+    state = node_words("+".join(map(str, words)))
+    return _described(node["name"], cpus, max(memory, 0) or None, said, listed, state, features)
 
 
 def _described(
-    name: str, cpus: int, memory: int | None, said: Tres, partitions: Iterable[str], words: frozenset[str]
+    name: str,
+    cpus: int,
+    memory: int | None,
+    said: Tres,
+    partitions: Iterable[str],
+    words: frozenset[str],
+    features: str,
 ) -> DescribedNode:
     return DescribedNode(
         name,
@@ -249,6 +269,7 @@ def _described(
         "",
         ", ".join(sorted(words & UNUSABLE)).lower(),
         {kind: count for kind, count in said.gres.items() if kind != "gpu" and count},
+        tuple(dict.fromkeys(one.strip() for one in features.split(",") if one.strip() not in ("", "(null)"))),
     )
 
 

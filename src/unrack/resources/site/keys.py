@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from unrack.resources.checked import Strict
 from unrack.units import memory_mb, time_us
@@ -26,6 +26,11 @@ def _time(value: object) -> object:
     return value
 
 
+def _seconds(us: int | None) -> float | None:
+    """As it is read again."""
+    return None if us is None else us / 1e6
+
+
 def _amounts(value: object) -> object:
     if not isinstance(value, dict) or not value:
         raise ValueError("a table of amounts, such as { cores = 64, jobs = 4 }")
@@ -42,7 +47,7 @@ def _amounts(value: object) -> object:
 
 
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
-Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0)]
+Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
 
 
 class LimitFile(Strict):
@@ -50,7 +55,7 @@ class LimitFile(Strict):
 
     # ``"all"``: by all of them together; ``"user"``, ``"account"``: by each; ``"job"``: by one job
     per: Literal["all", "user", "account", "job"] = "all"
-    # of ``jobs``, ``cores``, ``nodes``, ``tasks``, ``memory``, or ``KIND.QUANTITY`` such as ``gpus.gpus``
+    # of ``jobs``, ``cores``, ``nodes``, ``tasks``, ``memory``, or ``KIND.QUANTITY`` such as ``gpus.count``
     amounts: Annotated[dict[str, int], BeforeValidator(_amounts)]
 
 

@@ -1,0 +1,303 @@
+"""Accounts and qualities of service of Slurm: ``sacctmgr dump``, ``sacctmgr show assoc -P``, ``… show qos -P``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from unrack.cluster.formats.described import Described, counter, parsed
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, max_time, says_nothing, whole
+from unrack.errors import ClusterError
+from unrack.slurm_text.tres import tres
+from unrack.units import time_us
+
+_ENTRY = re.compile(r"""(Cluster|Parent|Account|User)\s+-\s+(?:'([^']*)'|"([^"]*)"|([^\s:'"]+))\s*(?::(.*))?""")
+DUMP = re.compile(r"^(Cluster|Parent|Account|User)\s+-\s+\S", re.MULTILINE)
+"""What a line of a dump looks like."""
+_OPTION = re.compile(r"""(?:'[^']*'|"[^"]*"|gres/[\w-]+:|:(?![A-Za-z]\w*\+?=)|[^:'"])+""")
+_LIMIT = re.compile(r"(grp|max)(tres|cpus?|nodes?|mem|jobs)(?:p(?:er)?([jua])\w*)?")
+_PER = {"j": "job", "u": "user", "a": "account"}
+_MEASURES = {"cpu": "cores", "node": "nodes", "mem": "memory", "gres/gpu": "gpus.count"}
+"""TRES → what a limit is of."""
+_ROOT = "root"
+_SHARES = ("fairshare", "share", "shares", "rawshares")
+_PARENT = ("parent", "2147483647")
+"""In place of shares: users compete as if they were the account itself."""
+_QUIET = (
+    "cluster account user partition parname parentname name descr description org organization id defaultaccount "
+    "adminlevel coordinator coordinators lft rgt lineage"
+)
+
+
+class _Row(NamedTuple):
+    at: str
+    account: str
+    parent: str
+    user: str
+    fields: dict[str, str]  # as the file spells its keys
+
+    def said(self, *keys: str) -> str:
+        """The first of some fields, by plain keys."""
+        return next((value for key, value in self.fields.items() if _plain(key) in keys), "")
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[^a-z]", "", key.lower())
+
+
+def dumped(text: str, where: str, name: str) -> Described:
+    """Read what ``sacctmgr dump`` wrote.
+
+    Raises
+    ------
+    ClusterError
+        A line is none of a dump, or has a value that cannot be.
+    """
+    return Described(where, name, (), site=_site(list(_dump(text, where)), where))
+
+
+def _dump(text: str, where: str) -> Iterator[_Row]:
+    parent, known = _ROOT, {_ROOT}
+    for number, line in enumerate(text.split("\n"), 1):
+        at, bare = f"{where}, line {number}", line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        match = _ENTRY.fullmatch(bare)
+        if match is None:
+            raise ClusterError(at, repr(bare[:80]), "Cluster, Parent, Account or User - 'NAME':KEY=VALUE…")
+        name = next(one for one in match.group(2, 3, 4) if one is not None)
+        fields = {}
+        for option in _OPTION.findall(match[5] or ""):
+            key, equals, value = option.partition("=")
+            if not equals:
+                raise ClusterError(at, repr(option[:80]), "KEY=VALUE between colons")
+            fields[key.strip().rstrip("+")] = value.strip().strip("'\"")
+        if match[1] == "Parent":
+            parent = name.lower()
+            if parent not in known:
+                raise ClusterError(f"{at}, Parent", repr(name), f"an account of a line before: {', '.join(known)}")
+        elif match[1] == "Cluster":
+            yield _Row(at, _ROOT, "", "", fields)
+        elif match[1] == "Account":
+            known.add(name.lower())
+            yield _Row(at, name.lower(), parent, "", fields)
+        else:
+            yield _Row(at, parent, "", name, fields)
+
+
+def heads(text: str) -> str:
+    """Which table of ``sacctmgr`` a text is: ``assoc``, ``qos``, or ``""``: none."""
+    keys = {_plain(key) for key in _first(text).split("|")} if "|" in _first(text) else set()
+    if "account" in keys and "jobid" not in keys and keys & {*_SHARES, "user"}:
+        return "assoc"
+    return "qos" if "name" in keys and keys & {"priority", "usagefactor", "maxtrespu", "grptres"} else ""
+
+
+def _first(text: str) -> str:
+    return next((line for line in text.split("\n") if line.strip()), "")
+
+
+def listed(text: str, where: str, name: str) -> Described:
+    """Read a table that ``sacctmgr show`` printed with ``-P`` or ``-p``.
+
+    Raises
+    ------
+    ClusterError
+        A row has more or fewer fields than the header, or a value that cannot be.
+    """
+    rows = list(_table(text, where))
+    site = _qos(rows) if heads(text) == "qos" else _site(_associations(rows, where), where)
+    return Described(where, name, (), site=site)
+
+
+def _table(text: str, where: str) -> Iterator[tuple[str, dict[str, str]]]:
+    header: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        values, at = line.split("|"), f"{where}, line {number}"
+        if not header:
+            header = values
+        elif len(values) != len(header):
+            raise ClusterError(at, f"{len(values)} fields", f"{len(header)}, as in the header")
+        elif values != header:
+            yield at, {key.strip(): value for key, value in zip(header, values, strict=True) if key.strip()}
+
+
+def _associations(rows: list[tuple[str, dict[str, str]]], where: str) -> list[_Row]:
+    found: list[_Row] = []
+    above: list[tuple[int, str]] = []  # accounts that a tree of blanks has a row in
+    for at, fields in rows:
+        row = _Row(at, "", "", "", fields)
+        indented, user = row.said("account"), row.said("user").strip()
+        depth, account = len(indented) - len(indented.lstrip()), indented.strip().lower()
+        parent = row.said("parname", "parentname").strip().lower()
+        if not user:
+            while above and above[-1][0] >= depth:
+                above.pop()
+            parent = parent or (above[-1][1] if above else "")
+            above.append((depth, account))
+        found.append(_Row(at, account, parent or _ROOT, user, fields))
+    clusters = sorted({row.said("cluster") for row in found} - {""})
+    if len(clusters) > 1:
+        raise ClusterError(where, f"clusters {', '.join(clusters)}", "one: sacctmgr show assoc cluster=NAME -P")
+    return found
+
+
+def _site(rows: list[_Row], where: str) -> SaidSite:
+    accounts, lines, lost = dict[str, Keys](), dict[str, _Row](), Lost()
+    limits: list[Keys] = []
+    for row in rows:
+        if row.user:
+            continue
+        keys = _bounds(row.fields, f"account {row.account}", row.at, lost)
+        if row.account == _ROOT:
+            limits = keys.pop("limits", limits)
+            if "max_time" in keys:
+                lose(lost, "MaxWall of the root is not taken over", row.said("maxwall"))
+            continue
+        shares = _shares(row, f"account {row.account}", lost)
+        parent = {} if row.parent == _ROOT else {"parent": row.parent}
+        accounts[row.account], lines[row.account] = {**parent, **shares, **keys}, row
+    users: dict[tuple[str, str], Keys] = {}
+    for row in rows:
+        if row.user and (row.account != _ROOT or row.user != _ROOT):
+            _add_user(row, accounts, users, lost)
+    for (account, name), keys in users.items():
+        accounts[account].setdefault("users", []).append({"name": name, **keys} if keys else name)
+    _check_parents(accounts, lines)
+    _note_looser(accounts, lost)
+    header = {_plain(key) for key in rows[0].fields} if rows else set()
+    if "account" in header and "parname" not in header and not any("parent" in keys for keys in accounts.values()):
+        lose(lost, "All accounts are under the root, as no parents are said (format=…,ParentName)", where)
+    return SaidSite(accounts=accounts, limits=limits, lost=lost)
+
+
+def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str], Keys], lost: Lost) -> None:
+    whose = f"{row.user} in {row.account}"
+    if row.account == _ROOT:
+        lose(lost, "Users of the account root are left out", row.user)
+        return
+    if row.account not in accounts:
+        known = ", ".join(accounts) or "none is"
+        raise ClusterError(f"{row.at}, Account", repr(row.account), f"an account that has a row of its own: {known}")
+    if partition := row.said("partition").strip():
+        lose(lost, "Associations of one partition are not taken over", whose, partition)
+        users.setdefault((row.account, row.user), {})
+        return
+    above = accounts[row.account]
+    keys = _bounds(row.fields, whose, row.at, lost)
+    if "max_time" in keys and keys.pop("max_time") != above.get("max_time"):
+        lose(lost, "MaxWall of users is not taken over", whose, row.said("maxwall"))
+    of_account = _amounts(above)  # sacctmgr shows what users inherit as if it were their own
+    own = {key: most for key, most in _amounts(keys).items() if key[0] == "all" or of_account.get(key) != most}
+    users[row.account, row.user] = _shares(row, whose, lost) | _limits(own)
+
+
+def _check_parents(accounts: Mapping[str, Keys], rows: Mapping[str, _Row]) -> None:
+    for name, row in rows.items():
+        seen, parent = [name], accounts[name].get("parent", "")
+        while parent:
+            if parent not in accounts:
+                raise ClusterError(f"{row.at}, parent of {seen[-1]}", repr(parent), f"root, {', '.join(accounts)}")
+            if parent in seen:
+                raise ClusterError(
+                    f"{row.at}, parents", " in ".join([*seen, parent]), "accounts that are not in themselves"
+                )
+            seen.append(parent)
+            parent = accounts[parent].get("parent", "")
+
+
+def _note_looser(accounts: Mapping[str, Keys], lost: Lost) -> None:
+    """In Slurm the nearest limit of a job or user counts, here all of them: where it is larger, that differs."""
+    text = "Limits above those of the account above hold in Slurm, while here the lowest does"
+    for name, keys in accounts.items():
+        lineage, own = [keys], [(f"account {name}", keys, 1)]
+        while parent := lineage[-1].get("parent", ""):
+            lineage.append(accounts[parent])
+        own += [(f"{one['name']} in {name}", one, 0) for one in keys.get("users", ()) if isinstance(one, dict)]
+        for whose, table, first in own:
+            for key, most in _amounts(table).items():
+                if key[0] != "all" and any(_amounts(above).get(key, most) < most for above in lineage[first:]):
+                    lose(lost, text, whose, f"{most} {key[1]}")
+            times = [time_us(above["max_time"]) for above in lineage[first:] if "max_time" in above]
+            if "max_time" in table and times and min(times) < time_us(table["max_time"]):
+                lose(lost, text, whose, f"MaxWall {table['max_time']}")
+
+
+def _shares(row: _Row, whose: str, lost: Lost) -> Keys:
+    text = row.said(*_SHARES).strip().lower()
+    if text in _PARENT:
+        lose(lost, "Fairshare=parent is not taken over: 1 share each", whose)
+        return {}
+    return {"shares": shares} if text and (shares := whole(text, f"{row.at}, Fairshare")) != 1 else {}
+
+
+def _qos(rows: list[tuple[str, dict[str, str]]]) -> SaidSite:
+    found, lost = dict[str, Keys](), Lost()
+    for at, fields in rows:
+        row = _Row(at, "", "", "", fields)
+        name = row.said("name").strip().lower()
+        if not name:
+            raise ClusterError(f"{at}, Name", "nothing", "the name of a quality of service")
+        own = {key: value for key, value in fields.items() if _plain(key) != "priority"}
+        first = row.said("priority").strip()
+        priority = {"priority": whole(first, f"{at}, Priority")} if first not in ("", "0") else {}
+        found[name] = priority | _bounds(own, f"QOS {name}", at, lost)
+    return SaidSite(qos=found, lost=lost)
+
+
+def _bounds(fields: Mapping[str, str], whose: str, at: str, lost: Lost) -> Keys:
+    """``max_time`` and ``limits`` of somebody, and what else is said."""
+    found, amounts = Keys(), dict[tuple[str, str], int]()
+    for key, value in fields.items():
+        plain, where = _plain(key), f"{at}, {key}"
+        limit = _LIMIT.fullmatch(plain)
+        if plain in (*_QUIET.split(), *_SHARES) or not value.strip():
+            continue
+        if plain.startswith("maxwall"):
+            found |= max_time(value, where)
+        elif limit is None:
+            if not says_nothing(value):
+                kind = "QOS" if whose.startswith("QOS ") else "accounts and users"
+                lose(lost, f"{key} of {kind} is not taken over", whose.removeprefix("QOS "), value)
+        elif limit[2] == "tres":
+            per = "all" if limit[1] == "grp" else _PER[limit[3] or "j"]
+            for part in value.strip(" ,").split(","):
+                measure, most = _measured(part, where)
+                if measure:
+                    amounts[per, measure] = most
+                else:
+                    lose(lost, f"Limits of {part.partition('=')[0]} are not taken over", whose, f"{key} {part}")
+        else:
+            jobs = limit[2] == "jobs"
+            per = "all" if limit[1] == "grp" else _PER[limit[3] or ("u" if jobs else "j")]
+            measure = "jobs" if jobs else _MEASURES[limit[2].rstrip("s")]
+            amounts[per, measure] = whole(value.strip(), where)
+    return found | _limits(amounts)
+
+
+def _measured(part: str, where: str) -> tuple[str, int]:
+    """What a limit of one TRES is of, and how much; ``""``: nothing that is counted here."""
+    kind, equals, number = part.strip().partition("=")
+    if not equals or number.startswith("-"):
+        raise ClusterError(where, repr(part[:80]), "amounts of 0 or more, such as cpu=100,mem=1T,gres/gpu=8")
+    said = parsed(f"{kind.lower()}={number}", where, tres)
+    if kind.lower().startswith("license/"):
+        return f"counted.{counter(kind.partition('/')[2])}", next(iter(said.licences.values()))
+    counts = {"cpu": said.cpus, "node": said.nodes, "mem": said.mem_mb, "gres/gpu": said.gres.get("gpu")}
+    most = counts.get(kind.lower())
+    return ("", 0) if most is None else (_MEASURES[kind.lower()], most)
+
+
+def _limits(amounts: Mapping[tuple[str, str], int]) -> Keys:
+    """The key ``limits``: a table for each of whom they are of."""
+    limits: dict[str, dict[str, int]] = {}
+    for (per, measure), most in amounts.items():
+        limits.setdefault(per, {})[measure] = most
+    return {"limits": [{"per": per, "amounts": own} for per, own in limits.items()]} if limits else {}
+
+
+def _amounts(keys: Keys) -> dict[tuple[str, str], int]:
+    return {(one["per"], measure): most for one in keys.get("limits", ()) for measure, most in one["amounts"].items()}

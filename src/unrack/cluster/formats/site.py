@@ -1,0 +1,171 @@
+"""What a system says of its site – partitions, features, qualities of service, accounts – as the table ``site``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unrack.errors import ClusterError
+from unrack.slurm_text.hostlists import compress
+from unrack.slurm_text.times import UNKNOWN, span_s
+from unrack.units import seconds_text, time_us
+
+if TYPE_CHECKING:
+    from unrack.cluster.formats.described import DescribedNode
+
+Keys = dict[str, Any]
+"""Keys of a table of the cluster file."""
+Lost = dict[str, dict[str, str]]
+"""A sentence up to its colon → of whom it is true → what is said there."""
+_SHOWN = 8
+OWN_QOS = "own qos"
+"""The key of a partition for the quality of service that bounds all of its jobs; no key of the cluster file."""
+
+
+ALL = "ALL"
+"""In place of the names of all nodes."""
+
+
+@dataclass(frozen=True)
+class SaidSite:
+    """What one or more files say."""
+
+    # name → keys of its table but its name, and the nodes of a partition
+    partitions: Mapping[str, Keys] = field(default_factory=dict)
+    qos: Mapping[str, Keys] = field(default_factory=dict)
+    accounts: Mapping[str, Keys] = field(default_factory=dict)
+    members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # partition → its nodes, or ALL, where it says
+    limits: Sequence[Keys] = ()  # of all jobs
+    lost: Lost = field(default_factory=dict)  # what is not taken over
+    lost_of_partitions: Lost = field(default_factory=dict)  # the same, by partition
+
+    def then(self, later: SaidSite) -> SaidSite:
+        """What both say; of what both say, the later counts."""
+        return SaidSite(
+            {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
+            {**self.members, **later.members}, later.limits or self.limits, _both(self.lost, later.lost),
+            _both(self.lost_of_partitions, later.lost_of_partitions),
+        )  # fmt: skip
+
+
+def _both(first: Lost, second: Lost) -> Lost:
+    return {text: {**first.get(text, {}), **second.get(text, {})} for text in (*first, *second)}
+
+
+def lose(lost: Lost, text: str, whose: str, said: str = "") -> None:
+    """Note what is not taken over."""
+    lost.setdefault(text, {})[whose] = said
+
+
+def sentences(lost: Lost) -> list[str]:
+    """One for each kind of what is not taken over.
+
+    Examples
+    --------
+    >>> sentences({"GraceTime of partitions is not taken over": {"gpu": "60", "night": ""}})
+    ['GraceTime of partitions is not taken over: gpu (60), night.']
+    """
+    found = []
+    for text, owners in lost.items():
+        listed = [f"{whose} ({said})" if said else whose for whose, said in owners.items()]
+        more = f" … ({len(listed)} in all)" if len(listed) > _SHOWN else ""
+        found.append(f"{text}: {', '.join(listed[:_SHOWN])}{more}.")
+    return found
+
+
+def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | None = None) -> tuple[Keys, list[str]]:
+    """The table ``site`` of some nodes, and what is not taken over, a sentence each.
+
+    Parameters
+    ----------
+    said
+        What is known beside the nodes, each of which knows its partitions and features.
+    partition
+        The only one to keep.
+    """
+    lost, names = _both(said.lost, {}), dict.fromkeys(said.partitions)
+    names |= dict.fromkeys(sorted({name for node in nodes for name in node.partitions}))
+    partitions = []
+    for name in names if partition is None else [partition]:
+        inside = [node.name for node in nodes if name in node.partitions]
+        if not inside:
+            lose(lost, "Partitions without nodes that are kept are left out", name)
+            continue
+        if name not in said.partitions:
+            lose(lost, "Partitions of which only the nodes are known are open to all", name)
+        own = dict(said.partitions.get(name, {}))
+        if (of := own.pop(OWN_QOS, "")) and of not in said.qos:
+            lose(lost, "Limits of partitions by a QOS of which nothing is said are not taken over", name, of)
+        elif of:
+            own = _bounded_too(own, said.qos[of])
+        # without a list it has all nodes, also those that are added to the cluster file
+        listed = {} if len(inside) == len(nodes) else {"nodes": [compress(inside)]}
+        partitions.append({"name": name, **listed, **own})
+    last = [one["name"] for one in partitions if one.get("default")][-1:]
+    for one in partitions:
+        if one["name"] not in last:
+            one.pop("default", None)
+    table: Keys = {"partitions": partitions, "features": _features(nodes)}
+    for key, known in (("qos", said.qos), ("accounts", said.accounts)):
+        named = [name for one in partitions for name in (*(one.get(key) or ()), *one.get(f"denied_{key}", ()))]
+        table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
+    table["limits"] = list(said.limits)
+    for text, owners in said.lost_of_partitions.items():
+        for name, value in owners.items():
+            if partition in (None, name):
+                lose(lost, text, name, value)
+    return {key: value for key, value in table.items() if value}, sentences(lost)
+
+
+def _bounded_too(own: Keys, qos: Keys) -> Keys:
+    """A partition that is bounded by a quality of service, too."""
+    found = own | {"limits": [*own.get("limits", ()), *qos.get("limits", ())]}
+    if times := [one["max_time"] for one in (own, qos) if "max_time" in one]:
+        found["max_time"] = min(times, key=time_us)
+    return {key: value for key, value in found.items() if key != "limits" or value}
+
+
+def _features(nodes: Sequence[DescribedNode]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for feature in node.features:
+            found.setdefault(feature, []).append(node.name)
+    return {feature: [compress(names)] for feature, names in found.items()}
+
+
+# --- how such files say things --------------------------------------------------------------------------------------
+
+
+def max_time(text: str, at: str) -> Keys:
+    """The key ``max_time`` from a span; none: any time."""
+    try:
+        seconds = span_s(text)
+    except ValueError as error:
+        raise ClusterError(at, repr(text[:80]), str(error).rpartition(" is not ")[2]) from None
+    if seconds is None:
+        return {}
+    words = seconds_text(seconds)
+    return {"max_time": words if time_us(words) == round(seconds * 1e6) else round(seconds)}
+
+
+def whole(text: str, at: str) -> int:
+    """A whole number of 0 or more."""
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
+        raise ClusterError(at, repr(text[:80]), "a whole number of 0 or more")
+    return int(text)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a value is what Slurm shows where nothing is said."""
+    return text.strip().lower() in UNKNOWN | _NOTHING
+
+
+_NOTHING = frozenset(
+    {"unlimited", "infinite", "no", "off", "all", "global", "cluster", "0", "00:00:00", "1.000000", "normal", "default"}
+)
+
+
+def lower(names: Iterable[str]) -> list[str]:
+    """Names of accounts and qualities of service, which Slurm keeps in small letters."""
+    return [name.strip().lower() for name in names if name.strip()]
