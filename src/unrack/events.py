@@ -27,6 +27,13 @@ class Submitted(NamedTuple):
     work_us: int | None = None
 
 
+class Held(NamedTuple):
+    """A job has arrived, as of :class:`Submitted`; it is not to be started before it is submitted, by its number."""
+
+    job: Job | int
+    work_us: int | None = None
+
+
 class Finished(NamedTuple):
     """A running job has ended by itself."""
 
@@ -147,8 +154,12 @@ class Drained(NamedTuple):
 
 
 Event = (
-    Submitted | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
+    Submitted | Held | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
     | Promised | Failed | Drained | Repaired | Detached | Stuck | Round
 )  # fmt: skip
 
 ROUND = Round()
+
+BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, RELEASE, SUBMIT, LATE_FINISH = range(11)
+"""Ranks: what comes first at one time. MONITOR, LACK: memory in use is looked at; a job needs more than it holds.
+RELEASE: what a job waited for by its own word has come."""

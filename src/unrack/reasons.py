@@ -12,6 +12,7 @@ class Code(StrEnum):
     TOO_BIG = "too-big"  # the whole cluster, empty, could not hold it
     NO_ROOM = "no-room"  # not enough free now
     LIMIT = "limit"  # a limit of its user, account, partition or quality of service is reached
+    DEPENDENCY = "dependency"  # what it waits for has not come, or never will
     BEHIND = "behind"  # the discipline does not let it pass the job at the head
     WOULD_DELAY = "would-delay"  # it fits now but would delay a reservation
     RESERVED = "reserved"  # it holds a reservation in the future

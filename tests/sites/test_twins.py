@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sites.twins import Loop, RandomSite, Reserving, easy, fcfs, random_site
+from tests.sites.twins import Graphed, Loop, RandomSite, Reserving, easy, fcfs, random_graph, random_site
 
 import unrack
 
@@ -34,3 +34,10 @@ def test_conservative(seed: int) -> None:
     site = random_site(seed, 60, exact=True)
     twin = Reserving(site)
     assert starts(site, "conservative") == twin.run(twin.decide)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("seed", FEW)
+def test_dependencies_begin_times_and_arrays(seed: int, policy: str) -> None:
+    site = random_graph(seed, 60)
+    assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)

@@ -24,6 +24,10 @@ class J:
     cores: int
     user: str
     partition: str
+    after: tuple[tuple[str, int], ...] = ()  # what of which job, by place
+    begin: int = 0
+    array: str = ""
+    array_limit: int = 0
 
 
 @dataclass
@@ -59,7 +63,15 @@ class RandomSite:
         table = job_table(
             submit_us=column("submit", 10**6), work_us=column("work", 10**6), request_us=column("request", 10**6),
             tasks=column("tasks"), cores=column("cores"), user=pl.Series([job.user for job in jobs]),
-            extra=pl.DataFrame({"partition": [job.partition for job in jobs]}),
+            extra=pl.DataFrame(
+                {
+                    "partition": [job.partition for job in jobs],
+                    "dependency": [",".join(f"{kind}:{other + 1}" for kind, other in job.after) for job in jobs],
+                    "begin_s": [float(job.begin) for job in jobs],
+                    "array": [job.array for job in jobs],
+                    "array_limit": [job.array_limit for job in jobs],
+                }
+            ),
         )  # fmt: skip
         return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
 
@@ -69,6 +81,8 @@ class RandomSite:
 
     def counts(self, job: J) -> tuple[str, int, int] | None:
         """The limit for which a job counts, how much, and of how much."""
+        if job.array_limit:
+            return f"array {job.array}", 1, job.array_limit
         if job.partition not in self.limits:
             return None
         per, measure, amount = self.limits[job.partition]
@@ -104,6 +118,23 @@ def random_site(seed: int, jobs: int, exact: bool = False) -> RandomSite:
         made.append(J(at, work, request, int(draw.integers(1, 4)), int(draw.integers(1, 4)),
                       f"u{draw.integers(0, 3)}", names[int(draw.integers(0, len(names)))]))  # fmt: skip
     return RandomSite(nodes, partitions, limits, made)
+
+
+def random_graph(seed: int, jobs: int) -> RandomSite:
+    """A random site without limits, whose jobs wait for each other and for times, and whose arrays have limits."""
+    site, draw = random_site(seed, jobs), np.random.default_rng(seed + 10**6)
+    site.limits.clear()
+    for number, job in enumerate(site.jobs):
+        if number and draw.random() < 0.4:
+            kinds = ("afterany", "afterok", "after", "afternotok")
+            others = draw.choice(number, min(number, int(draw.integers(1, 3))), replace=False).tolist()
+            job.after = tuple((kinds[int(draw.choice(4, p=(0.4, 0.3, 0.2, 0.1)))], other) for other in others)
+        if draw.random() < 0.2:
+            job.begin = job.submit + int(draw.integers(-20, 200))
+        if draw.random() < 0.4:
+            job.array = f"array{draw.integers(0, 3)}"
+            job.array_limit = 1 + int(job.array[-1])
+    return site
 
 
 def first_fit(free: list[int], eligible: set[int], job: J) -> dict[int, int] | None:
@@ -177,17 +208,20 @@ class Loop:
 
 
 def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
-    """Who has no place closes its nodes to all that come later; limits close nothing."""
-    site, closed = loop.site, set[int]()
+    """Who has no place closes its nodes, and its part of limits, to all that come later; limits close nothing."""
+    site, closed, kept = loop.site, set[int](), dict[str, int]()
     for number in waiting:
         job = site.jobs[number]
-        if not loop.room(job):
+        counts = site.counts(job)
+        if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
         nodes = first_fit(loop.free, site.eligible(job) - closed, job)
-        if nodes is None:
-            closed |= site.eligible(job)
-        else:
+        if nodes is not None:
             loop.begin(number, now, nodes)
+            continue
+        closed |= site.eligible(job)
+        if counts is not None:
+            kept[counts[0]] = kept.get(counts[0], 0) + counts[1]
 
 
 def easy(loop: Loop, waiting: list[int], now: int) -> None:
@@ -246,6 +280,73 @@ def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
         if room >= job.tasks and (its is None or held + its[1] <= its[2]):
             return end, free, held
     return float("inf"), free, held
+
+
+class Graphed(Loop):
+    """Jobs that wait for others: they come when what they wait for has come."""
+
+    def run(self, decide: Any) -> dict[int, int]:
+        """Job → start."""
+        jobs = self.site.jobs
+        ended: dict[int, bool] = {}  # whether it ran
+        waiting: list[int] = []
+        come: set[int] = set()
+        while True:
+            now = self.next_time(come, ended)
+            if now is None:
+                return self.start
+            for number in [number for number, (end, _, _) in self.running.items() if end == now]:
+                self.end(number)
+                ended[number] = True
+            again = True
+            while again:
+                again = False
+                for number, job in enumerate(jobs):
+                    if number in come or number in ended or job.submit > now:
+                        continue
+                    state = self.state(job, ended) if self.site.possible(job) else "never"
+                    if state == "never":
+                        ended[number] = False
+                        again = True
+                    elif state == "met" and job.begin <= now:
+                        come.add(number)
+                        again = True
+            waiting = sorted(number for number in come if number not in self.start)
+            decide(self, waiting, now)
+
+    def state(self, job: J, ended: dict[int, bool]) -> str:
+        """Whether what it waits for has come, is open, or never comes."""
+        answers = []
+        for kind, other in job.after:
+            if kind == "after":
+                answers.append("met" if other in self.start or other in ended else "open")
+            elif other not in ended:
+                answers.append("open")
+            else:
+                fits = kind == "afterany" or (kind == "afterok") == ended[other]
+                answers.append("met" if fits else "never")
+        return "never" if "never" in answers else "open" if "open" in answers else "met"
+
+    def next_time(self, come: set[int], ended: dict[int, bool]) -> int | None:
+        """When something happens next; ``None``: nothing does."""
+        times = [end for end, _, _ in self.running.values()]
+        last = max([-1, *self.seen])
+        for number, job in enumerate(self.site.jobs):
+            if number in come or number in ended:
+                continue
+            if job.submit > last:
+                times.append(job.submit)
+            elif self.state(job, ended) == "met":
+                times.append(max(job.begin, last))
+        now = min(times, default=None)
+        if now is not None:
+            self.seen.append(now)
+        return now
+
+    @property
+    def seen(self) -> list[int]:
+        """The times at which something happened."""
+        return self.__dict__.setdefault("_seen", [])
 
 
 class Reserving(Loop):

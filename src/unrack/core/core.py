@@ -14,6 +14,7 @@ from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
+from unrack.core.parted import parted
 from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
@@ -24,6 +25,7 @@ from unrack.events import (
     Expected,
     Failed,
     Finished,
+    Held,
     Kept,
     Promised,
     Repaired,
@@ -38,8 +40,7 @@ from unrack.events import (
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.lease import Lease
-from unrack.ledger.leases import on_nodes_alone
-from unrack.ledger.state import QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
+from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.contract import Ability, Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
@@ -48,21 +49,7 @@ from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
 from unrack.workload.store import JobStore, one_row
 
 NOTHING: list[Decision] = []
-MANY = 32
-"""From how many starts on nodes alone on it is worth while to do them together."""
 NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int64), tasks=np.zeros(0, np.int64))
-
-
-def _parted(decisions: list[Decision]) -> tuple[list[Decision], list[Start]]:
-    """Of a plan that only starts jobs those that hold more than nodes, and the others if they are many."""
-    starts = [decision for decision in decisions if type(decision) is Start]
-    if len(starts) < max(MANY, len(decisions)):
-        return decisions, []
-    alone = [on_nodes_alone(start.lease) for start in starts]
-    if sum(alone) < MANY:
-        return decisions, []
-    others: list[Decision] = [start for start, plain in zip(starts, alone, strict=True) if not plain]
-    return others, [start for start, plain in zip(starts, alone, strict=True) if plain]
 
 
 class Core:
@@ -160,6 +147,8 @@ class Core:
             return NOTHING
         if isinstance(event, Submitted):
             return self._submit(event)
+        if isinstance(event, Held):
+            return self._hold(event)
         if isinstance(event, Vacated):
             state.release(event.job, now, noted=False)
             self._vacated.add(event.job)
@@ -199,7 +188,7 @@ class Core:
         elif isinstance(event, Withdrawn):
             if state.condition(event.job) == RUNNING:
                 state.release(event.job, now, noted=False)
-            elif state.condition(event.job) == QUEUED:
+            elif state.condition(event.job) in (QUEUED, HELD):
                 state.reject(event.job)
                 self.reasons[event.job] = event.reason
             else:
@@ -229,6 +218,17 @@ class Core:
             state.reject(job)
             raise
         state.carry_on(job, event.left_us)
+
+    def _hold(self, event: Held) -> list[Decision]:
+        state = self.state
+        job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
+        if job > state.known:
+            state.condition(job)
+            raise RefusedError(f"hold job {job}: the next one is job {state.known}; jobs come in order")
+        if state.condition(job) == UNKNOWN and self._admission.never(job):
+            return self._submit(Submitted(job))
+        state.hold(job)
+        return NOTHING
 
     def _submit(self, event: Submitted) -> list[Decision]:
         state = self.state
@@ -291,7 +291,7 @@ class Core:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
-                first, many = _parted(decisions)
+                first, many = parted(decisions)
                 for decision in first:
                     self._do(decision, now)
                 if many and not self.state.start_many([start.lease for start in many], now):

@@ -25,9 +25,10 @@ class Status(IntEnum):
     RUNNING = 2
     FINISHED = 3
     REJECTED = 4
+    HELD = 5  # submitted, and not to be started yet by its own word
 
 
-UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED = (int(status) for status in Status)
+UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED, HELD = (int(status) for status in Status)
 """The same as plain integers: looking up a member of an enumeration is slow in the inner loop."""
 
 
@@ -67,6 +68,7 @@ class JobLedger:
         self.asks = asks
         self.jobs: int = jobs
         self.known = 0
+        self.latecomers = 0
         unequal = np.flatnonzero((asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0))
         self.first_unequal: int = int(unequal[0]) if len(unequal) else NEVER_US
         self.conditions = bytearray(jobs)

@@ -97,6 +97,28 @@ class LeaseLedger(JobLedger, NodeLedger):
         column = np.flatnonzero(self.running[WHO, : self.running_count] == job)[0]
         return int(self.running[ENDS_US, column])
 
+    def left_us(self, job: int, now: int) -> int:
+        """The work that is expected to be left of a running job, µs at speed 1, 0 or more.
+
+        Raises
+        ------
+        RefusedError
+            It is not running.
+        """
+        if self.condition(job) != RUNNING:
+            raise RefusedError(f"requeue job {job}: it is not running")
+        if self.devices is not None and self.devices.asking[job]:
+            return self.devices.left_us(job, now)
+        return max(0, self.booked_end(job) - now)
+
+    def begins_us(self, job: int, now: int) -> int:
+        """When a job that has just started begins to work: later than ``now`` while its devices are being attached."""
+        return now if self.devices is None else self.devices.begins_us(job, now)
+
+    def groups(self, lease: Lease) -> tuple[int, ...]:
+        """The number, its own in the run, of the composition or split device behind each share of a running lease."""
+        return () if self.devices is None else self.devices.groups(lease)
+
     def _rows(self, job: int) -> Ints:
         at, count = self.lease_at[:, job]
         return self.pool[at : at + count]

@@ -16,6 +16,7 @@ from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import room_for
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.jobs import FINISHED as FINISHED
+from unrack.ledger.jobs import HELD as HELD
 from unrack.ledger.jobs import QUEUED as QUEUED
 from unrack.ledger.jobs import REJECTED as REJECTED
 from unrack.ledger.jobs import RUNNING as RUNNING
@@ -80,6 +81,8 @@ class ClusterState(LeaseLedger):
         The first job whose tasks ask for more or less than one core, or for memory.
     seen
         The columns, read-only.
+    latecomers
+        How many jobs were queued later than they came.
     version, releases, unforeseen
         Grow by one with every change; with every change that gives something back; and with every change by which there
         is more, at some time, than was booked: a job ends before its booked end or is booked to end earlier, holds
@@ -149,14 +152,29 @@ class ClusterState(LeaseLedger):
         RefusedError
             It is queued, running, finished or rejected already.
         """
-        if self.condition(job) != UNKNOWN:
+        if self.condition(job) not in (UNKNOWN, HELD):
             raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
+        self.latecomers += self.conditions[job] == HELD
         self.conditions[job] = QUEUED
         self.version += 1
         if job >= self.known:
             self.known = job + 1
         self._note(job, 1)
         self.enter_queue(job)
+
+    def hold(self, job: int) -> None:
+        """Note that a job has come which is not to be started yet; it is submitted later.
+
+        Raises
+        ------
+        RefusedError
+            It has come already.
+        """
+        if self.condition(job) != UNKNOWN:
+            raise RefusedError(f"hold job {job}: it is {Status(self.conditions[job]).name} already")
+        self.conditions[job] = HELD
+        self.known = max(self.known, job + 1)
+        self.version += 1
 
     def apply(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         """Give a queued job what the lease says, or exchange what a running job holds for it.
@@ -308,7 +326,7 @@ class ClusterState(LeaseLedger):
             self.unforeseen += 1
             self.leave_queue(job)
             self._note(job, -1)
-        elif status != UNKNOWN:
+        elif status not in (UNKNOWN, HELD):
             raise RefusedError(f"reject job {job}: it is {Status(self.conditions[job]).name}")
         self.conditions[job] = REJECTED
         self.known = max(self.known, job + 1)
@@ -346,30 +364,6 @@ class ClusterState(LeaseLedger):
         self.unforeseen += early
         self.version += 1
         self.releases += 1
-
-    # --- reading ------------------------------------------------------------------------------------------------------
-
-    def left_us(self, job: int, now: int) -> int:
-        """The work that is expected to be left of a running job, µs at speed 1, 0 or more.
-
-        Raises
-        ------
-        RefusedError
-            It is not running.
-        """
-        if self.condition(job) != RUNNING:
-            raise RefusedError(f"requeue job {job}: it is not running")
-        if self.devices is not None and self.devices.asking[job]:
-            return self.devices.left_us(job, now)
-        return max(0, self.booked_end(job) - now)
-
-    def begins_us(self, job: int, now: int) -> int:
-        """When a job that has just started begins to work: later than ``now`` while its devices are being attached."""
-        return now if self.devices is None else self.devices.begins_us(job, now)
-
-    def groups(self, lease: Lease) -> tuple[int, ...]:
-        """The number, its own in the run, of the composition or split device behind each share of a running lease."""
-        return () if self.devices is None else self.devices.groups(lease)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

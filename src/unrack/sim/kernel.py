@@ -14,21 +14,37 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from math import ceil
 
-import numpy as np
-
 from unrack.core import Core
 from unrack.errors import RunError
-from unrack.events import ROUND, Adopted, Detached, Drained, Failed, Finished, Kept, Repaired, Submitted, Vacated
+from unrack.events import (
+    BOOKED,
+    DETACH,
+    FAIL,
+    FINISH,
+    LACK,
+    LATE_FINISH,
+    MONITOR,
+    RELEASE,
+    REPAIR,
+    ROUND,
+    SUBMIT,
+    Adopted,
+    Detached,
+    Drained,
+    Finished,
+    Kept,
+    Submitted,
+    Vacated,
+)
 from unrack.ledger.growing import plain
 from unrack.ledger.lease import Lease, loans_of
-from unrack.policy.contract import Decision, Estimates, Hold, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
-from unrack.sim.event_order import BOOKED, DETACH, FAIL, FINISH, LACK, LATE_FINISH, MONITOR, REPAIR, SUBMIT
-from unrack.sim.faults.failure import failure_of
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults.outages import Outages
+from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following
@@ -37,7 +53,7 @@ from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.combined import Undisturbed
 from unrack.units import NEVER_US
-from unrack.workload.job import JobTable
+from unrack.workload.job import Job, JobTable
 from unrack.workload.standing import standing_leases
 
 FINISHED_OUTCOME = Outcome.FINISHED
@@ -63,15 +79,14 @@ class Kernel:
 
     def __init__(self, core: Core, world: World = NOTHING_SPECIAL, jobs: JobTable | None = None) -> None:
         self.core = core
-        self.ties, self.faults = world.ties, world.faults
+        self.ties = world.ties
         self.jobs = core.jobs if jobs is None else jobs
         self.shown = jobs is None
         self.slowdown, self.memory_speeds = world.slowdown(core.state.cluster, self.jobs)
         core.view.contention = self.memory_speeds
-        self.submit = plain(self.jobs.submit_us)
         self.changes = world.changes or MemoryChanges()
         self.work_us = self.changes.whole_us(self.jobs.work_us)
-        self.work = plain(self.work_us)
+        self.submit, self.work = plain(self.jobs.submit_us), plain(self.work_us)
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.earlier: dict[int, list[Span]] = {}
@@ -84,16 +99,12 @@ class Kernel:
         self.recorder = Recorder()
         self.heap: list[Entry] = []
         self.sequence = 0
-        self.capacity: list[tuple[int, int]] = []
-        self.down = [0] * len(core.state.cluster)
         self.following: Following | None = None
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
-        self.domains = {name: core.state.cluster.domain(name) for name in {fault.domain for fault in self.faults}}
-        for i, fault in enumerate(self.faults):
-            self.push(fault.at_us, FAIL, i, 0)
-            self.push(fault.at_us + fault.repair_us, REPAIR, i, 0)
+        self.graph = Graph.of(self)
+        self.outages = Outages(self, world.faults)
 
     def push(self, time: int, rank: int, what: int, version: int) -> None:
         """Put an event on the heap."""
@@ -117,8 +128,9 @@ class Kernel:
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
         count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
-        stretch = Stretch.of(self) if after_round is None and type(self) is Kernel and self.following is None else None
-        while i < count or self.running or state.queue_start != state.queue_end:
+        plain_run = after_round is None and type(self) is Kernel and self.following is None and self.graph is None
+        stretch = Stretch.of(self) if plain_run else None
+        while i < count or self.running or state.queue_start != state.queue_end or (self.graph and self.graph.due):
             next_submit = submit[i] if i < count else NEVER_US
             time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
             if stretch is not None and stretch.worthwhile(time, i):
@@ -151,7 +163,13 @@ class Kernel:
 
     def arrive(self, job: int, now: int) -> None:
         """A job is submitted."""
-        self.core.handle(Submitted(job) if self.shown else Submitted(self.jobs.job(job), self.work[job]), now)
+        graph = self.graph
+        if (graph is None or graph.arrives(job, now)) and self.core.handle(Submitted(*self.told(job)), now) and graph:
+            graph.ended(job, now, well=False)
+
+    def told(self, job: int) -> tuple[Job | int, int | None]:
+        """As of :class:`Submitted`."""
+        return (job, None) if self.shown else (self.jobs.job(job), self.work[job])
 
     def take_over(self) -> int:
         """Hand over the jobs that run when the run begins, and the nodes that drain then; returns how many jobs."""
@@ -190,8 +208,10 @@ class Kernel:
     def happen(self, entry: Entry, now: int) -> bool:
         """Let an event from the heap happen; False if it is out of date or needs no round."""
         _, rank, sequence, what, version = entry
+        if rank == RELEASE:
+            return self.graph is not None and self.graph.release(what, now)
         if rank == FAIL:
-            return self.fail(self.faults[what], now)
+            return self.outages.begin(what, now)
         if rank == DETACH:
             self.core.handle(Detached(self.leaving[what]), now)
             return True
@@ -199,7 +219,7 @@ class Kernel:
             assert self.following is not None
             return self.following.look(now) if rank == MONITOR else self.following.lack(what, version, now)
         if rank == REPAIR:
-            return self.repair(self.domains[self.faults[what].domain], now)
+            return self.outages.end(what, now)
         if version == ROUND_ONLY:
             if self.core.learns:
                 self.core.handle(Finished(what), now)
@@ -212,6 +232,8 @@ class Kernel:
             return False
         lease = self.end(what, now, FINISHED_OUTCOME)
         self.core.handle(Vacated(what) if early else Finished(what), now)
+        if self.graph is not None:
+            self.graph.ended(what, now)
         if self.slowdown is not None:
             self.update_speeds(lease, now)
         if lease.shares:
@@ -232,6 +254,8 @@ class Kernel:
                     self.rule[decision.lease.job] = decision.rule
             elif isinstance(decision, Requeue):
                 self.stop(decision, now)
+            elif isinstance(decision, Reject) and self.graph is not None:
+                self.graph.ended(decision.job, now, well=False)
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
             elif isinstance(decision, Hold):
@@ -243,6 +267,8 @@ class Kernel:
         lease.rows.flags.writeable = False  # the log keeps them
         job = lease.job
         self.running[job] = (now, lease)
+        if self.graph is not None:
+            self.graph.started(job, now)
         work = self.kept_work.get(job, self.work[job]) if self.kept_work else self.work[job]
         if lease.shares:
             self.groups[job] = self.core.state.groups(lease)
@@ -360,41 +386,15 @@ class Kernel:
         if started >= 0:
             self.plan_end(started, max(now, self.works.end_us(started)), now)
 
-    # --- nodes --------------------------------------------------------------------------------------------------
-
-    def fail(self, fault: Fault, now: int) -> bool:
-        """The nodes of a domain go down, unless they are down already for another reason."""
-        nodes = self.domains[fault.domain]
-        falling = tuple(node for node in nodes if self.down[node] == 0)
-        for node in nodes:
-            self.down[node] += 1
-        stopped = self.core.handle(Failed(falling, fault.domain), now)
-        self.carry_out(stopped, now)
-        cluster, repaired = self.core.state.cluster, now + fault.repair_us
-        self.recorder.failure(failure_of(cluster, fault.domain, now, repaired, len(nodes), falling), len(stopped))
-        return self.note_capacity(now)
-
-    def repair(self, nodes: tuple[int, ...], now: int) -> bool:
-        """Nodes come back, unless another fault still keeps them down."""
-        for node in nodes:
-            self.down[node] -= 1
-        rising = tuple(node for node in nodes if self.down[node] == 0)
-        self.core.handle(Repaired(rising), now)
-        if drained := tuple(node for node in self.core.state.cluster.drained if node in rising):
-            self.core.handle(Drained(drained), now)
-        return self.note_capacity(now)
-
-    def note_capacity(self, now: int) -> bool:
-        """Record the cores online from now on; those of nodes that drain are."""
-        self.capacity.append((now, int(self.core.state.cluster.cores[np.array(self.down) == 0].sum())))
-        return True
-
     def log(self, now: int) -> RunLog:
         """What happened, with the reasons of those that never started."""
         state = self.core.state
         waiting = state.queue[state.queue_start : state.queue_end].tolist()
         never = {job: Reason(Code.NEVER_STARTED, str(self.core.why(job, now))) for job in waiting}
+        if self.graph is not None:
+            never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in self.graph.waiting}
         return RunLog.of(
             self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], {**self.core.reasons, **never},
-            self.capacity, now, None if self.following is None else self.following.use.table(),
+            self.outages.capacity, now, None if self.following is None else self.following.use.table(),
+            None if self.graph is None else self.graph.eligible_us,
         )  # fmt: skip

@@ -66,6 +66,8 @@ class RunLog:
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
+    # int64[jobs]: when each could first be started by its own word; ``None``: when it was submitted
+    eligible_us: Ints | None = None
 
     def __repr__(self) -> str:
         words = [counted(len(self.jobs), "job"), counted(len(self.attempt_job), "attempt")]
@@ -82,6 +84,7 @@ class RunLog:
         capacity: list[tuple[int, int]],
         end_us: int,
         memory: Ints | None = None,
+        eligible_us: Ints | None = None,
     ) -> RunLog:
         """Freeze what was recorded."""
         span_attempt, span_start_us, span_end_us = recorder.spans()
@@ -115,6 +118,7 @@ class RunLog:
             memory_stops=recorder.memory_stops,
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
+            eligible_us=eligible_us,
         )
 
     @cached_property

@@ -22,7 +22,7 @@ from unrack.sim.result import Result
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.settled import settled
+from unrack.workload.site.settled import settled
 
 
 def simulate(

@@ -201,6 +201,11 @@ class View:
         return self._state.releases
 
     @property
+    def openings(self) -> int:
+        """Grows with every change that may let somebody start who was passed over: as releases, and with latecomers."""
+        return self._state.releases + self._state.latecomers
+
+    @property
     def unforeseen(self) -> int:
         """Grows by one with every change by which there is more than was booked: an early end, a node's return."""
         return self._state.unforeseen

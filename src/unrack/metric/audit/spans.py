@@ -64,6 +64,7 @@ def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
     jobs, count = t["jobs"], t["jobs"].height
     start, end, restarts = micro(jobs["start_s"]), micro(jobs["end_s"]), whole(jobs["restarts"])
     finished = (jobs["state"] == "finished").to_numpy()
+    since = micro(jobs["eligible_s"]) if "eligible_s" in jobs.columns else t.submit
     ran, began, ended = np.zeros(count, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     attempts, nodes, cores = (np.zeros(count, np.int64) for _ in range(3))
     core_us = np.zeros(count)
@@ -85,8 +86,9 @@ def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
         ("held another number of nodes", whole(jobs["nodes"]) != nodes),
         ("held another number of cores", whole(jobs["cores"]) != cores),
         ("held other core-seconds", ~np.isclose(jobs["core_s"].to_numpy() * 1e6, core_us, rtol=1e-9, atol=1.0)),
-        ("waited for another time than from its submission to its start",
-         finished & ~_ran_before(t) & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - t.submit)) > 1)),
+        ("waited for another time than from when it could be started to its start",
+         finished & ~_ran_before(t) & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - since)) > 1)),
+        ("started before it could be", finished & ~_ran_before(t) & (start < since)),
     ]  # fmt: skip
     for what, wrong in rules:
         found = np.flatnonzero(wrong & ~t.repeated)

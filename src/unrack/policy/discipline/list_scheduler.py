@@ -36,7 +36,7 @@ UNLIMITED = 2**40
 class ListNotes(Passes):
     """What a list scheduler remembers: what the last pass had seen."""
 
-    # `view.releases` at the last pass, and the last job that was submitted by then
+    # `view.openings` at the last pass, and the last job that was submitted by then
     releases: int = -1
     last_job: int = -1
     complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
@@ -145,7 +145,7 @@ class ListScheduler(AnyResource):
     def nothing_new(self, view: View, memory: ListNotes, now: int) -> bool:
         """Whether a pass can be spared, as the function of that name of the kernel says; notes what was seen."""
         releases, last_job = memory.releases, memory.last_job
-        memory.releases = view.releases
+        memory.releases = view.openings
         newest = view.last_waiting
         memory.last_job = max(last_job, newest)
         if not memory.complete or releases != memory.releases:

@@ -210,9 +210,9 @@ class EasyPlusPlus:
 
     def _nothing_new(self, view: View, memory: Notes, now: int) -> bool:
         """Whether a pass can be spared, as of EASY: and no run time was learned since the last one, or outlived."""
-        same = memory.complete and memory.releases == view.releases and memory.forecast.ended == view.ended
+        same = memory.complete and memory.releases == view.openings and memory.forecast.ended == view.ended
         last, newest = memory.last_job, view.last_waiting
-        memory.releases, memory.last_job = view.releases, max(last, newest)
+        memory.releases, memory.last_job = view.openings, max(last, newest)
         if not same or newest > last + 1 or memory.first_us <= now:
             return False
         fits = newest > last and (view.cores_asked(newest) <= view.free_cores or not view.equal_cores())

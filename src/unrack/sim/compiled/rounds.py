@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unrack.events import BOOKED, FINISH, LATE_FINISH, SUBMIT
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import give_rows
@@ -69,7 +70,6 @@ from unrack.sim.compiled.columns import (
     World,
 )
 from unrack.sim.compiled.heap import drop_first, push
-from unrack.sim.event_order import BOOKED, FINISH, LATE_FINISH, SUBMIT
 from unrack.units import NEVER_US
 
 nothing_new_here = inlined(nothing_new)

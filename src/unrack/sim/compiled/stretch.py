@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from unrack.core import Core
+from unrack.events import BOOKED, FINISH, LATE_FINISH
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import whole_summary
 from unrack.ledger.claims import Claimed
@@ -64,7 +65,6 @@ from unrack.sim.compiled.columns import (
     World,
 )
 from unrack.sim.compiled.rounds import run_rounds
-from unrack.sim.event_order import BOOKED, FINISH, LATE_FINISH
 from unrack.units import NEVER_US
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ STATE_NAMES = {
     Status.FINISHED: "finished",
     Status.REJECTED: "rejected",
     Status.QUEUED: "queued",
+    Status.HELD: "held",
     Status.RUNNING: "running",
     Status.UNKNOWN: "unknown",
 }
@@ -40,7 +41,8 @@ def jobs_frame(
 
     Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
     is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
-    how long it had waited before is not known: its wait, response and slowdowns are null.
+    how long it had waited before is not known: its wait, response and slowdowns are null. Where jobs wait for others or
+    for a time by their own word, there is ``eligible_s``, when each could first be started: waits begin then.
 
     ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
     ``more``: further columns, before those of the trace.
@@ -59,7 +61,8 @@ def jobs_frame(
         held_nodes[which], held_cores[which] = log.most(nodes)[done], log.most(cores)[done]
         core_us[which] = log.over_time(cores)[done]
     finished = end >= 0
-    run, response = end - start, end - jobs.submit_us
+    since = jobs.submit_us if log.eligible_us is None else np.maximum(jobs.submit_us, log.eligible_us)
+    run, response = end - start, end - since
     reasons = [""] * count
     for job, reason in log.reasons.items():
         reasons[job] = str(reason)
@@ -71,6 +74,8 @@ def jobs_frame(
         slowdown[~waited] = np.nan
         on = [pl.Series("on", jobs.under_way.on), pl.Series("ran_s", jobs.under_way.ran_us / SECOND_US)]
         more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
+    if log.eligible_us is not None:
+        more = [*more, pl.Series("eligible_s", since / SECOND_US)]
     late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
     users = pl.Series([*jobs.user_names, None], dtype=pl.String)
@@ -83,7 +88,7 @@ def jobs_frame(
             "submit_s": jobs.submit_us / SECOND_US,
             "start_s": _seconds(start, finished),
             "end_s": _seconds(end, finished),
-            "wait_s": _seconds(start - jobs.submit_us, waited),
+            "wait_s": _seconds(start - since, waited),
             "response_s": _seconds(response, waited),
             "run_s": _seconds(run, finished),
             "request_s": jobs.request_us / SECOND_US,

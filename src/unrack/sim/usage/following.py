@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unrack.events import Stuck
+from unrack.events import LACK, MONITOR, Stuck
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.memory.lacking import held_of, needs_of
 from unrack.ledger.memory.use import Peaks
 from unrack.policy.contract import Hold, Resize, Used
 from unrack.reasons import Reason
-from unrack.sim.event_order import LACK, MONITOR
 from unrack.sim.recorder import MemoryStop
 from unrack.sim.usage.memory_in_use import MemoryInUse, whole_ticks
 from unrack.units import NEVER_US

@@ -11,7 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.errors import RefusedError
-from unrack.events import Adopted, Drained, Expected, Finished, Repaired, Started, StartFailed, Withdrawn
+from unrack.events import (
+    ACKNOWLEDGE,
+    FAIL,
+    Adopted,
+    Drained,
+    Expected,
+    Finished,
+    Repaired,
+    Started,
+    StartFailed,
+    Withdrawn,
+)
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, Lease
 from unrack.ledger.state import QUEUED
@@ -22,7 +33,6 @@ from unrack.live.slurm.history.stay import Became, Stay
 from unrack.live.slurm.history.told import EndMoved, NodesMoved
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.event_order import ACKNOWLEDGE, FAIL
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.log import RunLog

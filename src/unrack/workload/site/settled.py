@@ -10,6 +10,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
+from unrack.resources.contract import Nodes
 from unrack.resources.places import Places
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
@@ -31,8 +32,8 @@ NOTHING = ("", "-1", "(null)", "None", "N/A")
 def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     """The cluster as the jobs of a run see it, and the jobs as it sees them.
 
-    On a cluster with a ``site``, jobs ask for where they may run and for what they count for; elsewhere nothing
-    changes.
+    On a cluster with a ``site``, jobs ask for where they may run and for what they count for; on any cluster, members
+    of arrays count for the limits of these. Elsewhere nothing changes.
 
     Raises
     ------
@@ -40,8 +41,10 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
         No job names a partition that the cluster has, though some name others.
     """
     site = cluster.places.installed.get("site")
-    if not isinstance(site, Site) or ("site", QUANTITIES[0]) in jobs.devices:
+    if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit").any()):
         return cluster, jobs
+    if not isinstance(site, Site):
+        site = Site({}, Nodes(cluster.cores, cluster.memory_mb, cluster.rack, cluster.rack_names), "site")
     said = said_by(jobs)
     _check_partitions(site, said)
     binding = Binding(site, said)
