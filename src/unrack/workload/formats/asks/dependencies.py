@@ -152,7 +152,7 @@ class _Known:
     def found(self, token: str, member: str | None) -> list[str]:
         """The jobs that a token stands for; ``member``: of the array, the one of this number alone."""
         bare = token.partition("@")[0]
-        array = re.sub(r"(_\*|\[\])$", "", bare)
+        array = re.sub(r"_\*$|\[\](\..*)?$", "", bare)
         if member is not None:
             named = (f"{array}_{member}", f"{array}[{member}]")
             return next((self.ids[name] for name in named if name in self.ids), [])

@@ -153,8 +153,9 @@ def _split(line: str, mark: str, names: Sequence[str] | None, source: Source, nu
     cells = line.split() if mark == " " else line.split(mark)
     if names is None or len(cells) == len(names):
         return cells
-    if mark == " " and len(cells) > len(names) and plain(names[-1]) in ("nodelistreason", "reason"):
-        return [*cells[: len(names) - 1], " ".join(cells[len(names) - 1 :])]
+    last = plain(names[-1])
+    if len(cells) > len(names) and (last == "submitline" or (mark == " " and last in ("nodelistreason", "reason"))):
+        return [*cells[: len(names) - 1], mark.join(cells[len(names) - 1 :])]
     want = f"{len(names)}, as in the header"
     if len(cells) > len(names):
         want += f" (is there {'a blank' if mark == ' ' else repr(mark)} in a name? leave JobName out)"
