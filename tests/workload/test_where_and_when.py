@@ -277,7 +277,7 @@ def test_pbs_tells_what_is_waited_for_and_the_nodes_that_are_wanted() -> None:
     made = read(
         PBS.format("5[1].srv", 1767323000, "Resource_List.nodes=2:ppn=8:big:ib")
         + PBS.format("5[2].srv", 1767323060, "Resource_List.nodes=1:ppn=2:big+n7:ppn=2")
-        + PBS.format("6.srv", 1767323600, "Resource_List.select=1:ncpus=1:host=n003 depend=afterok:5[].srv@s,beforeok:9.srv")
+        + PBS.format("6.srv", 1767323600, "Resource_List.select=1:ncpus=1:host=n003 depend=afterok:5[].s@s,beforeok:9")
         + PBS.format("7.srv", 1767323000, 'Resource_List.ncpus=1 depend="afterany:6.srv:4.srv" resvname=R1')
         + PBS.format("8[2].srv", 1767323000, "Resource_List.ncpus=1 depend=afterokarray:5[].srv")
     )  # fmt: skip
