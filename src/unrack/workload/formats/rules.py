@@ -109,8 +109,9 @@ RULES: dict[str, str] = {
     "place ignored": "Switches, networks, contiguous nodes, selectors, affinities and spreads of pods, and nodes by "
     "resources of the site that jobs ask for are not honoured.",
     "model asked for": "Models of GPUs that a job asks for are not honoured: it is given any GPU.",
-    "queue asked for": "Queues and partitions (columns partition, queue) are honoured on a cluster whose file has a "
-    "table site; on any other a job may run on any node, without the limits and the priority of its queue.",
+    "queue asked for": "Queues and partitions are honoured, as the columns partition or queue have them, on a cluster "
+    "whose file has a table site; on any other a job may run on any node, without the limits and the priority of its "
+    "queue.",
     "quality of service asked for": "Qualities of service (column qos) are honoured on a cluster whose file has a "
     "table site; on any other all jobs are treated alike.",
     "reservation ignored": "Reservations (column reservation) are not honoured: a job that has one may run anywhere, "

@@ -26,6 +26,8 @@ _PART = re.compile(
     r"((?:after[a-z]*|before[a-z]*|expand|on|synccount|syncwith|runone)(?=:)|singleton)(?::(.*))?", re.IGNORECASE
 )
 _STATE = re.compile(r"\((?:un)?fulfilled\)|\(failed\)", re.IGNORECASE)
+_SERVER = re.compile(r"@.*$|(?<=[\d\]])\.[A-Za-z][\w.@-]*$")
+"""Of a name such as ``12.server`` or ``12[3].server@other``."""
 _MINUTES = re.compile(r"(.+?)(\+[0-9]{1,9})")
 _MEMBER = re.compile(r"([0-9]+)(?:_([0-9]+)|\[([0-9]+)\])")
 
@@ -151,12 +153,12 @@ class _Known:
 
     def found(self, token: str, member: str | None) -> list[str]:
         """The jobs that a token stands for; ``member``: of the array, the one of this number alone."""
-        bare = token.partition("@")[0]
-        array = re.sub(r"_\*$|\[\](\..*)?$", "", bare)
+        bare = _SERVER.sub("", token)
+        array = re.sub(r"_\*$|\[\]$", "", bare)
         if member is not None:
             named = (f"{array}_{member}", f"{array}[{member}]")
             return next((self.ids[name] for name in named if name in self.ids), [])
-        for name in (token, bare, array, token.removesuffix(".0"), array.partition(".")[0]):
+        for name in (token, bare, array, token.removesuffix(".0")):
             if name in self.ids:
                 return self.ids[name]
         if "_[" in bare:
