@@ -54,9 +54,9 @@ def test_numbers_of_a_table_with_gaps_are_ids_too() -> None:
 def test_what_is_waited_for_and_is_not_there_is_left_out_and_counted() -> None:
     made = read(
         "id,submit,run,dependency\n1,0,10,afterok:9\n2,0,10,afterok:9:1\n"
-        '3,0,10,afterany:1?afterok:9\n4,0,10,"afterok:1,after:2+5,singleton"\n'
+        '3,0,10,afterany:1?afterok:9\n5,0,10,afterany:1+2\n4,0,10,"afterok:1,after:2+5,singleton"\n'
     )
-    assert said(made, "dependency") == {2: "afterok:1", 4: "afterok:1,after:2+5,singleton"}
+    assert said(made, "dependency") == {2: "afterok:1", 4: "afterok:1,after:2+5,singleton", 5: "afterany:1"}
     assert made.intake.changed["dependency not there"] == 3
 
 
@@ -337,6 +337,7 @@ def test_older_workflows_have_one_list(key: str) -> None:
     assert said(made, "dependency") == {"b_1": "afterok:a_1"}
     assert made.jobs.memory_mb.tolist() == [2, 1]
     assert made.jobs.cores.tolist() == [2, 1]
+    assert made.jobs.app_names == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def submit_line(text: str) -> dict[str, str]:
 
     Examples
     --------
-    >>> submit_line("sbatch -p long -w n[1-2] --dependency=afterok:12 --hold job.sh -x 7")
+    >>> submit_line("sbatch -p long -w n[1-2] --depend=afterok:12 --hold job.sh -x 7")
     {'nodelist': 'n[1-2]', 'dependency': 'afterok:12'}
     """
     words, found, place = text.split()[1:], dict[str, str](), 0
@@ -28,6 +28,7 @@ def submit_line(text: str) -> dict[str, str]:
         place += 1
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
+            name = next((whole for whole in _SHORT.values() if len(name) > 2 and whole.startswith(name)), name)
             bare = not equals and name not in _FLAGS
         else:
             name, value = _SHORT.get(word[1:2], ""), word[2:].removeprefix("=")

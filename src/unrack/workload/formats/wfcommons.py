@@ -143,8 +143,8 @@ def _amount(source: Source, where: str, task: Mapping[str, Any], ours: str) -> i
 def _program(task: Mapping[str, Any]) -> str | None:
     command = task.get("command")
     program = command.get("program") if isinstance(command, dict) else None
-    name = task.get("category") or program or (task.get("name") if task.get("id") != task.get("name") else None)
-    return str(name) if name else None
+    name = task.get("category") or program or re.sub(r"_(ID)?[0-9]+$", "", str(task.get("name") or ""))
+    return str(name) or None
 
 
 def _plain(name: str) -> str:

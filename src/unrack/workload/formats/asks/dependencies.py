@@ -185,8 +185,8 @@ def _row(text: str, known: _Known, member: str | None) -> tuple[str | None, bool
                 if token == "0" and token not in known.ids:
                     continue  # nothing
                 found, more = known.found(token, member if part.kind == "aftercorr" else None), ""
-                if not found and kind == "after" and (match := _MINUTES.fullmatch(token)):
-                    found, more = known.found(match[1], None), match[2]
+                if not found and (match := _MINUTES.fullmatch(token)):
+                    found, more = known.found(match[1], None), match[2] if kind == "after" else ""
                 lacking |= not found
                 ids += [f"{one}{more}" for one in found]
             if ids or kind == SINGLETON:
