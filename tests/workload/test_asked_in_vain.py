@@ -26,17 +26,19 @@ def read(text: str, **options: object) -> Workload:
 @pytest.mark.parametrize(
     ("column", "first", "second", "rule", "count"),
     [
-        ("after", "", "1", "dependency ignored", 1),
-        ("Depends-On", "NA", "1", "dependency ignored", 1),
-        ("dependency", "-1", "0", "dependency ignored", 1),
+        ("dependency", "", "expand:1", "dependency ignored", 1),
+        ("dependency", "-1", "0", "dependency ignored", 0),
         ("gpu_spec", "", "V100M16|V100M32", "model asked for", 1),
-        ("queue", "long", "short", "queue ignored", 2),
-        ("queue", "long", "long", "queue ignored", 0),
-        ("QOS", "low", "", "quality of service ignored", 0),
+        ("queue", "long", "short", "queue asked for", 2),
+        ("queue", "long", "long", "queue asked for", 0),
+        ("qos", "low", "", "quality of service asked for", 0),
         ("constraint", "", "ib&gpu", "place asked for", 1),
         ("exclusive", "0", "1", "whole nodes ignored", 1),
         ("exclusive", "no", "false", "whole nodes ignored", 0),
+        ("hostlist", "", "n[1-2]", "place ignored", 1),
         ("begin", "0", "0", "begin ignored", 0),
+        ("begin", "", "60", "begin ignored", 1),
+        ("nice", "0", "10", "rank ignored", 1),
         ("reservation", "(null)", "maintenance", "reservation ignored", 1),
         ("colour", "red", "blue", "dependency ignored", 0),
     ],
@@ -58,15 +60,14 @@ def test_jobs_that_are_dropped_ask_for_nothing() -> None:
     assert not read("id,submit,run,after\n1,0,10,\n2,0,,1\n").intake.ignored
 
 
-def test_swf_tells_preceding_jobs_queues_and_partitions() -> None:
+def test_swf_tells_queues_and_partitions() -> None:
     lines = [
         "1 0 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1",
         "2 5 0 10 1 -1 -1 1 20 -1 1 1 1 1 2 1 1 30",
         "3 6 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 0 0",
     ]
     intake = read("\n".join(lines)).intake
-    assert dict(intake.ignored) == {"dependency ignored": 1, "queue ignored": 3}
-    assert intake.examples["dependency ignored"] == "job 2: preceding job 1, think time 30"
+    assert dict(intake.ignored) == {"queue asked for": 3}
 
 
 def test_slurm_tells_what_it_was_asked_beside_resources() -> None:
@@ -78,13 +79,13 @@ def test_slurm_tells_what_it_was_asked_beside_resources() -> None:
         + row.format("8+0", 2, "short", "maint", "ib", "cpu=1,gres/nvme=2")
     ).intake
     assert dict(intake.ignored) == {
-        "place asked for": 1, "model asked for": 1, "queue ignored": 2, "reservation ignored": 1,
+        "place asked for": 1, "model asked for": 1, "queue asked for": 2, "reservation ignored": 1,
         "component of a heterogeneous job": 1, "other devices": 1,
     }  # fmt: skip
     assert intake.examples["other devices"] == "job 8+0: nvme 2"
 
 
-def test_pbs_tells_dependencies_places_and_resources_of_the_site() -> None:
+def test_pbs_tells_places_and_resources_of_the_site() -> None:
     record = (
         "01/02/2026 03:04:05;E;{}.s;user=ann queue={} ctime=1767323000 qtime=1767323000 etime=1767323000 "
         "start=1767323001 end=1767323061 Resource_List.ncpus=1 Resource_List.walltime=00:10:00{}\n"
@@ -94,9 +95,9 @@ def test_pbs_tells_dependencies_places_and_resources_of_the_site() -> None:
         + record.format(2, "q", " Resource_List.select=1:ncpus=1:arch=linux Resource_List.place=free")
     ).intake
     assert dict(intake.ignored) == {
-        "dependency ignored": 1, "place asked for": 1, "whole nodes ignored": 1, "other devices": 1,
+        "place ignored": 1, "whole nodes ignored": 1, "other devices": 1,
     }  # fmt: skip
-    assert intake.examples["place asked for"].endswith("1:ncpus=1:arch=linux")
+    assert intake.examples["place ignored"].endswith("1:ncpus=1:arch=linux")
 
 
 def test_pods_tell_where_they_want_to_be_and_gated_pods_stay_out() -> None:
@@ -110,13 +111,13 @@ def test_pods_tell_where_they_want_to_be_and_gated_pods_stay_out() -> None:
         pod("c", schedulingGates=[{"name": "wait"}]),
     ]
     intake = read(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": items}), run="1 h").intake
-    assert dict(intake.ignored) == {"place asked for": 2, "rank ignored": 1, "other devices": 1}
+    assert dict(intake.ignored) == {"place ignored": 2, "rank ignored": 1, "other devices": 1}
     assert intake.examples["other devices"] == "job a: other devices example.com/fpga"
     assert dict(intake.dropped) == {"held back": 1}
 
 
 def test_a_study_tells_it_in_the_terminal_in_its_json_and_in_the_report(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text("id,submit,run,cores,after\n1,0,10,1,\n2,0,10,1,1\n")
+    (tmp_path / "jobs.csv").write_text("id,submit,run,cores,reservation\n1,0,10,1,\n2,0,10,1,x\n")
     study = tmp_path / "study.toml"
     study.write_text(
         'name = "s"\npolicies = ["fcfs", "easy"]\nclusters = [{ nodes = [{ count = 1, cores = 2 }] }]\n'
@@ -125,17 +126,17 @@ def test_a_study_tells_it_in_the_terminal_in_its_json_and_in_the_report(tmp_path
     out = tmp_path / "out"
     shown = CliRunner().invoke(app, ["run", str(study), "--out", str(out), "-j", "1"])
     assert shown.exit_code == 0, shown.output
-    told = "jobs: dependency ignored, 1 job, such as job 2: after 1. "
+    told = "jobs: reservation ignored, 1 job, such as job 2: reservation x. "
     assert shown.output.count(f"note: {told}") == 1
     assert "note: jobs: request from run, 2 jobs" in shown.output
     assert told in (out / "report.html").read_text()
     again = CliRunner().invoke(app, ["run", str(study), "--out", str(out), "--json"])
     assert any(note.startswith(told) for note in json.loads(again.stdout)["notes"])
     listed = CliRunner().invoke(app, ["trace", "info", str(tmp_path / "jobs.csv"), "--json"])
-    assert json.loads(listed.stdout)["ignored"][0]["example"] == "job 2: after 1"
+    assert json.loads(listed.stdout)["ignored"][0]["example"] == "job 2: reservation x"
 
 
 def test_simulate_tells_it_too() -> None:
-    made = read(JOBS.format("after", "", "1"))
+    made = read(JOBS.format("reservation", "", "x"))
     (note,) = intake_notes(made.name, asdict(made.intake))
     assert note in unrack.simulate(unrack.Cluster.homogeneous(1, 2), made, "fcfs").notes

@@ -86,7 +86,7 @@ def test_alibaba_lines_are_jobs_of_as_many_tasks_as_they_have_instances(tmp_path
     assert made.jobs.ids.to_list() == ["j_1.M1", "j_1.R2_1"]
     assert (made.jobs.tasks.tolist(), made.jobs.cores.tolist()) == ([9, 2], [1, 2])
     assert made.jobs.memory_mb.tolist() == [308, 1024]
-    assert made.intake.ignored["dependency ignored"] == 1
+    assert made.jobs.extra["dependency"].to_list() == [None, "afterok:j_1.M1"]
 
 
 def test_options_or_a_format_of_any_table_read_them_as_any_table(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_run_time_of_zero_with_processors_is_kept() -> None:
         ({"requested_time": -1}, "request from run"),
         ({"requested_time": 0}, "request from run"),
         ({"run_time": 300}, "run cut at request"),
-        ({"preceding_job": 1}, "dependency ignored"),
+        ({"preceding_job": 1}, "preceding job not followed"),
         ({"requested_memory": 1024}, "memory ignored"),
         ({"used_memory": 1024}, "memory ignored"),
         ({"job_number": -1}, "id missing"),

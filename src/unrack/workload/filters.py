@@ -16,8 +16,9 @@ from unrack.errors import InputError, check_kinds
 from unrack.facts import counted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
+from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.resample import draw_again, recorded
+from unrack.workload.resample import begins_moved, draw_again, recorded
 from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 
@@ -68,7 +69,10 @@ def _sizes(workload: Workload, value: Any) -> Workload:
 
 
 def scale_load(workload: Workload, factor: float) -> Workload:
-    """Divide the times between submissions by ``factor``: above 1 is more load. Deadlines move with submissions."""
+    """Divide the times between submissions by ``factor``: above 1 is more load.
+
+    Deadlines and times before which jobs are not to begin move with submissions.
+    """
     if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not (math.isfinite(factor) and factor > 0):
         raise InputError("filter scale_load", repr(factor), "a factor above 0")
     jobs = workload.jobs
@@ -127,14 +131,18 @@ def _first_us(jobs: JobTable) -> int:
 def _part(workload: Workload, keep: Bools, rule: str, words: str) -> Workload:
     jobs = workload.jobs.take(keep)
     words = f"{words}: {len(jobs)} of {counted(len(workload), 'job')} kept"
-    return recorded(workload, jobs, words, dropped={rule: len(workload) - len(jobs)})
+    waits = waits_for(jobs.ids, {name: jobs.extra[name] for name in jobs.extra.columns})
+    if waits is not None:
+        jobs = replace(jobs, extra=jobs.extra.with_columns(**waits.columns))
+    changed = {} if waits is None else {"dependency not there": int(waits.absent.sum())}
+    return recorded(workload, jobs, words, dropped={rule: len(workload) - len(jobs)}, changed=changed)
 
 
 def _moved(workload: Workload, submit_us: Ints, rule: str, words: str) -> Workload:
     jobs = workload.jobs
     moved = int(np.count_nonzero(submit_us != jobs.submit_us))
     deadline = np.where(jobs.deadline_us < 0, -1, np.maximum(jobs.deadline_us + submit_us - jobs.submit_us, 0))
-    jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline)
+    jobs = replace(jobs, submit_us=submit_us, deadline_us=deadline, extra=begins_moved(jobs, submit_us))
     return recorded(workload, jobs.take(order_of(jobs)), words, changed={rule: moved})
 
 

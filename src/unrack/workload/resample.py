@@ -29,6 +29,8 @@ from unrack.workload.job import JobTable, Workload
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 
+_OF_THE_LIST = (DRAWN_FROM, "dependency", "preceding", "think_s", "het")
+"""Columns that only make sense among the jobs of the list."""
 _SEED = 0x7265  # beside the seed, so that these draws are no other filter's
 _MOST_JOBS = 10_000_000
 _MOST_ASKED = 2**52  # of which a thousand can be added up
@@ -62,7 +64,7 @@ def draw_again(workload: Workload, value: Any, seed: int = 0) -> Workload:
     Returns
     -------
     Workload
-        Jobs called 0, 1, 2 … in the order drawn. Deadlines move with submissions.
+        Jobs called 0, 1, 2 … in the order drawn. Deadlines move with submissions. They wait for no other jobs.
 
     Raises
     ------
@@ -123,7 +125,8 @@ def _renamed(jobs: JobTable, origin: pl.Series, keep_times: bool) -> JobTable:
     count = len(jobs)
     submit_us = jobs.submit_us if keep_times else np.arange(count, dtype=np.int64) * SECOND_US
     deadline_us = np.where(jobs.deadline_us < 0, -1, jobs.deadline_us + submit_us - jobs.submit_us)
-    rest = [jobs.extra[name] for name in jobs.extra.columns if name != DRAWN_FROM]
+    moved = begins_moved(jobs, submit_us)
+    rest = [moved[name] for name in moved.columns if name not in _OF_THE_LIST]
     made = replace(
         jobs,
         ids=pl.Series("job", np.arange(count, dtype=np.int64)),
@@ -132,6 +135,14 @@ def _renamed(jobs: JobTable, origin: pl.Series, keep_times: bool) -> JobTable:
         extra=pl.DataFrame([*rest, origin.alias(DRAWN_FROM)]),
     )
     return made.take(np.argsort(submit_us, kind="stable"))
+
+
+def begins_moved(jobs: JobTable, submit_us: Ints) -> pl.DataFrame:
+    """The further columns of jobs that are submitted at other times, to which their ``begin_s`` moves along."""
+    if "begin_s" not in jobs.extra.columns:
+        return jobs.extra
+    moved = jobs.extra["begin_s"] + (submit_us - jobs.submit_us) / SECOND_US
+    return jobs.extra.with_columns(moved.alias("begin_s"))
 
 
 def recorded(

@@ -29,7 +29,7 @@ def test_pods_that_run_come_first_and_pods_that_are_over_stay_out() -> None:
     assert made.jobs.under_way.ran_us.tolist() == [1_790_000_000, 0]
     assert read(running="anew").jobs.work_us.tolist() == [5_410_000_000, 3_600_000_000]
     assert dict(made.intake.dropped) == {"already over": 1}
-    assert made.intake.ignored["place asked for"] == 1
+    assert made.intake.ignored["place ignored"] == 1
 
 
 def test_a_pod_asks_for_what_its_containers_do() -> None:

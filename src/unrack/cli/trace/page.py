@@ -25,7 +25,11 @@ def page(contents: dict[str, Any]) -> Iterator[RenderableType]:
     if contents["memory_bands"]:
         yield _memory(contents["memory_bands"])
     yield _arrivals(contents["arrivals"])
-    titles = {"ignored": "Asked for and not honoured", "dropped": "Dropped", "changed": "Changed or noted"}
+    titles = {
+        "ignored": "Asked for and not honoured, or only on some clusters",
+        "dropped": "Dropped",
+        "changed": "Changed or noted",
+    }
     for key, title in titles.items():
         if contents[key]:
             yield _rules(contents[key], title)

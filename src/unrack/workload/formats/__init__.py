@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from unrack.workload.formats.quantities import time_option_us as time_option_us
     from unrack.workload.formats.quantities import time_unit_us as time_unit_us
     from unrack.workload.formats.quantities import times_us as times_us
+    from unrack.workload.formats.quantities import typed as typed
     from unrack.workload.formats.quantities import whole as whole
     from unrack.workload.formats.readers import make_format as make_format
     from unrack.workload.formats.source import Locator as Locator
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
-    from unrack.workload.formats.table.columns import typed as typed
     from unrack.workload.formats.table.published import read_openb as read_openb
     from unrack.workload.formats.table.text import GPUS as GPUS
     from unrack.workload.formats.table.text import TOGETHER as TOGETHER

@@ -1,7 +1,8 @@
 """From a frame of what a file says to a table of jobs: the rules that all formats share, each counted.
 
 What jobs ask for and nothing honours yet is counted and told, with an example: a reader hands the columns that may hold
-such asks to :func:`unheeded`; :meth:`Tally.ignore` counts them among the jobs that are kept.
+such asks to :func:`unheeded`; :meth:`Tally.ignore` counts them among the jobs that are kept. What is honoured, perhaps
+only on some clusters, is carried along under the names of :data:`unrack.workload.formats.asks.columns.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unrack.workload.formats.asks.columns import COLUMNS, NOTHING, tidied
+from unrack.workload.formats.asks.dependencies import first_circle, waits_for
 from unrack.workload.formats.rules import RULES, Intake
 from unrack.workload.formats.source import Source
 from unrack.workload.job import JobTable, Workload, job_table
@@ -24,33 +27,25 @@ from unrack.workload.under_way import UnderWay
 UNHEEDED = "unheeded."
 """Prefix, in a frame, of what jobs ask for in vain: ``unheeded.RULE.WHAT``; null = nothing asked."""
 
-_COUNT_IF_DIFFERENT = frozenset({"queue ignored", "quality of service ignored"})
+_COUNT_IF_DIFFERENT = frozenset({"queue asked for", "quality of service asked for"})
 """Rules about what every job has, which says nothing where it is the same for all."""
 
 _NAMES = {
-    "dependency ignored": "after dependency dependencies dependson depends depend precedingjob thinktime predecessor "
-    "predecessors parent parents parentjob parentid waitfor",
-    "place asked for": "constraint constraints feature features reqnodelist reqnodes excnodelist excludednodes "
-    "nodeselector affinity topologyspreadconstraints nodeconstraint hostlist network contiguous switches",
+    "place ignored": "nodeselector affinity topologyspreadconstraints hostlist network contiguous switches",
     "model asked for": "gpumodels gpumodel gpuspec gputype gputypes gpusmodels",
-    "queue ignored": "queue partition virtualcluster",
-    "quality of service ignored": "qos",
-    "reservation ignored": "reservation resvname",
-    "begin ignored": "begin begintime notbefore earlieststart executiontime",
+    "queue asked for": "virtualcluster",
+    "begin ignored": "begin begintime executiontime",
     "whole nodes ignored": "exclusive wholenode wholenodes",
-    "rank ignored": "priorityclassname nice",
+    "rank ignored": "priorityclassname",
     "other devices": "gres licenses licences license licence",
 }
 _RULE = {name: rule for rule, names in _NAMES.items() for name in names.split()}
 """Name of a column, in small letters with nothing but letters and digits → the rule about it."""
 
-_NOTHING = frozenset(
-    {"", "-", "na", "n/a", "nan", "none", "null", "(null)", "nil", "false", "no", "unknown", "[]", "{}", "-1", "-2"}
-)
 _NO_FLAG = frozenset(
     {
-        "begin ignored", "place asked for", "reservation ignored", "whole nodes ignored", "rank ignored",
-        "memory ignored", "disk ignored", "other devices",
+        "begin ignored", "place ignored", "whole nodes ignored", "rank ignored", "memory ignored", "disk ignored",
+        "other devices",
     }
 )  # fmt: skip
 """Rules of columns in which 0 says that nothing is asked."""
@@ -68,15 +63,15 @@ def unheeded(columns: Iterable[pl.Series], rule: str | None = None) -> list[pl.S
 
     Examples
     --------
-    >>> [made.name for made in unheeded([pl.Series("After", [None, 7]), pl.Series("colour", ["red", "blue"])])]
-    ['unheeded.dependency ignored.After']
+    >>> [made.name for made in unheeded([pl.Series("Exclusive", [None, 1]), pl.Series("colour", ["red", "blue"])])]
+    ['unheeded.whole nodes ignored.Exclusive']
     """
     found = []
     for values in columns:
         meant = rule or _RULE.get(re.sub(r"[^a-z0-9]", "", values.name.lower()))
         if meant is not None:
             text = values.cast(pl.String, strict=False).str.strip_chars()
-            nothing = _NOTHING | {"0", "0.0"} if meant in _NO_FLAG else _NOTHING
+            nothing = NOTHING | {"0", "0.0"} if meant in _NO_FLAG else NOTHING
             bare = text.set(text.str.to_lowercase().is_in(list(nothing)).fill_null(True), None)
             found.append(bare.alias(f"{UNHEEDED}{meant}.{values.name}"))
     return found
@@ -146,11 +141,17 @@ class Tally:
         self.change(rule, int(frame.select(where.fill_null(False).sum()).item() or 0))
 
     def ignore(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The frame without its columns of :func:`unrack.workload.formats.intake.unheeded`, which are counted."""
+        """The frame without its columns of :func:`unrack.workload.formats.intake.unheeded`, which are counted.
+
+        So are those that are carried along and have a rule.
+        """
         asked: dict[str, list[tuple[str, str]]] = {}  # rule → column, and what the file calls it
         in_vain = [name for name in frame.columns if name.startswith(UNHEEDED)]
+        asks = [(EXTRA + name, one.rule, name) for name, one in COLUMNS.items() if one.rule and EXTRA + name in frame]
         for name in in_vain:
             _, rule, what = name.split(".", 2)
+            asks.append((name, rule, what))
+        for name, rule, what in asks:
             if rule not in _COUNT_IF_DIFFERENT or frame[name].drop_nulls().n_unique() > 1:
                 asked.setdefault(rule, []).append((name, what))
         for rule, names in asked.items():
@@ -197,13 +198,15 @@ def workload(
         What the input says about itself.
     """
     frame = frame.with_columns(pl.lit(None, kind).alias(name) for name, kind in FIELDS.items() if name not in frame)
-    frame = tally.ignore(_drop(frame, tally))
+    frame = tally.ignore(_following(_drop(frame, tally), tally, source))
     for name in _REPORTED:
         if nulls := frame[name].null_count():
             tally.missing[name.removesuffix("_us").removesuffix("_mb")] = nulls
     for name in frame.columns:
         if name.startswith(EXTRA) and (nulls := frame[name].null_count()):
-            tally.missing[name.removeprefix(EXTRA)] = nulls
+            column = COLUMNS.get(name.removeprefix(EXTRA))
+            if column is None or not column.sparse:
+                tally.missing[name.removeprefix(EXTRA)] = nulls
             frame = frame.drop(name) if nulls == frame.height else frame
     jobs = _table(_order(_times(frame, tally, overrun), tally), source.path)
     intake = Intake(
@@ -232,6 +235,20 @@ def _drop(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     frame = tally.drop(frame, "run missing", pl.col("work_us").is_null() | (pl.col("work_us") < 0))
     sizes = (pl.col("tasks"), pl.col("cores").fill_null(1))
     return tally.drop(frame, "size missing", pl.any_horizontal(size.is_null() | (size <= 0) for size in sizes))
+
+
+def _following(frame: pl.DataFrame, tally: Tally, source: Source) -> pl.DataFrame:
+    """What jobs say of where, when and after which others they run, in the words that are kept of it."""
+    said = {name: tidied(name, frame[EXTRA + name]) for name in COLUMNS if EXTRA + name in frame.columns}
+    other = {"job_id": frame[f"{EXTRA}job_id"]} if f"{EXTRA}job_id" in frame.columns else {}
+    if (waits := waits_for(frame["id"], said | other)) is not None:
+        said |= waits.columns
+        tally.change("dependency not there", int(waits.absent.sum()))
+        frame = frame.with_columns(unheeded([waits.unknown.alias("dependency")], "dependency ignored"))
+        if circle := first_circle(frame["id"], waits.columns):
+            got = f"job {' waits for '.join(circle[:8])}{' …' if len(circle) > 8 else ''}"
+            raise source.fault(None, f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
+    return frame.with_columns(values.alias(EXTRA + name) for name, values in said.items())
 
 
 def _times(frame: pl.DataFrame, tally: Tally, overrun: str) -> pl.DataFrame:

@@ -29,6 +29,8 @@ _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _COUNT = re.compile("[0-9]{1,9}")
 _GPUS = ("ngpus", "gpus")
 _OF_PARTS = {"ncpus", "ppn", "mem", "mpiprocs", "ompthreads", "vmem", *_GPUS}
+_MODES = {"shared", "default", "reseterr", "exclusive", "exclusive_thread", "exclusive_process"}
+"""How Torque's GPUs may be used, which stands where features of nodes do."""
 
 
 class Request(NamedTuple):
@@ -40,7 +42,9 @@ class Request(NamedTuple):
     gpus: int
     mb: int | None  # MB of each; ``None`` = not said
     unequal: bool = False  # whether parts of the job differ, of which each counts as the largest
-    places: bool = False  # whether it names nodes or their features
+    places: bool = False  # whether it names resources of the site that nodes have
+    constraint: str = ""  # features of nodes, in the words of Slurm
+    hosts: str = ""  # nodes that it names
 
 
 def memory_mb(text: str) -> int:
@@ -70,16 +74,20 @@ def request(fields: Mapping[str, str]) -> Request:
     Examples
     --------
     >>> request({"Resource_List.select": "2:ncpus=8:mem=4gb:ngpus=1"})
-    Request(tasks=2, cores=8, gpus=1, mb=4096, unequal=False, places=False)
+    Request(tasks=2, cores=8, gpus=1, mb=4096, unequal=False, places=False, constraint='', hosts='')
     >>> request({"Resource_List.nodes": "2:ppn=8", "Resource_List.mem": "8gb"})
-    Request(tasks=2, cores=8, gpus=0, mb=4096, unequal=False, places=False)
+    Request(tasks=2, cores=8, gpus=0, mb=4096, unequal=False, places=False, constraint='', hosts='')
     >>> request({"Resource_List.ncpus": "16", "Resource_List.nodect": "2"}).cores
     8
+    >>> [getattr(request({"Resource_List.nodes": "2:ppn=8:big+n7"}), name) for name in ("constraint", "hosts")]
+    ['[big*2]', 'n7']
     """
     asked = {key.removeprefix("Resource_List."): value for key, value in fields.items() if key.startswith("Resource_")}
     listed = asked.get("select") or asked.get("nodes") or asked.get("neednodes") or ""
     if listed:
         found = _parts(listed)
+        if not (asked.get("select") or asked.get("nodes")):
+            found = found._replace(hosts="")  # neednodes may be where it ran
     elif "procs" in asked:
         found = Request(_count(asked["procs"]), 1, 0, None)
     elif "ncpus" in asked:
@@ -102,6 +110,10 @@ def _parts(text: str) -> Request:
     """Of ``2:ncpus=8:mem=4gb+1:ncpus=1``, or ``2:ppn=8:big+n7:ppn=4``."""
     parts = [_part(part) for part in text.partition("#")[0].split("+")]
     sizes = {part[1:4] for part in parts}
+    constraint = parts[0].constraint
+    if len({part.constraint for part in parts}) > 1:  # so many nodes of each
+        each = [f"{one}*{part.tasks}" for part in parts if part.constraint for one in part.constraint.split("&")]
+        constraint = f"[{'&'.join(each)}]"
     mb = [part.mb for part in parts if part.mb is not None]
     return Request(
         sum(part.tasks for part in parts),
@@ -110,6 +122,8 @@ def _parts(text: str) -> Request:
         max(mb) if mb else None,
         len(sizes) > 1,
         any(part.places for part in parts),
+        constraint,
+        ",".join(part.hosts for part in parts if part.hosts),
     )
 
 
@@ -122,8 +136,12 @@ def _part(text: str) -> Request:
     cores = _count(pairs.get("ncpus", pairs.get("ppn", "1")))
     gpus = next((_count(pairs[name]) for name in _GPUS if pairs.get(name)), 0)
     mb = memory_mb(pairs["mem"]) if "mem" in pairs else None
-    named = {key for key in pairs if key not in _OF_PARTS}
-    return Request(_count(words[0]) if counted else 1, cores, gpus, mb, places=bool(named))
+    bare = [key for key in pairs if not pairs[key] and key not in _OF_PARTS | _MODES]
+    host = [] if counted or "=" in words[0] else bare[:1]
+    hosts = [*host, *(pairs[key] for key in ("host", "vnode") if pairs.get(key))]
+    places = any(pairs[key] and key not in _OF_PARTS | {"host", "vnode"} for key in pairs)
+    features = "&".join(one for one in bare if one not in host)
+    return Request(_count(words[0]) if counted else 1, cores, gpus, mb, False, places, features, ",".join(hosts))
 
 
 def _count(text: str) -> int:
@@ -136,7 +154,10 @@ LINE = re.compile(r"([0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2});([A-
 _FIELD = re.compile(r"""([A-Za-z][\w.\[\]-]*)=("[^"]*"|'[^']*'|\S*)""")
 _ID = re.compile(r"([0-9]{1,18})(\[([0-9]{0,9})\])?(?:\.(\S+))?")
 WANT = "MM/DD/YYYY HH:MM:SS;E;123.server;key=value …"
-_CARRIED = {"queue": "queue", "group": "group", "account": "account", "project": "project", "Exit_status": "exit_code"}
+_CARRIED = {
+    "queue": "queue", "group": "group", "account": "account", "project": "project", "Exit_status": "exit_code",
+    "jobname": "job_name", "resvname": "reservation", "depend": "dependency",
+}  # fmt: skip
 _SUBMITTED = {"submit": ("ctime", "qtime", "etime"), "eligible": ("etime", "qtime", "ctime")}
 _LATEST_S = 2**33
 
@@ -187,18 +208,20 @@ def read_pbs(
     rows = each(kept, lambda record: _row(record, source, arrival, memory))
     asked = pl.DataFrame(rows, _SCHEMA, orient="row")
     tally.change("parts not equal", int(asked["unequal"].sum()))
-    in_vain = [pl.Series(name, [_asked_in_vain(record, name) for record in kept], pl.String) for name in _IN_VAIN]
+    whole = [said if "excl" in (said := record.fields.get("Resource_List.place", "")) else None for record in kept]
     frame = asked.drop("unequal", "places").with_columns(
         *_ids(kept),
-        *unheeded([*in_vain, asked[f"{EXTRA}queue"].alias("queue")]),
-        *unheeded([asked["places"]], "place asked for"),
+        *unheeded([pl.Series("exclusive", whole, pl.String)]),
+        *unheeded([asked["places"]], "place ignored"),
         *unheeded([pl.Series("Resource_List", [_others(record) for record in kept], pl.String)], "other devices"),
     )
     frame = with_limits(frame, frame["request_us"].is_null(), frame[f"{EXTRA}queue"], by_queue, longest_us, tally)
     frame = tally.drop(frame, "never started", pl.col(f"{EXTRA}log_wait_s").is_null() & (pl.col("work_us") == 0))
     frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
     start_us = int(frame.select(pl.col("submit_us").min()).item() or 0)
-    frame = frame.with_columns(pl.col("submit_us") - start_us)
+    waits = pl.col(f"{EXTRA}dependency").is_not_null()  # which then says why it was not eligible before
+    begin = pl.when(~waits & (pl.col("eligible_us") > pl.col("submit_us"))).then(pl.col("eligible_us") - start_us)
+    frame = frame.with_columns(pl.col("submit_us") - start_us, (begin / 1e6).alias(f"{EXTRA}begin_s"))
     header = {"Columns": f"{memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
     return workload(source, "pbs", len(every), frame, tally, overrun, header)
 
@@ -206,12 +229,11 @@ def read_pbs(
 _SCHEMA: dict[str, Any] = {
     "submit_us": pl.Int64, "work_us": pl.Int64, "request_us": pl.Int64, "tasks": pl.Int64, "cores": pl.Int64,
     "gpus": pl.Int64, "memory_mb": pl.Int64, "unequal": pl.Boolean, "places": pl.String, "user": pl.String,
+    "eligible_us": pl.Int64, f"{EXTRA}constraint": pl.String, f"{EXTRA}req_nodes": pl.String,
     f"{EXTRA}log_wait_s": pl.Float64, **{EXTRA + name: pl.String for name in _CARRIED.values()},
 }  # fmt: skip
 
 
-_IN_VAIN = {"depend": "depend", "reservation": "resvname", "exclusive": "Resource_List.place"}
-"""What it is called where it is counted → the key that says it."""
 _KNOWN = frozenset({
     "select", "nodes", "neednodes", "procs", "ncpus", "nodect", "mem", "pmem", "vmem", "pvmem", "walltime", "cput",
     "pcput", "place", "ngpus", "gpus", "mpiprocs", "ompthreads", "nice", "preempt_targets",
@@ -221,11 +243,6 @@ _KNOWN = frozenset({
 def _parts_of(record: Record) -> str | None:
     names = ("Resource_List.select", "Resource_List.nodes", "Resource_List.neednodes")
     return next((record.fields[name] for name in names if record.fields.get(name)), None)
-
-
-def _asked_in_vain(record: Record, name: str) -> str | None:
-    said = record.fields.get(_IN_VAIN[name])
-    return said if name != "exclusive" or "excl" in (said or "") else None
 
 
 def _others(record: Record) -> str | None:
@@ -257,7 +274,8 @@ def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any
     wait = None if start is None or submit is None or start < submit else (start - submit) / 1e6
     return (
         submit, run, None if limit_s is None else limit_s * 1_000_000, asked.tasks, asked.cores, asked.gpus, mb,
-        asked.unequal, _parts_of(record) if asked.places else None, record.fields.get("user"), wait,
+        asked.unequal, _parts_of(record) if asked.places else None, record.fields.get("user"), time("etime"),
+        asked.constraint or None, asked.hosts or None, wait,
         *(record.fields.get(name) for name in _CARRIED),
     )  # fmt: skip
 

@@ -95,6 +95,14 @@ def said(values: pl.Series) -> pl.Series:
     return text.set(text.is_in(MISSING).fill_null(True), None)
 
 
+def typed(values: pl.Series) -> pl.Series:
+    """A text column as Int64 where every entry is a plain whole number, else as it is; empty text is null."""
+    values = values.set((values == "").fill_null(False), None)
+    if values.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").fill_null(True).all():
+        return values.cast(pl.Int64)
+    return values
+
+
 def numbers(values: pl.Series, field: str, at: Locator, *, nan_is_missing: bool = False) -> pl.Series:
     """Int64 where all are whole numbers that fit, else Float64; null where missing.
 

@@ -38,6 +38,7 @@ from unrack.workload.formats.table.published import (
     read_slurm_jobs,
 )
 from unrack.workload.formats.table.read import read_table
+from unrack.workload.formats.wfcommons import read_workflow
 from unrack.workload.job import Workload
 
 _PBS = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;]*;.*")
@@ -125,6 +126,7 @@ _OWN: dict[str, Format] = {
         "pods that run and wait now: kubectl get pods -o json",
         "memory request user app priority devices counted",
     ),
+    "wfcommons": make_format(read_workflow, "workflows in the JSON of WfCommons: a job a task", "memory app"),
     "slurm": make_format(
         read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app", giveaway=NEEDED
     ),
@@ -256,6 +258,8 @@ def _of_json(head: str) -> str:
     keys = set(re.findall(r'"(\w+)"\s*:', head))
     if {"apiVersion", "kind"} <= keys:
         return "kubernetes"
+    if "workflow" in keys and keys & {"tasks", "jobs", "specification"}:
+        return "wfcommons"
     if {"jobs", "submission"} <= keys and "job_state" not in keys:
         return "sacct"
     return (

@@ -16,7 +16,7 @@ from unrack.units import SECOND_US, seconds_text
 if TYPE_CHECKING:
     from unrack.workload.job import JobTable, Workload
 
-ASSUMED = ("request from run", "limit not known", "limit of the partition", "name cut off")
+ASSUMED = ("request from run", "limit not known", "limit of the partition", "name cut off", "dependency not there")
 """Rules that change what jobs ask for in a way that policies notice."""
 LEFT_OUT = ("bad row",)
 """Rules by which jobs are lost that the file has."""
@@ -38,7 +38,8 @@ RULES: dict[str, str] = {
     "drop; now keeps it where it runs).",
     "never started": "A job that ended before it started, as one that was cancelled while it waited, is dropped.",
     "already over": "A job that is over is no part of a running system; it is dropped.",
-    "held back": "A job that is held, or waits for other jobs, a time or a gate, is left out (held = drop).",
+    "held back": "A job that is held, or waits for a gate, or for jobs or a time that the list does not say, is left "
+    "out (held = drop).",
     "no job of its own": "A record that only goes with others (queued, deleted, a licence), or does not say how a job "
     "ended, is no job.",
     "bad row": "A row that cannot be read is left out; with strict = true (--strict) the file is refused.",
@@ -96,23 +97,33 @@ RULES: dict[str, str] = {
     "limit not known": "A job without a time limit is taken to ask for as long as the option unlimited says; if it ran "
     "longer, it still does.",
     "past its limit": "A job that runs though its time is over is taken to run for one second more.",
+    "dependency not there": "What a job is to wait for and the list does not have, as it was cut, is taken to be over: "
+    "it is left out of the dependency.",
+    "preceding job not followed": "A job that its log did not submit its think time (to 2 s) after the end of the job "
+    "before it (fields 17 and 18) is not tied to that job.",
     # ignored
-    "dependency ignored": "A job that is to follow others (a preceding job, a think time, afterok) waits for none: it "
-    "is submitted when the log says so.",
-    "place asked for": "Nodes or features of nodes that a job asks for by name are not honoured.",
+    "dependency ignored": "A part of a dependency that is neither after, afterok, afternotok, afterany nor singleton "
+    "(expand, on, before …) is not honoured.",
+    "place asked for": "Features of nodes, and nodes wanted or not wanted by name (columns constraint, req_nodes, "
+    "exc_nodes), are honoured on a cluster whose file has a table site, and on no other.",
+    "place ignored": "Switches, networks, contiguous nodes, selectors, affinities and spreads of pods, and nodes by "
+    "resources of the site that jobs ask for are not honoured.",
     "model asked for": "Models of GPUs that a job asks for are not honoured: it is given any GPU.",
-    "queue ignored": "Queues and partitions are not honoured: a job may run on any node, without the limits and the "
-    "priority of its queue.",
-    "quality of service ignored": "Qualities of service are not honoured: all jobs are treated alike.",
-    "reservation ignored": "Reservations are not honoured: a job that has one may run anywhere, and others on its "
-    "nodes.",
-    "begin ignored": "A time before which a job is not to begin is not honoured.",
+    "queue asked for": "Queues and partitions are honoured, as the columns partition or queue have them, on a cluster "
+    "whose file has a table site; on any other a job may run on any node, without the limits and the priority of its "
+    "queue.",
+    "quality of service asked for": "Qualities of service (column qos) are honoured on a cluster whose file has a "
+    "table site; on any other all jobs are treated alike.",
+    "reservation ignored": "Reservations (column reservation) are not honoured: a job that has one may run anywhere, "
+    "and others on its nodes.",
+    "begin ignored": "A column called begin may say when a job began, or when it may: it is not honoured unless it is "
+    "said to be the latter (columns = { begin_s = … }).",
     "whole nodes ignored": "A job that is to have its nodes to itself may share them (unless the policy has nodes = "
     "whole).",
-    "rank ignored": "A class of priority or a nice value that comes without the priority itself is not honoured.",
-    "limit of an array ignored": "How many members of an array may run at the same time is not honoured.",
-    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; nothing keeps them "
-    "together.",
+    "rank ignored": "A class of priority that comes without the priority itself is not honoured, and a nice value "
+    "(column nice) only by policies that look at it.",
+    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; the column het "
+    "says of which.",
     "other devices": "Resources that are neither cores, memory nor GPUs are not asked for, unless an option (gres, or "
     "columns of a table) says as what.",
     "memory ignored": "The log gives memory, and it is not used unless the option memory says how.",
@@ -144,8 +155,8 @@ def intake_notes(name: str, intake: Mapping[str, Any]) -> list[str]:
 
     Examples
     --------
-    >>> intake_notes("log", {"ignored": {"begin ignored": 2}, "examples": {"begin ignored": "job 7: begin 60"}})
-    ['log: begin ignored, 2 jobs, such as job 7: begin 60. A time before which a job is not to begin is not honoured.']
+    >>> intake_notes("log", {"ignored": {"disk ignored": 2}, "examples": {"disk ignored": "job 7: disk 9"}})[0][:62]
+    'log: disk ignored, 2 jobs, such as job 7: disk 9. The list say'
     """
     examples = intake.get("examples") or {}
     found = []

@@ -71,7 +71,8 @@ def read_swf(
     """Read a log in Standard Workload Format, plain or gzip.
 
     A job of p processors becomes p tasks of one core. Its user and executable become ``user`` and ``app``; group,
-    queue, partition, status and the wait in the log (``log_wait_s``, seconds) are carried along.
+    queue, partition, status and the wait in the log (``log_wait_s``, seconds) are carried along, and so are the job
+    before it (``preceding``) and the time between that job's end and its submission (``think_s``).
 
     Parameters
     ----------
@@ -114,8 +115,6 @@ def read_swf(
     rows = frame["row"]
     kept_at = Locator(source, lambda row: line_of(rows[row]))
     frame = _memory(frame, kept_at, memory, memory_per, unit)
-    told = [frame[name] for name in ("preceding job", "think time", "queue", "partition")]
-    asked = unheeded([*(values.set((values <= 0).fill_null(True), None) for values in told[:2]), *told[2:]])
     known = {"user": "user", "executable": "app"} | {
         name: EXTRA + name for name in ("group", "queue", "partition", "status")
     }
@@ -130,12 +129,30 @@ def read_swf(
         *(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(new) for name, new in known.items()),
         pl.when(pl.col("wait time") >= 0).then(pl.col("wait time") / 1e6).alias(f"{EXTRA}log_wait_s"),
         *([] if memory != "ignore" else unheeded([frame["memory"]], "memory ignored")),
-        *asked,
+        *_preceding(frame, raw, tally),
         priority=pl.lit(0, pl.Int64),
     )
     made = workload(source, "swf", raw.height, frame, tally, overrun, header(text))
     tally.missing.pop("deadline", None)  # the format has none
     return made
+
+
+def _preceding(frame: pl.DataFrame, raw: pl.DataFrame, tally: Tally) -> list[pl.Series]:
+    """Preceding jobs and think times, of jobs that the log itself submitted so after the ends of those jobs.
+
+    Some logs have the same numbers in all lines, or what their batch system called a predecessor.
+    """
+    job, think = frame["preceding job"], frame["think time"].cast(pl.Float64)
+    job, think = job.set(job <= 0, None), think.set((think < 0) | (job <= 0), None)
+    if not (job > 0).any():
+        return []
+    ends = raw.filter((pl.col("wait time") >= 0) & (pl.col("run time") >= 0)).unique("job number", keep="last")
+    ended = ends["submit time"] + ends["wait time"] + ends["run time"]
+    since = frame["submit time"] - job.replace_strict(ends["job number"], ended, default=None, return_dtype=pl.Int64)
+    off = pl.select(pl.when(think.is_null()).then(-since).otherwise((since - think * 1e6).abs())).to_series()
+    untied = (off > 2e6).fill_null(False)
+    tally.change("preceding job not followed", int(untied.sum()))
+    return [job.set(untied, None).alias(f"{EXTRA}preceding"), think.set(untied, None).alias(f"{EXTRA}think_s")]
 
 
 def _drop_unfinished(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,7 @@ from unrack.kernels.arrays import Ints
 from unrack.workload.formats.intake import DEVICE
 from unrack.workload.formats.swf import FIELDS
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.tier_asks import NO_CEILING, named
+from unrack.workload.tier_asks import NO_CEILING, coded, named
 
 _ENDINGS = (".swf", ".csv", ".parquet")
 _HEADER_KEYS = ("Computer", "Installation", "MaxNodes", "MaxProcs", "UnixStartTime", "TimeZone", "TimeZoneString")
@@ -43,17 +44,24 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload in Standard Workload Format; packed if the path ends in ``.gz``.
 
     A job asks for tasks × cores processors; memory is KB per processor. Its wait is that of the log (``log_wait_s``),
-    if it had any. Users and applications with names are numbered from 1 and named in the header; devices, priorities,
-    deadlines and asks of tiers of memory are not in the format and are left out.
+    if it had any. Users, applications, queues and partitions with names are numbered from 1 and named in the header;
+    devices, priorities, deadlines, asks of tiers of memory and all else that jobs wait for or ask of nodes are not in
+    the format and are left out.
     """
     jobs = workload.jobs
     waits = np.rint(_carried(jobs, "log_wait_s", pl.Float64).fill_null(-1).to_numpy() * 1e6).astype(np.int64)
     procs = pl.Series(jobs.tasks * jobs.cores)
     users, user_notes = _numbered(jobs.user, jobs.user_names, "User")
     apps, app_notes = _numbered(jobs.app, jobs.app_names, "App")
+    places = {
+        name: _numbered(*coded(jobs.extra.get_column(name, default=None), len(jobs)), name.capitalize())
+        for name in ("queue", "partition")
+    }
+    numbers = jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1))
+    before = jobs.extra.get_column("preceding", default=jobs.ids.clear(len(jobs))).cast(jobs.ids.dtype, strict=False)
     missing = pl.Series([-1]).new_from_index(0, len(jobs))
     said = {
-        "job number": jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1)),
+        "job number": numbers,
         "submit time": _seconds(jobs.submit_us),
         "wait time": _seconds(np.where(waits < 0, -1_000_000, waits)),
         "run time": _seconds(jobs.work_us),
@@ -63,14 +71,26 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
         "requested memory": pl.Series(np.where(jobs.memory_mb > 0, -(-jobs.memory_mb * 1024 // jobs.cores), -1)),
         "user": users,
         "executable": apps,
-        **{name: _carried(jobs, name, pl.Int64) for name in ("status", "group", "queue", "partition")},
+        **{name: values for name, (values, _) in places.items()},
+        "preceding job": before.replace_strict(
+            dict(zip(jobs.ids, numbers, strict=True)), default=None, return_dtype=pl.Int64
+        ),
+        "think time": _seconds((_carried(jobs, "think_s", pl.Float64) * 1e6).round().fill_null(-1e6).cast(pl.Int64)),
+        **{name: _carried(jobs, name, pl.Int64) for name in ("status", "group")},
     }
     frame = pl.DataFrame([said.get(name, missing).alias(name) for name in FIELDS])
     header = {"Workload": workload.name, "MaxJobs": str(len(jobs))}
     header |= {key: workload.intake.header[key] for key in _HEADER_KEYS if key in workload.intake.header}
     notes = [f"; {key}: {' '.join(words.split())}" for key, words in header.items()]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    _write_bytes(path, ("\n".join([*notes, *user_notes, *app_notes]) + "\n" + body).encode())
+    _write_bytes(
+        path,
+        (
+            "\n".join([*notes, *user_notes, *app_notes, *(note for _, named in places.values() for note in named)])
+            + "\n"
+            + body
+        ).encode(),
+    )
 
 
 def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
@@ -124,7 +144,7 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).lower().endswith(".parquet")
 
 
-def _seconds(micro: Ints) -> pl.Series:
+def _seconds(micro: Ints | pl.Series) -> pl.Series:
     """Text of times in s, exact to the µs and without needless zeros."""
     whole, rest = pl.col("t") // 1_000_000, pl.col("t") % 1_000_000
     digits = rest.cast(pl.String).str.zfill(6).str.strip_chars_end("0")
@@ -138,8 +158,10 @@ def _carried(jobs: JobTable, name: str, kind: type[pl.DataType]) -> pl.Series:
     return pl.Series(name, [None] * len(jobs), dtype=kind)
 
 
-def _numbered(codes: np.typing.NDArray[np.int32], names: tuple[str, ...], what: str) -> tuple[pl.Series, list[str]]:
-    """SWF numbers for users or applications, and header lines that name them if they were not numbers."""
+def _numbered(
+    codes: np.typing.NDArray[np.integer[Any]], names: tuple[str, ...], what: str
+) -> tuple[pl.Series, list[str]]:
+    """SWF numbers for users, applications and the like, and header lines that name them if they were not numbers."""
     notes: list[str] = []
     numbers = [int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1 for name in names]
     if len(set(numbers)) < len(names) or -1 in numbers:

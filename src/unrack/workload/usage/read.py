@@ -14,10 +14,9 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US, numbers, refuse, said
+from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US, numbers, refuse, said, typed
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.formats.table.aliases import words_of
-from unrack.workload.formats.table.columns import typed
 from unrack.workload.formats.table.published import ALIBABA
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
 from unrack.workload.usage.curves import WHOLE, UsageSeries, starts

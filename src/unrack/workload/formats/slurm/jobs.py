@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,13 +13,13 @@ from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import job_id
 from unrack.slurm_text.states import job_state
+from unrack.slurm_text.submit_lines import submit_line
 from unrack.slurm_text.times import ENDLESS
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
-from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse
+from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse, typed
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Columns, Listing, first_said
-from unrack.workload.formats.table.columns import typed
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")
@@ -218,11 +219,15 @@ RAN = "run:so far"
 TIMES = ("submit_us", "work_us", "request_us", "deadline_us")
 NAMED = ("user", "account", "partition", "qos", "group", "constraints", "dependency", "reservation")
 """Columns with names by which jobs are told apart."""
-_MADE = {*TIMES, RAN, "start_us", "endless", "row", "id", "step", "member", "lastschedeval"}
+BEGIN = "begin_us"
+"""Column of the time before which a job was not to begin, µs since 1970; null: from its submission on."""
+_ON_THE_LINE = {"dependency": "dependency", "req_nodes": "nodelist", "exc_nodes": "exclude", "constraint": "constraint"}
+"""What jobs ask for → the option on their command line; only where nothing else in the list says it."""
+_MADE = {*TIMES, RAN, BEGIN, "start_us", "endless", "row", "id", "step", "member", "lastschedeval"}
 
 
 def timed(jobs: pl.DataFrame, found: Listing, arrival: str) -> pl.DataFrame:
-    """Rows of the listing, with their ``row``, and :data:`TIMES`, ``start_us``, :data:`STATE` and ``endless``.
+    """Rows of the listing, with their ``row``, :data:`TIMES`, ``start_us``, :data:`BEGIN`, :data:`STATE`, ``endless``.
 
     ``work_us`` is how long a job ran, ``request_us`` its limit (null: none), ``endless`` whether it is said that there
     is no limit but, perhaps, that of the partition. ``arrival``: which time counts as the submission, ``"submit"`` or
@@ -231,14 +236,16 @@ def timed(jobs: pl.DataFrame, found: Listing, arrival: str) -> pl.DataFrame:
     columns = found.columns(jobs)
     state = columns.column("state", job_state, pl.String)
     submit, start, end = (columns.moment_us(name) for name in ("submit", "start", "end"))
+    eligible = columns.moment_us("eligible")
     if arrival == "eligible":
-        submit = first_said(columns.moment_us("eligible"), submit)
+        submit = first_said(eligible, submit)
     run = first_said(columns.seconds_us("elapsedraw"), columns.span_us("elapsed"), end - start)
     words = [columns.text(name).str.to_lowercase().is_in([*ENDLESS, "partition_limit"]) for name in LIMITS]
     wait_s = (start - submit) / 1e6
     return pl.concat([jobs, pl.DataFrame([
         submit.alias("submit_us"),
         start.alias("start_us"),
+        eligible.set(~(eligible > submit).fill_null(False), None).alias(BEGIN),
         run.alias("work_us"),
         first_said(*map(columns.span_us, LIMITS)).alias("request_us"),
         (words[0].fill_null(False) | words[1].fill_null(False)).alias("endless"),
@@ -253,7 +260,7 @@ def described(
 ) -> pl.DataFrame:
     """The columns of a workload, of jobs as of :func:`timed` with their ``id``; ``used_mb``: on each node."""
     columns = found.columns(jobs)
-    times = ("id", RAN, "endless", *TIMES)
+    times = ("id", RAN, BEGIN, "endless", *TIMES)
     ready = [name for name in jobs.columns if name in times or name.startswith((EXTRA, UNHEEDED))]
     users = columns.text("user").str.replace(r"\([0-9]+\)$", "")  # ann(1000), as scontrol has it, is ann
     parts = [jobs.select(ready), asked(columns, used_mb, choices, tally), pl.DataFrame([users.alias("user")])]
@@ -262,6 +269,7 @@ def described(
         parts.append(
             pl.DataFrame([typed(columns.text(name)).alias(EXTRA + RENAMED.get(name, name)) for name in others])
         )
+    parts.append(_on_the_line(columns, jobs))
     if (in_vain := pl.DataFrame(unheeded(columns.text(name) for name in jobs.columns if name in ASKS))).width:
         parts.append(in_vain)
     if found.cut:
@@ -270,22 +278,44 @@ def described(
     return pl.concat(parts, how="horizontal")
 
 
-def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame:
-    """The jobs with an ``id``, and ``extra:array`` where some are of an array; a row for each member of an array.
+def _on_the_line(columns: Columns, jobs: pl.DataFrame) -> pl.DataFrame:
+    """What the command lines of jobs ask for, where no column of the list is about it."""
+    said = columns.made("submitline", submit_line)
+    there = {RENAMED.get(name, name) for name in jobs.columns}
+    found = {
+        EXTRA + ours: columns.looked_up("submitline", {line: one.get(name) for line, one in said.items()}, pl.String)
+        for ours, name in _ON_THE_LINE.items()
+        if ours not in there and any(name in one for one in said.values())
+    }
+    return pl.DataFrame(found)
 
-    The id is a number where the names of all jobs are, or ``JobIDRaw`` gives one for each; else it is the name.
+
+def _at_once(line: str) -> int | None:
+    found = re.search("%([0-9]{1,9})$", submit_line(line).get("array", ""))
+    return int(found[1]) if found else None
+
+
+def begin_s(ours: pl.DataFrame, since_us: int | None) -> pl.DataFrame:
+    """The jobs with ``extra:begin_s`` of their :data:`BEGIN`, counted from a time."""
+    return ours.with_columns(((pl.col(BEGIN) - pl.lit(since_us, pl.Int64)) / 1e6).alias(f"{EXTRA}begin_s"))
+
+
+def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame:
+    """The jobs with an ``id``; a row for each member of an array.
+
+    Where some are of an array there are ``extra:array`` and ``extra:array_limit``; ``extra:het`` is the heterogeneous
+    job of components. The id is a number where the names of all jobs are, or ``JobIDRaw`` gives one for each; else it
+    is the name.
     """
     name = next(name for name in NAMES if name in jobs.columns)
     names = jobs[name]
     said = found.columns(jobs).made(name, job_id)
-    parts = [text for text, one in said.items() if one.part is not None]
-    limited = [text for text, one in said.items() if one.at_most is not None]
-    for rule, listed_names in (("component of a heterogeneous job", parts), ("limit of an array ignored", limited)):
-        if listed_names:
-            jobs = jobs.with_columns(unheeded([names.set(~names.is_in(listed_names).fill_null(False), None)], rule))
     numbers = names.replace_strict({text: one.job for text, one in said.items()}, default=None, return_dtype=pl.Int64)
     if not any(one.members or one.part is not None for one in said.values()):
         return jobs.with_columns(numbers.alias("id"))
+    columns = found.columns(jobs)
+    hets = {text: one.job for text, one in said.items() if one.part is not None}
+    jobs = jobs.with_columns(columns.looked_up(name, hets, pl.Int64).alias(f"{EXTRA}het"))
     members = {text: list(one.members) for text, one in said.items() if one.members}
     listed = {text: many for text, many in members.items() if "[" in text}
     jobs = (
@@ -297,6 +327,13 @@ def identified(jobs: pl.DataFrame, found: Listing, tally: Tally) -> pl.DataFrame
         else jobs.with_columns(member=pl.lit(None, pl.Int64))
     )
     if members:
+        at_most = columns.looked_up(name, {text: one.at_most for text, one in said.items()}, pl.Int64)
+        limit = first_said(
+            at_most, columns.whole("arraytaskthrottle"), columns.column("submitline", _at_once, pl.Int64)
+        )
+        of_all = pl.DataFrame({"array": numbers, "most": limit}).drop_nulls().group_by("array").max()
+        limits = pl.col(EXTRA + "array").replace_strict(of_all["array"], of_all["most"], default=None)
+        jobs = jobs.with_columns(limits.cast(pl.Int64).alias(EXTRA + "array_limit"))
         tally.change("member of an array", int(jobs[name].is_in(list(listed)).sum()) if listed else 0)
     raw = found.columns(jobs).whole("jobidraw") if not listed and name == "jobid" else None
     if raw is not None and not raw.null_count() and raw.n_unique() == len(raw):

@@ -19,7 +19,8 @@ SAME = {
     "minmemory": "minmemorynode", "name": "jobname", "username": "user", "userid": "user", "groupid": "group",
     "tres": "reqtres", "tresalloc": "alloctres", "trespernode": "gres", "nodelistreason": "nodelist",
     "licences": "licenses", "dependencies": "dependency", "features": "constraints", "gid": "group",
-    "excnodelist": "excludednodes", "resvname": "reservation", "oversubscribe": "exclusive",
+    "excnodelist": "excludednodes", "excnodes": "excludednodes", "requirednodes": "reqnodelist",
+    "resvname": "reservation", "oversubscribe": "exclusive",
 }  # fmt: skip
 """Another name → ours; all in small letters, with nothing but letters and digits."""
 
@@ -27,18 +28,18 @@ READ = frozenset({
     "jobid", "jobidraw", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw",
     "timeleft", "state", "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "ntasks", "reqmem",
     "minmemorynode", "minmemorycpu", "maxrss", "reqtres", "alloctres", "reqgres", "allocgres", "gres", "tresperjob",
-    "user", "licenses", "deadline", "arrayjobid", "arraytaskid", "dependency", "constraints", "reqnodelist",
-    "numtasks", "excludednodes", "network", "contiguous", "switches", "exclusive", "nice",
+    "user", "licenses", "deadline", "arrayjobid", "arraytaskid", "arraytaskthrottle", "numtasks", "network",
+    "contiguous", "switches", "exclusive", "submitline",
 })  # fmt: skip
 """Fields that are read; all others are carried along."""
 
-ASKS = frozenset({
-    "dependency", "constraints", "reqnodelist", "excludednodes", "network", "contiguous", "switches", "partition",
-    "qos", "reservation", "exclusive", "nice",
-})  # fmt: skip
+ASKS = frozenset({"network", "contiguous", "switches", "exclusive"})
 """Fields with what jobs ask for and nothing honours."""
 
-RENAMED = {"priority": "log_priority", "jobname": "job_name", "nodelist": "node_list", "exitcode": "exit_code"}
+RENAMED = {
+    "priority": "log_priority", "jobname": "job_name", "nodelist": "node_list", "exitcode": "exit_code",
+    "constraints": "constraint", "reqnodelist": "req_nodes", "excludednodes": "exc_nodes",
+}  # fmt: skip
 """Fields that are carried along under another name."""
 
 GIVEAWAY = frozenset({
@@ -121,6 +122,10 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
     ]
     line_of = [numbers[place] for place in kept]
     columns = list(zip(*(rows[place] for place in kept), strict=True)) or [()] * len(names)
+    if "reqnodes" in names:  # of sacct how many, of squeue which
+        place = names.index("reqnodes")
+        which = any(re.match(r"[A-Za-z]", cell.strip()) for cell in columns[place])
+        names[place] = "reqnodelist" if which else "reqnodes"
     frame = pl.DataFrame(
         [
             pl.Series(name, column, pl.String).str.strip_chars().replace({"": None})
@@ -148,8 +153,9 @@ def _split(line: str, mark: str, names: Sequence[str] | None, source: Source, nu
     cells = line.split() if mark == " " else line.split(mark)
     if names is None or len(cells) == len(names):
         return cells
-    if mark == " " and len(cells) > len(names) and plain(names[-1]) in ("nodelistreason", "reason"):
-        return [*cells[: len(names) - 1], " ".join(cells[len(names) - 1 :])]
+    last = plain(names[-1])
+    if len(cells) > len(names) and (last == "submitline" or (mark == " " and last in ("nodelistreason", "reason"))):
+        return [*cells[: len(names) - 1], mark.join(cells[len(names) - 1 :])]
     want = f"{len(names)}, as in the header"
     if len(cells) > len(names):
         want += f" (is there {'a blank' if mark == ' ' else repr(mark)} in a name? leave JobName out)"

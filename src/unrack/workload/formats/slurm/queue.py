@@ -17,8 +17,8 @@ from unrack.slurm_text.values import documents, said
 from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
-from unrack.workload.formats.slurm.jobs import RAN, STATE, Choices, described, identified, timed
-from unrack.workload.formats.slurm.listing import Columns, Listing, listing, ours
+from unrack.workload.formats.slurm.jobs import BEGIN, RAN, STATE, Choices, begin_s, described, identified, timed
+from unrack.workload.formats.slurm.listing import Columns, Listing, first_said, listing, ours
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 
@@ -28,7 +28,7 @@ _KEPT = frozenset(
         "jobid", "jobidraw", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "elapsed",
         "timelimit", "timeleft", "nnodes", "ncpus", "minmemorynode", "minmemorycpu", "reqtres", "alloctres", "gres",
         "licenses", "nodelist", "reason", "priority", "dependency", "constraints", "reqnodelist", "deadline",
-        "lastschedeval",
+        "lastschedeval", "excludednodes", "arraytaskthrottle", "reservation", "nice", "jobname",
     }
 )  # fmt: skip
 _OF_JSON = {
@@ -38,10 +38,14 @@ _OF_JSON = {
     "tres_req_str": "reqtres", "tres_alloc_str": "alloctres", "tres_per_node": "gres", "licenses": "licenses",
     "nodes": "nodelist", "state_reason": "reason", "priority": "priority", "dependency": "dependency",
     "features": "constraints", "required_nodes": "reqnodelist", "last_sched_evaluation": "lastschedeval",
+    "excluded_nodes": "excludednodes", "array_max_tasks": "arraytaskthrottle", "resv_name": "reservation",
+    "nice": "nice", "name": "jobname",
 }  # fmt: skip
 _TIMES = ("submit", "eligible", "start", "deadline", "lastschedeval")
 _HOSTS = "hosts"
 _HELD = r"(?i)held|dependency|begintime|reservation|deadline"
+_TOLD = {"dependency": r"(?i)^\(?dependency\)?$", BEGIN: r"(?i)^\(?begintime\)?$"}
+"""What the list may say of a job → the reason for which it waits for that."""
 
 
 def read_queue(
@@ -70,7 +74,8 @@ def read_queue(
     gpus, gres, licences
         As in :func:`unrack.workload.formats.slurm.sacct.read_sacct`.
     held
-        Jobs that are held or wait for something else than resources: ``"drop"`` or ``"keep"``.
+        Jobs that are held, or wait for something else than resources that the list does not say: ``"drop"`` or
+        ``"keep"``.
     unlimited
         How long a job without a limit is taken to run, s or text such as ``"7 d"``.
     limits
@@ -108,7 +113,7 @@ def begun(
     ``jobs``: as of :func:`unrack.workload.formats.slurm.jobs.timed`; all else as the options of :func:`read_queue`.
     """
     columns = found.columns(jobs)
-    jobs = jobs.with_columns(left_us=columns.span_us("timeleft"), held=_held(columns, jobs))
+    jobs = _with_held(jobs.with_columns(left_us=columns.span_us("timeleft")), columns)
     latest = _latest_us(columns, jobs) if now_us is None else now_us
     jobs = tally.drop(jobs, "already over", ~pl.col(STATE).is_in(HOLDING | WAITING))
     if drop_held:
@@ -119,6 +124,7 @@ def begun(
     jobs = _until_the_limit(jobs, latest, longest_us, tally)
     kept = identified(jobs.drop("left_us", "held"), found, tally)
     ours = described(kept, found, None, choices, tally)
+    ours = begin_s(ours, latest)
     ours = _standing(ours, found.columns(kept), tally, running)
     if f"{EXTRA}log_priority" in ours.columns:
         ours = ours.rename({f"{EXTRA}log_priority": "priority"})
@@ -129,10 +135,17 @@ def begun(
     return ours, kept.height - jobs.height, header
 
 
-def _held(columns: Columns, jobs: pl.DataFrame) -> pl.Series:
-    """Which jobs wait for something else than resources."""
-    reason = pl.select(pl.coalesce(columns.text("reason"), columns.text("nodelist"))).to_series()
-    return reason.str.contains(_HELD).fill_null(False) & jobs[STATE].is_in(list(WAITING)).fill_null(False)
+def _with_held(jobs: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """The jobs with ``held``: which wait for what is neither a resource nor said; and when others are to begin."""
+    reason = first_said(columns.text("reason"), columns.text("nodelist"))
+    waits = jobs[STATE].is_in(list(WAITING)).fill_null(False)
+    begin = reason.str.contains(_TOLD[BEGIN]).fill_null(False)
+    begins = first_said(jobs[BEGIN], jobs["start_us"].set(~begin, None))
+    jobs = jobs.with_columns(begins.set(~waits, None).alias(BEGIN))
+    held = reason.str.contains(_HELD).fill_null(False) & waits
+    for there, why in ((columns.text("dependency"), _TOLD["dependency"]), (jobs[BEGIN], _TOLD[BEGIN])):
+        held &= ~(reason.str.contains(why).fill_null(False) & there.is_not_null())
+    return jobs.with_columns(held.alias("held"))
 
 
 def _latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:

@@ -18,10 +18,10 @@ from unrack.errors import InputError
 from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.slurm_text.values import listed, number, said, table
-from unrack.workload.formats.intake import OVERRUN, RUNNING, Tally, workload
+from unrack.workload.formats.intake import EXTRA, OVERRUN, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import MOST_MB, choice
-from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, described, identified, timed
+from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, begin_s, described, identified, timed
 from unrack.workload.formats.slurm.listing import COMMAND, Columns, Listing, listing
 from unrack.workload.formats.slurm.queue import as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
@@ -33,6 +33,7 @@ _TIMES = {"submission": "submit", "eligible": "eligible", "start": "start", "end
 _WORDS = {
     "account": "account", "partition": "partition", "qos": "qos", "constraints": "constraints", "nodes": "nodelist",
     "licenses": "licenses", "priority": "priority", "name": "jobname", "user": "user", "group": "group",
+    "submit_line": "submitline",
 }  # fmt: skip
 _STEP = r"^[0-9]+([_+][0-9]+|_\[[^\]]*\])?\."
 
@@ -128,7 +129,10 @@ def read_sacct(
             raise source.fault(None, "column MaxRSS", "no such column", f"it, as memory = {memory!r}; {COMMAND}")
     ours = described(kept, found, used, choices, tally)
     start_us = int(ours.select(pl.col("submit_us").min()).item() or 0) // 1_000_000 * 1_000_000
-    ours = ours.with_columns(pl.col("submit_us", "deadline_us") - start_us)
+    ours = begin_s(ours.with_columns(pl.col("submit_us", "deadline_us") - start_us), start_us)
+    if f"{EXTRA}dependency" in ours.columns:  # which then says why it was not eligible before
+        began = pl.when(pl.col(f"{EXTRA}dependency").is_null()).then(f"{EXTRA}begin_s")
+        ours = ours.with_columns(began.alias(f"{EXTRA}begin_s"))
     header = {"Columns": f"a task a node; {size} cores, {memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
     read = frame.height + kept.height - ended.height
     return workload(source, "sacct", read, ours, tally, overrun, header)
@@ -206,9 +210,11 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     alloc, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
     of_array, of_het = (array.get("job_id"), array.get("task_id"), array.get("task")), ("job_id", "job_offset")
     name = job_name(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het))))
+    running = table(table(table(array.get("limits")).get("max")).get("running"))
     row |= {
         "jobid": name,
         "jobidraw": said(job.get("job_id")),
+        "arraytaskthrottle": said(running.get("tasks")),
         "elapsedraw": said(time.get("elapsed")) if ran else "",
         "timelimit": limit or "Partition_Limit",
         "state": said(state.get("current")),

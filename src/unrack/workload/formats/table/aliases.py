@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from unrack.workload.formats.asks.columns import COLUMNS, TIME
 from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US
 from unrack.workload.formats.source import Locator
 
@@ -60,6 +61,7 @@ ALIASES: dict[str, Alias] = {
     "gpu.devices": _alias("gpus num_gpus gpu_count gpus_per_task"),
     "gpu.bandwidth_mb_s": _alias("gpu_bandwidth gpu_bw", _BANDWIDTH),
     "gpu.memory_mb": _alias("gpu_memory gpu_mem vram", _SIZE),
+    **{ours: _alias(one.names, _TIME if one.kind == TIME else {}) for ours, one in COLUMNS.items()},
 }
 """Our name → its other names; our name itself counts, too, in other letters or with a unit."""
 
@@ -88,7 +90,7 @@ def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -
     for ours, alias in ALIASES.items():
         if ours in taken or (ours == "run" and "end" in taken):
             continue
-        own = () if "." in ours else (ours,)
+        own = () if "." in ours or ours == "req_nodes" else (ours,)  # ReqNodes of sacct is a number
         for names in (own, alias.names):
             matches = [match for name, words in columns if (match := _match(name, words, names, alias.units))]
             if len(matches) > 1:

@@ -10,18 +10,22 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import WHOLE
+from unrack.units import SECOND_US
+from unrack.workload.formats.asks.columns import COLUMNS as KEPT
+from unrack.workload.formats.asks.columns import TEXT, TIME
 from unrack.workload.formats.intake import ASK, DEVICE, EXTRA, asks_of, unheeded
-from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, whole
+from unrack.workload.formats.quantities import MOST_MB, amounts, numbers, refuse, said, times_us, typed, whole
 from unrack.workload.formats.source import Locator
 from unrack.workload.tier_asks import first_fault
 
 LIMITS = ("local", "ceiling")
 WORDS = ("group", "spread", "forbidden")
-TIMES = ("submit", "start", "end", "run", "request", "deadline", "ran")
+OF_JOBS = ("submit", "start", "end", "run", "request", "deadline", "ran")
+TIMES = (*OF_JOBS, *(name for name, one in KEPT.items() if one.kind == TIME))
 NAMES = ("id", "user", "app")
 ON = "on"
-TEXTS = (*NAMES, *WORDS, ON)
-COLUMNS = ("id", *TIMES, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app", ON)
+TEXTS = (*NAMES, *WORDS, ON, *(name for name, one in KEPT.items() if one.kind == TEXT))
+COLUMNS = ("id", *OF_JOBS, "tasks", "cores", "memory", *LIMITS, *WORDS, "priority", "user", "app", ON, *KEPT)
 """What a column can be mapped to, besides ``KIND.QUANTITY`` for a device demand."""
 
 _TRUTHS = {
@@ -29,16 +33,8 @@ _TRUTHS = {
     for word, number in (("true", "1"), ("yes", "1"), ("false", "0"), ("no", "0"))
     for written in (word, word.capitalize(), word.upper())
 }
-_CLOCK = ("submit", "start", "end", "deadline")
+_CLOCK = ("submit", "start", "end", "deadline", "begin_s")
 _ISO = "a time (a number, or a timestamp such as 2024-05-31 13:59:00)"
-
-
-def typed(values: pl.Series) -> pl.Series:
-    """A text column as Int64 where every entry is a plain whole number, else as it is; empty text is null."""
-    values = values.set((values == "").fill_null(False), None)
-    if values.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").fill_null(True).all():
-        return values.cast(pl.Int64)
-    return values
 
 
 def carried(columns: Sequence[pl.Series]) -> list[pl.Series]:
@@ -90,7 +86,7 @@ class TableColumns:
         for ours in NAMES:
             if (names := self._names(ours)) is not None:
                 made[ours] = names
-        made |= self._on()
+        made |= self._on() | self._kept()
         return [values.alias(name) for name, values in made.items()]
 
     def _called(self, ours: str) -> str:
@@ -121,7 +117,7 @@ class TableColumns:
         return self._constant(default) if values is None else values.fill_null(default)
 
     def _times(self) -> dict[str, pl.Series]:
-        times = {ours: values for ours in TIMES if (values := self._time(ours)) is not None}
+        times = {ours: values for ours in OF_JOBS if (values := self._time(ours)) is not None}
         if "run" not in times:
             times["run"] = times["end"] - times.get("start", times["submit"])
         made = {"submit_us": times["submit"], "work_us": times["run"]}
@@ -147,7 +143,8 @@ class TableColumns:
             return values.dt.total_microseconds()
         amount = self._numbers(ours)
         assert amount is not None
-        unit_us = self.units.get(ours, self.time_us)
+        own = Fraction(SECOND_US) if self.columns.get(ours) == ours in KEPT else self.time_us  # begin_s is in s
+        unit_us = self.units.get(ours, own)
         return times_us(amount, self._called(ours), self.at, unit_us * self.scale.get(ours, 1))
 
     def _stamps(self, values: pl.Series, ours: str) -> pl.Series | None:
@@ -238,6 +235,19 @@ class TableColumns:
         ran = self._time("ran")
         line = pl.Series([self.at.line_of(row) or 0 for row in range(self.frame.height)], dtype=pl.Int64)
         return {"on": on, "ran_us": self._constant(0) if ran is None else ran.fill_null(0), "line": line}
+
+    def _kept(self) -> dict[str, pl.Series]:
+        """Where and when jobs may run, after which others and for whom."""
+        made: dict[str, pl.Series | None] = {}
+        for ours in (name for name in KEPT if name in self.columns or name in self.defaults):
+            if KEPT[ours].kind == TEXT:
+                made[ours] = self._with_default(ours, self._text(ours) if ours in self.columns else None)
+            elif KEPT[ours].kind == TIME:
+                time = self._time(ours)
+                made[ours] = None if time is None else time / 1e6
+            elif (number := self._numbers(ours)) is not None:
+                made[ours] = self._whole(number, ours)
+        return {EXTRA + ours: values for ours, values in made.items() if values is not None}
 
     def _text(self, ours: str) -> pl.Series:
         """A column of words; those that say that there is none are null."""

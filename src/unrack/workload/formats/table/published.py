@@ -23,10 +23,11 @@ from unrack.workload.formats.quantities import (
     time_option_us,
     time_unit_us,
     times_us,
+    typed,
     whole,
 )
 from unrack.workload.formats.source import Locator, Source, load
-from unrack.workload.formats.table.columns import carried, typed
+from unrack.workload.formats.table.columns import carried
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.table.text import WHOLE_MILLI, Fields, asked, csv_frame
 from unrack.workload.job import Workload
@@ -42,6 +43,8 @@ PERLMUTTER = ("jobid", "submit", "start", "end", "nnodes", "duration", "memory")
 
 ALIBABA = re.compile(r"\d+,j_\d+,[^,]*,[\d.]+,[\d.]*,[\d.]*,\d+")
 """Its lines: arrival, job, task, duration, planned CPU, planned memory, instances."""
+_TASK = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)(?=_[^\d]|$)")
+"""The name of a task of a graph, such as ``R5_4_1``: its number, and those that it follows."""
 
 OPENB = ("cpu_milli", "num_gpu")
 """Columns that give the format of Alibaba's lists of pods of 2023 away."""
@@ -86,7 +89,7 @@ def read_alibaba(
 ) -> Workload:
     """Read batch tasks of the Alibaba 2018 cluster: each line becomes a job, its instances the tasks.
 
-    A job of many tasks becomes as many jobs, called JOB.TASK; which waits for which is not honoured.
+    A job of many tasks becomes as many jobs, called JOB.TASK; ``R5_4_1`` waits for the tasks 4 and 1 of its job.
 
     Parameters
     ----------
@@ -111,7 +114,6 @@ def read_alibaba(
         raise source.fault(1, "", f"{frame.width} fields", "7: arrival, job, task, duration, CPU, memory, instances")
     columns = dict(zip(("submit", "job", "task", "duration", "cpu", "memory", "instances"), frame, strict=True))
     job, task = columns["job"], columns["task"]
-    follows = task.set(~task.str.contains(r"^[A-Za-z]+\d+_\d").fill_null(False), None)
     second, unit = time_unit_us("s"), memory_unit_mb("MB")
     read = {name: numbers(columns[name], name, at) for name in ("submit", "duration", "cpu", "memory", "instances")}
     ours = pl.DataFrame([
@@ -122,10 +124,21 @@ def read_alibaba(
         amounts(read["cpu"], "cpu", at, unit / 100).alias("cores"),
         amounts(read["memory"], "memory", at, unit * machine_mb / 100).alias("memory_mb"),
         job.alias(f"{EXTRA}job_of"),
-        *unheeded([follows.alias("task")], "dependency ignored"),
+        pl.Series(f"{EXTRA}dependency", _after(job.to_list(), task.to_list()), pl.String),
     ])  # fmt: skip
     header = {"Columns": f"planned CPU in whole cores, rounded up; a machine has {machine_memory}"}
     return workload(source, "alibaba2018", frame.height, ours, Tally(), overrun, header)
+
+
+def _after(jobs: list[str], tasks: list[str]) -> list[str | None]:
+    """Of each task, the tasks of its job that it is to follow, which its name has by their numbers."""
+    named = [_TASK.match(task or "") for task in tasks]
+    numbered = {(job, match[1]): f"{job}.{task}" for job, task, match in zip(jobs, tasks, named, strict=True) if match}
+    return [
+        " ".join(numbered.get((job, number), f"{job}.{number}") for number in match[2].split("_")[1:]) or None
+        if match else None
+        for job, match in zip(jobs, named, strict=True)
+    ]  # fmt: skip
 
 
 def read_slurm_jobs(

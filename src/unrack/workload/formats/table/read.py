@@ -13,6 +13,7 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
+from unrack.workload.formats.asks.columns import COLUMNS as KEPT
 from unrack.workload.formats.intake import DEVICE, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
@@ -45,8 +46,9 @@ def read_table(
         Our name → the file's column, or its number from 1: ``id``, ``submit``, ``start``, ``end``, ``run``,
         ``request``, ``deadline``, ``tasks``, ``cores`` (per task), ``memory``, ``priority``, ``user``, ``app``,
         ``local``, ``ceiling``, ``group``, ``spread``, ``forbidden`` (asks of tiers of memory), ``on`` and ``ran`` (the
-        nodes of a job that runs when the run begins, and for how long it has), or ``KIND.QUANTITY`` for a device demand
-        per task. Columns of the same name need no mapping, and those with a usual name
+        nodes of a job that runs when the run begins, and for how long it has), a name of
+        :data:`unrack.workload.formats.asks.columns.COLUMNS` (``partition``, ``dependency`` …), or ``KIND.QUANTITY`` for
+        a device demand per task. Columns of the same name need no mapping, and those with a usual name
         (:data:`unrack.workload.formats.table.aliases.ALIASES`) neither; but ``group`` and ``spread``, and ``on`` and
         ``ran``, count only together, as logs call other things so. ``submit`` is needed, and ``run``, or ``end`` with
         or without ``start``.
@@ -128,6 +130,9 @@ def mapped(
         if not isinstance(name, str) or name not in frame.columns:
             raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
         found[ours] = name
+    said = {found[ours] for ours in columns}
+    for ours in [ours for ours in found if ours in KEPT and ours not in columns and found[ours] in said]:
+        del found[ours]  # it is said to be something else
     for ours, beside in (("group", "spread"), ("spread", "group"), ("on", "ran"), ("ran", "on")):
         if ours in found and ours not in columns and beside not in {**found, **defaults}:
             del found[ours]

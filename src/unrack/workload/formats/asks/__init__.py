@@ -1,0 +1,1 @@
+"""What jobs ask beside resources: where, when, after which others, and for whom they run."""
