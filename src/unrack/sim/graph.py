@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.events import RELEASE, Held, Submitted, Withdrawn
 from unrack.reasons import Code, Reason
-from unrack.workload.site.graph import After, Edges, JobGraph, graph_of
+from unrack.workload.site.graph import After, JobGraph, graph_of
 
 if TYPE_CHECKING:
     from unrack.sim.kernel import Kernel
@@ -44,8 +44,8 @@ class Graph:
         self.fate = np.zeros(len(submit_us), np.int8)
         self.since_us = np.zeros((2, len(submit_us)), np.int64)  # when each started and ended
         self.followers: dict[int, list[int]] = {}
-        for job, edges in graph.edges.items():
-            for other in dict.fromkeys(other for other, _, _ in edges):
+        for job, waits in graph.waits.items():
+            for other in dict.fromkeys(other for ways in waits for other, _, _ in ways):
                 self.followers.setdefault(other, []).append(job)
         self.eligible_us = submit_us.copy()
         self.waiting: set[int] = set()  # those that have come and may not be queued yet
@@ -113,19 +113,18 @@ class Graph:
 
     def _look(self, job: int, now: int) -> None:
         """Find out whether it is known when a job may be queued; one that never may waits no more."""
-        edges = self.graph.edges.get(job, Edges())
         at = max(now, int(self.graph.begin_us[job]))
-        answers = [self._met(*edge) for edge in edges]
-        met = [time for answer, time in answers if answer == MET]
-        if edges and edges.any_of and met:
-            at = max(at, min(met))
-        elif all(answer == MET for answer, _ in answers):
-            at = max(at, *met) if met else at
-        elif any(answer == NEVER for answer, _ in answers):
-            if not edges.any_of or all(answer == NEVER for answer, _ in answers):
-                self.waiting.discard(job)
-            return
-        else:
+        for ways in self.graph.waits.get(job, ()):
+            answers = [self._met(*way) for way in ways]
+            met = [time for answer, time in answers if answer == MET]
+            if not met:
+                if all(answer == NEVER for answer, _ in answers):
+                    self.waiting.discard(job)
+                    return
+                at = -1
+            elif at >= 0:
+                at = max(at, min(met))
+        if at < 0:
             return
         self.due[job] = at
         self.kernel.push(at, RELEASE, job, 0)

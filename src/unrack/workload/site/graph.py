@@ -7,7 +7,6 @@ Jobs say it in columns of a trace: ``dependency``, in the words of Slurm (``afte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,6 +17,7 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import SECOND_US
+from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
 
 
@@ -32,16 +32,11 @@ class After(IntEnum):
 
 KINDS = {"after": After.START, "afterok": After.OK, "afternotok": After.NOT_OK, "afterany": After.END}
 _WANT = "such as afterok:12:13,afterany:14 (afterok, afternotok, afterany, after:ID+MINUTES, singleton)"
-_TERM = re.compile(r"(\w+)((?::[^:,?+\s]+(?:\+\d{1,7})?)*)(?:\(\w+\))?")
 _MINUTE_US = 60 * SECOND_US
 FAILED = frozenset({"0", "5"})
 """Values of ``status`` of the Standard Workload Format of jobs that failed or were cancelled."""
-
-
-class Edges(list[tuple[int, After, int]]):
-    """What one job waits for: other jobs, what of each, and how much longer (µs)."""
-
-    any_of = False  # whether one of them is enough
+Ways = tuple[tuple[int, After, int], ...]
+"""Other jobs, what of each is waited for, and how much longer (µs); one of them is enough."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +47,14 @@ class JobGraph:
     ----------
     begin_us : int64[jobs]
         Before which they do not start; 0: any time.
-    edges
-        Job → what it waits for, of those that wait for others.
+    waits
+        Job → what it waits for, all of it; of those that wait for others.
     ends_well : bool[jobs]
         Which end well when they end by themselves, as far as the trace says.
     """
 
     begin_us: Ints
-    edges: Mapping[int, Edges]
+    waits: Mapping[int, Sequence[Ways]]
     ends_well: Bools
 
 
@@ -73,7 +68,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     """
     said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name")
             if name in jobs.extra.columns}  # fmt: skip
-    count, edges = len(jobs), dict[int, Edges]()
+    count, waits = len(jobs), dict[int, list[Ways]]()
     begin_us = np.zeros(count, np.int64)
     if "begin_s" in said:
         seconds = said["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0).fill_nan(0.0).to_numpy()
@@ -84,86 +79,63 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     if "dependency" in said:
         single = _singles(jobs, said.get("job_name"))
         for job, text in enumerate(said["dependency"].cast(pl.String).to_list()):
-            if text and text.strip() and (found := _read(text.strip(), job, jobs, number_of, single)):
-                edges[job] = found
+            if text and text.strip() and (found := _read(text, job, jobs, number_of, single)):
+                waits[job] = found
     if "follows" in said and "think_s" in said:
-        _sessions(said["follows"], said["think_s"], number_of, edges)
-    if not edges and not (begin_us > jobs.submit_us).any():
+        thinks = said["think_s"].cast(pl.Float64, strict=False).to_list()
+        for job, name in enumerate(said["follows"].cast(pl.String).to_list()):
+            if name in number_of and (think := thinks[job]) is not None and think >= 0:
+                waits.setdefault(job, []).append(((number_of[name], After.END, round(think * SECOND_US)),))
+    if not waits and not (begin_us > jobs.submit_us).any():
         return None
-    _check(jobs, edges)
-    return JobGraph(begin_us, edges, _ends_well(jobs))
+    columns = {name: said[own] for name, own in (("dependency", "dependency"), ("preceding", "follows")) if own in said}
+    if circle := first_circle(jobs.ids, {name: _bare(column) for name, column in columns.items()}):
+        got = f"jobs that wait for each other: {' → '.join(circle[:8])}"
+        raise InputError(f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
+    return JobGraph(begin_us, waits, _ends_well(jobs))
 
 
-def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, list[int]]) -> Edges:
+def _bare(column: pl.Series) -> pl.Series:
+    """Texts, and null where nothing is said."""
+    text = column.cast(pl.String)
+    return text.set((text.str.strip_chars() == "").fill_null(False), None)
+
+
+def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, int]) -> list[Ways]:
     """What a dependency says."""
-    where, found = f"job {jobs.ids[job]}, dependency", Edges()
-    if "," in text and "?" in text:
-        raise InputError(where, repr(text[:80]), "',' between all that is wanted, or '?' between what is enough alone")
-    found.any_of = "?" in text
-    for term in re.split(r"[,?]", text):
-        match = _TERM.fullmatch(term.strip())
-        if match is None or (match[1].lower() != "singleton" and (match[1].lower() not in KINDS or not match[2])):
-            raise InputError(where, repr(text[:80]), _WANT)
-        if match[1].lower() == "singleton":
-            found += [(other, After.END, 0) for other in single.get(job, [])]
-            continue
-        kind = KINDS[match[1].lower()]
-        for name in match[2].split(":")[1:]:
-            name, _, minutes = name.partition("+")
-            if name not in number_of:
-                raise InputError(where, repr(text[:80]), f"ids of jobs of the trace, not {name!r}")
-            found.append((number_of[name], kind, int(minutes or 0) * _MINUTE_US))
-    return found
+    where, met = f"job {jobs.ids[job]}, dependency", list[Ways]()
+    for ways in parts_of(text):
+        found: list[tuple[int, After, int]] = []
+        for part in ways:
+            if part.kind == SINGLETON:
+                if len(ways) == 1 and job in single:
+                    met.append(((single[job], After.END, 0),))
+                continue
+            if part.kind not in KINDS or not part.ids:
+                raise InputError(where, repr(text[:80]), _WANT)
+            own = []
+            for name in part.ids:
+                bare, _, minutes = (name, "", "") if name in number_of else name.rpartition("+")
+                if bare not in number_of or not (minutes or "0").isdigit():
+                    raise InputError(where, repr(text[:80]), f"ids of jobs of the trace, not {name!r}")
+                own.append((number_of[bare], KINDS[part.kind], int(minutes or 0) * _MINUTE_US))
+            if len(ways) == 1:
+                met += [(one,) for one in own]
+            else:
+                found += own
+        met += [tuple(found)] if found else []
+    return met
 
 
-def _singles(jobs: JobTable, names: pl.Series | None) -> dict[int, list[int]]:
+def _singles(jobs: JobTable, names: pl.Series | None) -> dict[int, int]:
     """Job → the one before it with the same name and user: the others are before that."""
-    found, last = dict[int, list[int]](), dict[tuple[int, str], int]()
+    found, last = dict[int, int](), dict[tuple[int, str], int]()
     for job, name in enumerate([] if names is None else names.cast(pl.String).fill_null("").to_list()):
         whose = int(jobs.user[job]), name
         if whose in last:
-            found[job] = [last[whose]]
+            found[job] = last[whose]
         last[whose] = job
     return found
-
-
-def _sessions(follows: pl.Series, think_s: pl.Series, number_of: Mapping[str, int], edges: dict[int, Edges]) -> None:
-    """Jobs that follow the end of another after a time to think; ids that are not in the trace count for nothing."""
-    thinks = think_s.cast(pl.Float64, strict=False).to_list()
-    for job, name in enumerate(follows.cast(pl.String).to_list()):
-        think = thinks[job]
-        if name in number_of and number_of[name] != job and think is not None and think >= 0:
-            edges.setdefault(job, Edges()).append((number_of[name], After.END, round(think * SECOND_US)))
-
-
-def _check(jobs: JobTable, edges: Mapping[int, Edges]) -> None:
-    """Refuse jobs that wait for each other: the walk goes depth first, without recursion."""
-    done: set[int] = set()
-    for first in edges:
-        path: list[int] = []
-        on_path: set[int] = set()
-        stack: list[tuple[int, int]] = [(first, 0)]
-        while stack:
-            job, at = stack.pop()
-            if at == 0:
-                if job in done:
-                    continue
-                path.append(job)
-                on_path.add(job)
-            others = edges.get(job, Edges())
-            if at < len(others):
-                stack.append((job, at + 1))
-                other = others[at][0]
-                if other in on_path:
-                    circle = [*path[path.index(other) :], other]
-                    words = " → ".join(str(jobs.ids[one]) for one in circle[:8])
-                    raise InputError(f"job {jobs.ids[other]}, dependency", f"jobs that wait for each other: {words}",
-                                     "jobs that do not wait for themselves")  # fmt: skip
-                stack.append((other, 0))
-                continue
-            path.pop()
-            on_path.discard(job)
-            done.add(job)
 
 
 def _ends_well(jobs: JobTable) -> Bools:
