@@ -12,7 +12,8 @@ from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.sections.section import PlainTable, plain
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import column_of, number_text
-from unrack.workload.formats.rules import RULES
+from unrack.study.notes import site_of
+from unrack.workload.formats.rules import RULES, heeded
 
 TOP = 10
 _KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
@@ -34,9 +35,9 @@ def inputs(runs: Iterable[RunFiles]) -> list[Intake]:
             (words, rule, int(count), RULES.get(rule, ""))
             for name, words in _DONE.items()
             for rule, count in (intake.get(name) or {}).items()
-            if count
+            if count and not (name == "ignored" and heeded(rule, site_of(run.record)))
         ]
-        seen[run.workload + repr(intake)] = run.workload, intake, done
+        seen[run.workload + repr((intake, done))] = run.workload, intake, done
     return list(seen.values())
 
 
