@@ -103,7 +103,7 @@ def _use(run: Kept, rule: Rule) -> _Use | None:
         times, level = held_between(own, *_ends(own))
         peak = max(peak, int(level.max()))
         full += [span for span, now in zip(pairwise(times.tolist()), level.tolist(), strict=False) if now >= rule.most]
-        short = _short_s(times, level, rule.most, own.unique("job", maintain_order=True).join(waits, on="job"))
+        short = short_s(times, level, rule.most, own.unique("job", maintain_order=True).join(waits, on="job"))
         waiting, waited_s = waiting + int((short > 0).sum()), waited_s + float(short.sum())
     count = sum(own["job"].n_unique() for own in held.values())
     return _Use(count, peak, _joined_s(full) / length_s(jobs), waiting, waited_s, rejected)
@@ -113,7 +113,7 @@ def _ends(claims: pl.DataFrame) -> tuple[float, float]:
     return float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
 
 
-def _short_s(times: Floats, level: Ints, most: int, jobs: pl.DataFrame) -> Floats:
+def short_s(times: Floats, level: Ints, most: int, jobs: pl.DataFrame) -> Floats:
     """For how long each of some jobs, which count for ``amount`` and wait, would have found no room."""
     found = np.zeros(jobs.height)
     start, amount = jobs["since_s"].to_numpy(), jobs["amount"].to_numpy()

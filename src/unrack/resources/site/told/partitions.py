@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from unrack.kernels.arrays import Bools
 from unrack.resources.contract import Nodes
 from unrack.resources.site.installed import Site
 from unrack.resources.telling import Kept, Table
@@ -25,7 +26,7 @@ def partition_tables(runs: Sequence[Kept]) -> Iterator[Table]:
     site = runs[0].written
     if not site.get("partitions") or runs[0].nodes is None:
         return
-    cores = {name: int(runs[0].nodes.cores[mask].sum()) for name, mask in _masks(site, runs[0].nodes).items()}
+    cores = {name: int(runs[0].nodes.cores[mask].sum()) for name, mask in masks_of(site, runs[0].nodes).items()}
 
     def of(run: Kept, jobs: pl.DataFrame) -> pl.DataFrame:
         return jobs.with_columns(pl.Series("of", partitions_of(run, jobs), dtype=pl.String))
@@ -82,7 +83,7 @@ def partitions_of(run: Kept, jobs: pl.DataFrame) -> list[str]:
     said = [""] * jobs.height if name is None else jobs[name].cast(pl.String).fill_null("").to_list()
     several = {job for job, text in zip(jobs["job"].to_list(), said, strict=True) if "," in text}
     nodes = _nodes_of(run, several) if several else {}
-    masks = _masks(site, run.nodes) if several and run.nodes is not None else {}
+    masks = masks_of(site, run.nodes) if several and run.nodes is not None else {}
     found = []
     for job, text in zip(jobs["job"].to_list(), said, strict=True):
         names = [one.strip() for one in text.split(",") if one.strip()] or [default]
@@ -100,7 +101,8 @@ def _nodes_of(run: Kept, which: set[Any]) -> dict[Any, list[int]]:
     return found
 
 
-def _masks(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Any]:
+def masks_of(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Bools]:
+    """Partition → bool[nodes]: those of it."""
     return Site(site, nodes, "site").nodes_of
 
 
