@@ -133,7 +133,7 @@ def check_history(
     for job in worst:
         cause, words = starts.cause(job, tolerance_s)
         count, total = causes.get(cause, (0, 0.0))
-        causes[cause] = count + 1, total + apart[job] / 3600
+        causes[cause] = count + 1, total + float(apart[job]) / 3600
         real, told = (float(one[job] - starts.submit[job]) for one in (starts.real, starts.told))
         different.append(Different(starts.ids[job], users[job], str(of_partition[job]), float(starts.submit[job]),
                                    real, told, str(cause), words))  # fmt: skip
