@@ -88,10 +88,26 @@ class Place(NamedTuple):
 
 
 class NodeSets(NamedTuple):
-    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs]."""
+    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs].
+
+    ``owner``: int64[sets]: which :class:`Window` jobs of a set run in, by its number from 1; 0: in none.
+    """
 
     masks: Bools
     of: Ints
+    owner: Ints
+
+
+class Window(NamedTuple):
+    """Nodes that are kept for some jobs, or for none, from ``start_us`` until ``end_us``.
+
+    ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes].
+    """
+
+    start_us: int
+    end_us: int
+    owner: int
+    nodes: Bools
 
 
 class Gangs(NamedTuple):
@@ -127,6 +143,11 @@ class Installed(Protocol):
     @property
     def limits(self) -> bool:
         """Whether its places are limits: who waits for nothing but room in one holds up nobody."""
+        ...
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """When nodes are kept for some jobs; jobs run in one only if they end in it."""
         ...
 
     @property
@@ -222,6 +243,7 @@ class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
     limits = False
+    windows: Sequence[Window] = ()
 
     @abstractmethod
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:

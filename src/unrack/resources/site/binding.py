@@ -12,7 +12,7 @@ from unrack.resources.contract import Place
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where
 from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
-from unrack.units import seconds_text
+from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
 """In place of whom a limit is of each of: members of an array of jobs."""
@@ -28,8 +28,10 @@ class Said(NamedTuple):
     features: Sequence[str]
     nodes: Sequence[str]
     without: Sequence[str]
+    reservation: Sequence[str]
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
+    submit_us: Ints
     tasks: Ints
     cores: Ints
     mb: Ints
@@ -54,15 +56,17 @@ class Binding:
         self.rows: dict[Counts, int] = {}
         self.places: dict[str, tuple[int, Place]] = {}
         self.accounts = {one.name: one for one in site.file.accounts}
+        self.reservations = {one.name: one for one in site.file.reservations}
         self.qos = {one.name: one for one in site.file.qos}
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
         count = len(said.tasks)
         self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
         for job in range(count):
             where = self._where(job)
-            if where != Where():
+            if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
@@ -76,12 +80,13 @@ class Binding:
     def _where(self, job: int) -> Where:
         said, site = self.said, self.site
         features, nodes, without = said.features[job], said.nodes[job], said.without[job]
-        if fault := self._fault(features) or self._too_much(job):
+        if fault := self._fault(features) or self._too_much(job) or self._reserved(job):
             return Where(why=fault)
+        reservation = said.reservation[job] if site.windows else ""
         text = said.partition[job]
         names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         if not site.partitions or (not names and self.default is None):
-            return Where(None, features, nodes, without)
+            return Where(None, features, nodes, without, reservation)
         names = names or ((self.default,) if self.default else ())
         open_to, why = [], ""
         for name in names:
@@ -89,7 +94,7 @@ class Binding:
             why = why or fault
             if not fault:
                 open_to.append(name)
-        return Where(tuple(open_to), features, nodes, without) if open_to else Where(why=why)
+        return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
@@ -146,6 +151,29 @@ class Binding:
                     if (amount := self._amount(job, measure)) > allowed:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
+
+    def _reserved(self, job: int) -> str:
+        """Why a job may not run in the reservation that it names; ``""``: it may, or names none."""
+        said, name = self.said, self.said.reservation[job]
+        if not name or not self.site.windows:
+            return ""
+        one = self.reservations.get(name)
+        if one is None:
+            return f"reservation {name!r}, which the cluster does not have"
+        what = f"reservation {name}"
+        if one.maintenance:
+            return f"{what} is for maintenance"
+        if one.users is not None and said.user[job] not in one.users:
+            return f"{what} is not for user {said.user[job]!r}"
+        if one.accounts is not None and not set(self._lineage(said.account[job])) & set(one.accounts):
+            return f"{what} is not for account {said.account[job]!r}"
+        if said.request_us[job] > one.duration:
+            return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
+        for start, end in one.windows_us:
+            if max(start, int(said.submit_us[job])) + int(said.request_us[job]) <= end:
+                self.begin_us[job] = start
+                return ""
+        return f"{what} is over before it could end"
 
     def _too_much(self, job: int) -> str:
         """What it is over, wherever it runs."""

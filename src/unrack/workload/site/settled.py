@@ -14,6 +14,7 @@ from unrack.resources.contract import Nodes
 from unrack.resources.places import Places
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
+from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 
 COLUMNS = {
@@ -23,6 +24,7 @@ COLUMNS = {
     "features": ("constraint", "constraints"),
     "nodes": ("req_nodes",),
     "without": ("exc_nodes",),
+    "reservation": ("reservation",),
     "array": ("array",),
 }
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
@@ -51,6 +53,8 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     installed = {**cluster.places.installed, "site": binding.bound()}
     asks = {("site", name): column for name, column in zip(QUANTITIES, (binding.where, binding.counts), strict=True)}
     places = Places(installed, cluster.places.nodes)
+    if binding.begin_us.any():
+        jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
 
 
@@ -60,9 +64,18 @@ def said_by(jobs: JobTable) -> Said:
     text = {name: _text(jobs, columns) for name, columns in COLUMNS.items()}
     totals = {f"{kind}.{name}": amounts * jobs.tasks for (kind, name), amounts in jobs.devices.items()}
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit"), tasks=jobs.tasks, cores=jobs.cores,
-        mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
+        user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us, tasks=jobs.tasks,
+        cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
+
+
+def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
+    """The further columns of jobs that do not begin before a time, µs."""
+    begin_s = pl.Series("begin_s", begin_us / SECOND_US)
+    if "begin_s" in jobs.extra.columns:
+        said = jobs.extra["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0)
+        begin_s = pl.DataFrame([said.alias("a"), begin_s.alias("b")]).max_horizontal().alias("begin_s")
+    return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
 
 
 def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:

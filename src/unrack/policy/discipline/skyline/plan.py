@@ -61,14 +61,15 @@ class Plan(Passes):
     def group(self, view: View, place: Any) -> None:
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
         nodes = view.total.shape[1]
-        if self.rule.whole and not self.chosen:
+        fine = self.chosen or len(self.columns.windows) > 0
+        if self.rule.whole and not fine:
             sets = view.columns.open_to
             kinds, group_of = np.unique(np.concatenate([view.total, sets[1:, 0] > 0]), axis=1, return_inverse=True)
             first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
             rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
             self._group(Grain.WHOLE, group_of.ravel(), sets[:, :, first_node], rank)
-        elif view.equal_cores() and not self.chosen:
+        elif view.equal_cores() and not fine:
             self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1)[None, :, None], np.zeros(1))
         else:
             self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
