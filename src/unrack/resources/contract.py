@@ -17,6 +17,8 @@ import polars as pl
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
+from unrack.resources.numbers import NodeSets as NodeSets
+from unrack.resources.numbers import Window as Window
 from unrack.resources.numbers import node_ids
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import usual_tables
@@ -85,29 +87,6 @@ class Place(NamedTuple):
     name: str
     quantity: str
     amount: int
-
-
-class NodeSets(NamedTuple):
-    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs].
-
-    ``owner``: int64[sets]: which :class:`Window` jobs of a set run in, by its number from 1; 0: in none.
-    """
-
-    masks: Bools
-    of: Ints
-    owner: Ints
-
-
-class Window(NamedTuple):
-    """Nodes that are kept for some jobs, or for none, from ``start_us`` until ``end_us``.
-
-    ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes].
-    """
-
-    start_us: int
-    end_us: int
-    owner: int
-    nodes: Bools
 
 
 class Gangs(NamedTuple):
