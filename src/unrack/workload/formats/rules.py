@@ -137,6 +137,7 @@ RULES: dict[str, str] = {
     "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
     "drawn again": "Jobs are drawn from the list with replacement until they ask for so much; some come several times, "
     "some never.",
+    "arrivals by sessions": "The job comes when another has ended and its user has thought, as long as in the log.",
     "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
     "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",

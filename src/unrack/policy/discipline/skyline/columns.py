@@ -96,8 +96,11 @@ class _Columns(NamedTuple):
     # what is installed, and when who may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     set_owner: Ints  # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside
-    windows: Ints  # int64[k, 5]: when they begin and end, µs, their owner, and their first and last of `window_rows`
+    # int64[k, 7]: when windows begin and end, µs; their owner; their first and last of `window_rows`, and of
+    # `window_groups`
+    windows: Ints
     window_rows: Ints  # int64[room, 5]: their nodes, each whole
+    window_groups: Ints  # int64[room, 5]: their groups, each whole
     usable: Ints  # int64[2, nodes]: what is installed on the nodes that a job may use at a time
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
@@ -159,7 +162,7 @@ def met(open_to: Ints) -> Ints:
     return np.ones((1, 1), np.int64) if len(inside) == 1 else ((inside @ inside.T) > 0).astype(np.int64)
 
 
-OPENS_US, CLOSES_US, OWNER, FIRST_OF, LAST_OF = range(5)
+OPENS_US, CLOSES_US, OWNER, FIRST_OF, LAST_OF, FIRST_GROUP, LAST_GROUP = range(7)
 """Columns of ``windows``."""
 
 
@@ -171,8 +174,8 @@ def windows_of(view: View) -> tuple[Ints, Ints]:
         if window.end_us > view.now:
             first = len(rows)
             rows += [[node, 1, 1, cores[node], mb[node]] for node in np.flatnonzero(window.nodes).tolist()]
-            windows.append((window.start_us, window.end_us, window.owner, first, len(rows)))
-    return np.array(windows, np.int64).reshape(-1, 5), np.array(rows, np.int64).reshape(-1, 5)
+            windows.append((window.start_us, window.end_us, window.owner, first, len(rows), first, len(rows)))
+    return np.array(windows, np.int64).reshape(-1, 7), np.array(rows, np.int64).reshape(-1, 5)
 
 
 def limits_of(view: View) -> Ints:

@@ -25,10 +25,10 @@ from unrack.policy.discipline.skyline.columns import (
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
-    FIRST_OF,
+    FIRST_GROUP,
     FIRST_ROW,
     LAST,
-    LAST_OF,
+    LAST_GROUP,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
@@ -155,11 +155,11 @@ def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sig
 
     Of the windows of an owner alone (``mine``), or of all; of those that are not over.
     """
-    windows, rows = sky.windows, sky.window_rows
+    windows, rows = sky.windows, sky.window_groups
     for w in range(windows.shape[0]):
         if windows[w, CLOSES_US] > now and (not mine or windows[w, OWNER] == owner):
             begins = max(now, windows[w, OPENS_US])
-            kept = Span(rows, windows[w, FIRST_OF], windows[w, LAST_OF], sky.new_claims, 0, 0)
+            kept = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], sky.new_claims, 0, 0)
             steps = book(sky.times, sky.level, steps, begins, windows[w, CLOSES_US] - begins, slots, kept, sign)
     return steps
 

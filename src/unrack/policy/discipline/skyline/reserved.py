@@ -246,7 +246,7 @@ class Reserved:
         seen, (windows, rows) = view.columns, windows_of(view)
         self.replace(
             installed=seen.open_to.copy(), set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
-            window_rows=rows,
+            window_rows=rows, window_groups=rows,
         )  # fmt: skip
 
     def look(self, view: View) -> None:
