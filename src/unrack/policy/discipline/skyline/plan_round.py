@@ -79,7 +79,7 @@ def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int
     for i in range(rank.shape[0]):
         g = rank[i]
         each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
-        if each == 0 or low[0, CPU, g] == 0:
+        if each == 0 or low[0, CPU, g] <= 0:
             continue
         here = min(left, each * low[0, CPU, g])
         at = add_node(out, start, at, g, here, (here + each - 1) // each, 0)

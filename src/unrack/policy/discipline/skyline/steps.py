@@ -95,7 +95,7 @@ def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
     room = 0
     for g in range(total.shape[1]):
         if groups.grain == 1:
-            room += level[k, CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+            room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
             room += tasks_on(level[k, CPU, g], level[k, MEM, g], total[CPU, g], cores, mb, groups.whole)
         if room >= tasks:
