@@ -55,6 +55,8 @@ def sessions(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """
     table = SessionsTable.read({"by": value} if isinstance(value, str) else value, "filter sessions, ")
     jobs = workload.jobs
+    if not len(jobs):
+        return workload
     first, think_us = _said(jobs) if table.by == "log" else _by_user(jobs, table.think)
     follows = first != NONE
     submit = jobs.submit_us.copy()
