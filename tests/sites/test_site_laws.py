@@ -19,7 +19,7 @@ POLICIES = (
     "fcfs", "sjf", "list(backfill=any)", "easy", "easy(place=best-fit)", "easy(backfill_order=sjf)", "conservative",
     "conservative(nodes=whole)", "slurm(interval=10 s)", "slurm(interval=10 s, nodes=whole)", "flow(interval=0)",
     "first-fit", "lookahead", "easy(memory=disaggregated)", "conservative(memory=disaggregated)",
-    "disaggregated(scheduler=conservative)", "disaggregated(scheduler=slurm)", "topo-aware",
+    "disaggregated(scheduler=conservative)", "disaggregated(scheduler=slurm)", "topo-aware", "easy++",
 )  # fmt: skip
 
 
