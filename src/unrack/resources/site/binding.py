@@ -64,8 +64,13 @@ class Binding:
         count = len(said.tasks)
         self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
+        # what they ask, and how many of a job's own tasks one is: more than one where a job has nodes to itself
+        self.tasks, self.cores, self.mb = said.tasks.copy(), said.cores.copy(), said.mb.copy()
+        self.each = np.ones(count, np.int64)
         for job in range(count):
             where = self._where(job)
+            if where.partitions and len(sizes := {self._whole(name) for name in where.partitions}) == 1:
+                self._on_whole_nodes(job, *sizes.pop())
             if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):
@@ -74,6 +79,21 @@ class Binding:
     def bound(self) -> Site:
         """The site that knows these numbers."""
         return self.site.bound(tuple(self.wheres), tuple(self.rows), [place for _, place in self.places.values()])
+
+    def _whole(self, name: str) -> tuple[int, int]:
+        """Cores and MB of a node of a partition whose jobs have nodes to themselves; 0: they share them."""
+        nodes, mask = self.site.cluster_nodes, self.site.nodes_of[name]
+        whole = self.site.partitions[name].whole_nodes
+        return (int(nodes.cores[mask][0]), int(nodes.memory_mb[mask].min())) if whole else (0, 0)
+
+    def _on_whole_nodes(self, job: int, node_cores: int, node_mb: int) -> None:
+        """A task is as many of the job's own as a node has room for, with all cores of the node."""
+        tasks, cores, mb = int(self.tasks[job]), int(self.cores[job]), int(self.mb[job])
+        if node_cores < max(cores, 1) or node_mb < mb:
+            return  # it shares none, and fits nowhere
+        each = min(tasks, node_cores // max(cores, 1), node_mb // mb if mb else tasks)
+        self.each[job], self.tasks[job] = each, -(-tasks // each)
+        self.cores[job], self.mb[job] = node_cores, mb * each
 
     # --- where ------------------------------------------------------------------------------------------------------
 
@@ -227,9 +247,9 @@ class Binding:
         if measure == "nodes":
             return BY_NODES
         if measure == "tasks":
-            return int(said.tasks[job])
+            return int(self.tasks[job])
         if measure in ("cores", "memory"):
-            return int(said.tasks[job] * (said.cores if measure == "cores" else said.mb)[job])
+            return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
     def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[_Rule]:

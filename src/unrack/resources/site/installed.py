@@ -59,6 +59,11 @@ class Site(Usual):
         for name, mask in self.nodes_of.items():
             if not mask.any():
                 raise ClusterError(f"{where}.partitions", f"partition {name!r} without nodes", "one or more with cores")
+        for one in self.file.partitions:
+            sizes = np.unique(nodes.cores[self.nodes_of[one.name]])
+            if one.whole_nodes and len(sizes) > 1:
+                got = f"nodes of {', '.join(map(str, sizes.tolist()))} cores in partition {one.name!r}"
+                raise ClusterError(f"{where}.partitions", got, "nodes that have as many cores each, for whole_nodes")
         self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
         self.owners = {one.name: number for number, one in enumerate(self.file.reservations, 1)}
         self.windows = tuple(

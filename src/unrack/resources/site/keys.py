@@ -84,6 +84,8 @@ class PartitionFile(Bounded):
     qos: list[str] | None = None
     min_nodes: Whole = 0  # the fewest and the most tasks of a job, each on a node of its own
     max_nodes: Whole | None = None
+    # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
+    whole_nodes: bool = False
     open: bool = True  # False: jobs wait until it is open
 
 

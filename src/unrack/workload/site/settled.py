@@ -11,11 +11,11 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
-from unrack.resources.places import Places
+from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.units import SECOND_US
-from unrack.workload.job import JobTable
+from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
 COLUMNS = {
     "account": ("account",),
@@ -55,7 +55,21 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     places = Places(installed, cluster.places.nodes)
     if binding.begin_us.any():
         jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
+    jobs = _on_whole_nodes(jobs, binding)
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
+
+
+def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:
+    """The jobs as those ask that have nodes to themselves: a task a node, with what its own tasks ask of devices."""
+    if (binding.cores == jobs.cores).all() and (binding.each == 1).all():
+        return jobs
+    asks = jobs.asks.copy()
+    asks[TASKS], asks[CORES], asks[MEMORY] = binding.tasks, binding.cores, binding.mb
+    devices = {
+        key: amounts if is_resource(key[0]) and key[0] != "gpus" else amounts * binding.each
+        for key, amounts in jobs.devices.items()
+    }
+    return replace(jobs, asks=asks, devices=devices)
 
 
 def said_by(jobs: JobTable) -> Said:
