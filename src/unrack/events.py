@@ -160,6 +160,6 @@ Event = (
 
 ROUND = Round()
 
-BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, RELEASE, SUBMIT, LATE_FINISH = range(11)
+BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, RELEASE, SUBMIT, LATE_FINISH = range(12)
 """Ranks: what comes first at one time. MONITOR, LACK: memory in use is looked at; a job needs more than it holds.
-RELEASE: what a job waited for by its own word has come."""
+CLOSE: a window is over. RELEASE: what a job waited for by its own word has come."""

@@ -44,7 +44,7 @@ def test_a_slurm_conf_is_its_nodes_with_gpus_and_licences() -> None:
 @pytest.mark.parametrize(
     "words",
     ["not-there.conf", "CR_Core does not count memory", "hardware thread", "DefMemPerCPU=2000",
-     "(OverSubscribe=EXCLUSIVE) share them here: gpu", "(down: 2, drain: 1)", "4 nvme"],
+     "(down: 2, drain: 1)", "4 nvme"],
 )  # fmt: skip
 def test_what_a_cluster_file_cannot_have_is_said(words: str) -> None:
     assert [note for note in read("slurm.conf").notes if words in note]

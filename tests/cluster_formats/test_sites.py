@@ -150,7 +150,7 @@ def test_partitions_of_a_slurm_conf_keep_what_they_are() -> None:
         "batch": {"default": True, "max_time": "2 d", "accounts": ["physics", "chem"]},
         "gpu": {
             "nodes": ["gpu[01-02]"], "tier": 10, "priority": 5, "max_nodes": 2, "max_time": "1 h 30 min",
-            "qos": ["high", "normal"],
+            "qos": ["high", "normal"], "whole_nodes": True,
         },
         "debug": {"nodes": ["n[1-2]"], "max_time": "30 min", "denied_accounts": ["guests"], "min_nodes": 2},
         "all": {"open": False},
@@ -182,7 +182,6 @@ def test_every_way_to_write_a_time_is_read(text: str, time: str | None) -> None:
 def test_what_is_not_taken_over_is_said_once_a_kind() -> None:
     notes = read(CONF, PARTITIONS, DUMP, QOS).notes
     for words in (
-        "Partitions that give jobs whole nodes (OverSubscribe=EXCLUSIVE) share them here: gpu.",
         "GraceTime of partitions is not taken over: gpu (60).",
         "DefMemPerCPU of partitions is not taken over: debug (2000).",
         "OverSubscribe of partitions is not taken over: all (FORCE:2).",
@@ -339,7 +338,8 @@ def test_limits_of_a_real_site_hold_in_a_run(tmp_path: Path) -> None:
     jobs = unrack.read_trace(tmp_path / "jobs.csv")
     qos = QOS.replace("high|1000|", "high|0|").replace("|2|10|", "||10|")  # 4 GPUs of each user, any number of jobs
     result = unrack.simulate(Cluster.from_dict(read(CONF, qos).content), jobs, "fcfs")
-    assert sorted(result.jobs["start_s"].to_list()) == [0, 0, 0, 100]
+    # jobs have nodes of 32 cores to themselves, and of these each user has 32 at once
+    assert sorted(result.jobs["start_s"].to_list()) == [0, 0, 100, 200]
 
 
 def test_a_cluster_with_a_site_can_be_sent_to_a_process_and_written_again() -> None:

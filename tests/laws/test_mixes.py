@@ -24,7 +24,7 @@ from unrack.ledger.state import FINISHED, REJECTED
 from unrack.policy.contract import Start
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.skyline.plan import Plan
-from unrack.policy.discipline.walk import HEAD, SHADOW
+from unrack.policy.discipline.walk import HEADS, SHADOW
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
@@ -235,6 +235,10 @@ def test_no_reservation_moves_back_where_devices_stay_held_for_a_while() -> None
         watch_promises(begun(detached(seed), "conservative"))
 
 
+def columns_now(kernel: Kernel) -> Any:
+    return kernel.core.memory.columns
+
+
 def watch_heads(kernel: Kernel) -> int:
     """A run under EASY in the order of arrival in which no head starts later than it was first told; how many heads."""
     told: dict[int, int] = {}
@@ -246,9 +250,9 @@ def watch_heads(kernel: Kernel) -> int:
             for decision in decisions:
                 job = decision.lease.job
                 assert now <= told.get(job, now), (job, now, told[job])
-            walk, view = kernel.core.memory.columns.walk, kernel.core.view
-            if view.waiting and walk[HEAD] >= 0 and walk[SHADOW] >= now:
-                told.setdefault(int(view.queue[0]), int(walk[SHADOW]))
+            walk, view, heads = columns_now(kernel).walk, kernel.core.view, columns_now(kernel).heads
+            if view.waiting and walk[HEADS] > 0 and heads[0, SHADOW] >= now:
+                told.setdefault(int(view.queue[0]), int(heads[0, SHADOW]))
         return decisions
 
     kernel.core.handle = watched  # type: ignore[method-assign]

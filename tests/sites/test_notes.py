@@ -85,3 +85,10 @@ def test_a_limit_of_a_counter_counts_what_the_counter_counts(
     jobs = unrack.read_trace(str(tmp_path / "jobs.csv"), columns={"counted.lic": "lic"})
     starts = unrack.simulate(own, jobs, "fcfs").jobs["start_s"].to_list()
     assert starts == ([0.0, 0.0] if together else [0.0, 60.0])
+
+
+def test_reservations_of_the_site_are_honoured(tmp_path: Path) -> None:
+    site = {"reservations": [{"name": "course", "nodes": ["0"], "start": 0, "duration": 600, "users": ["ann"]}]}
+    jobs = "id,submit,run,request,cores,user,reservation\n1,0,60,60,1,ann,course\n"
+    assert notes(tmp_path, site, jobs) == ()
+    assert ["reservation ignored" in note for note in notes(tmp_path, None, jobs)] == [True]

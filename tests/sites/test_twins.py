@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.sites.twins import Graphed, Loop, RandomSite, Reserving, easy, fcfs, random_graph, random_site
+from tests.sites.twins import (
+    Graphed,
+    Loop,
+    RandomSite,
+    Reserving,
+    easy,
+    fcfs,
+    random_graph,
+    random_reservations,
+    random_site,
+)
 
 import unrack
 
@@ -41,3 +51,19 @@ def test_conservative(seed: int) -> None:
 def test_dependencies_begin_times_and_arrays(seed: int, policy: str) -> None:
     site = random_graph(seed, 60)
     assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("seed", FEW)
+def test_reservations(seed: int, policy: str) -> None:
+    site = random_reservations(seed, 60)
+    assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_reservations_in_plans(seed: int) -> None:
+    site = random_reservations(seed, 60, exact=True)
+    for job in site.jobs:
+        job.reservation, job.begin = "", 0
+    twin = Reserving(site)
+    assert starts(site, "conservative") == twin.run(twin.decide)

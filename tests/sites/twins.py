@@ -28,6 +28,7 @@ class J:
     begin: int = 0
     array: str = ""
     array_limit: int = 0
+    reservation: str = ""
 
 
 @dataclass
@@ -38,6 +39,7 @@ class RandomSite:
     partitions: dict[str, set[int]]
     limits: dict[str, tuple[str, str, int]]  # partition → per, measure, amount
     jobs: list[J] = field(default_factory=list)
+    windows: list[tuple[str, int, int, set[int]]] = field(default_factory=list)  # reservation, from, until, nodes
 
     @property
     def cluster(self) -> Cluster:
@@ -50,7 +52,11 @@ class RandomSite:
                 table["limits"] = [{"per": per, "amounts": {measure: amount}}]
             partitions.append(table)
         classes = [{"count": 1, "cores": cores} for cores in self.nodes]
-        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions}})
+        reservations = [
+            {"name": name, "start": start, "duration": end - start, "nodes": [str(node) for node in sorted(nodes)]}
+            for name, start, end, nodes in self.windows
+        ]
+        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions, "reservations": reservations}})
 
     @property
     def workload(self) -> Workload:
@@ -68,6 +74,7 @@ class RandomSite:
                     "partition": [job.partition for job in jobs],
                     "dependency": [",".join(f"{kind}:{other + 1}" for kind, other in job.after) for job in jobs],
                     "begin_s": [float(job.begin) for job in jobs],
+                    "reservation": [job.reservation for job in jobs],
                     "array": [job.array for job in jobs],
                     "array_limit": [job.array_limit for job in jobs],
                 }
@@ -75,9 +82,22 @@ class RandomSite:
         )  # fmt: skip
         return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
 
-    def eligible(self, job: J) -> set[int]:
-        """The nodes that a job may use."""
-        return self.partitions[job.partition] if job.partition else set(range(len(self.nodes)))
+    def eligible(self, job: J, time: int | None = None) -> set[int]:
+        """The nodes that a job may use, if it starts at a time."""
+        own = self.of_partition(job)
+        if job.reservation:
+            own &= next(nodes for name, _, _, nodes in self.windows if name == job.reservation)
+        for name, start, end, nodes in self.windows if time is not None else ():
+            assert time is not None
+            if name == job.reservation:
+                own = own if start <= time and time + job.request <= end else set()
+            elif time < end and start < time + job.request:
+                own = own - nodes
+        return own
+
+    def of_partition(self, job: J) -> set[int]:
+        """The nodes of its partition."""
+        return set(self.partitions[job.partition]) if job.partition else set(range(len(self.nodes)))
 
     def counts(self, job: J) -> tuple[str, int, int] | None:
         """The limit for which a job counts, how much, and of how much."""
@@ -93,6 +113,9 @@ class RandomSite:
         """Whether a job could ever run."""
         counts = self.counts(job)
         room = sum(self.nodes[node] // job.cores for node in self.eligible(job))
+        for name, start, end, _ in self.windows:
+            if name == job.reservation and max(start, job.submit) + job.request > end:
+                return False
         return room >= job.tasks and (counts is None or counts[1] <= counts[2])
 
 
@@ -134,6 +157,21 @@ def random_graph(seed: int, jobs: int) -> RandomSite:
         if draw.random() < 0.4:
             job.array = f"array{draw.integers(0, 3)}"
             job.array_limit = 1 + int(job.array[-1])
+    return site
+
+
+def random_reservations(seed: int, jobs: int, exact: bool = False) -> RandomSite:
+    """A random site with windows in which nodes are kept for some jobs, or for none."""
+    site, draw = random_site(seed, jobs, exact), np.random.default_rng(seed + 2 * 10**6)
+    last = site.jobs[-1].submit
+    for name in "xyz"[: int(draw.integers(1, 4))]:
+        start, size = int(draw.integers(0, last)), int(draw.integers(1, len(site.nodes) + 1))
+        nodes = set(draw.choice(len(site.nodes), size, replace=False).tolist())
+        site.windows.append((name, start, start + int(draw.integers(50, 400)), nodes))
+    for job in site.jobs:
+        if draw.random() < 0.25:
+            job.reservation = site.windows[int(draw.integers(0, len(site.windows)))][0]
+            job.begin = next(start for name, start, _, _ in site.windows if name == job.reservation)
     return site
 
 
@@ -215,7 +253,7 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         counts = site.counts(job)
         if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
-        nodes = first_fit(loop.free, site.eligible(job) - closed, job)
+        nodes = first_fit(loop.free, site.eligible(job, now) - closed, job)
         if nodes is not None:
             loop.begin(number, now, nodes)
             continue
@@ -232,7 +270,7 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
         job = site.jobs[number]
         if not loop.room(job):
             continue
-        nodes = first_fit(loop.free, site.eligible(job), job)
+        nodes = first_fit(loop.free, site.eligible(job, now), job)
         met = [head for head in heads if site.eligible(site.jobs[head]) & site.eligible(job)]
         if nodes is None:
             if not met:
@@ -252,7 +290,7 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
             if now + job.request > time:
                 left = [free - nodes.get(node, 0) for node, free in enumerate(then)]
                 more = held + (mine[1] if same_limit and mine is not None else 0)
-                room = sum(max(0, left[node]) // asked.cores for node in site.eligible(asked))
+                room = sum(max(0, left[node]) // asked.cores for node in site.eligible(asked, int(time)))
                 if room < asked.tasks or (its is not None and more + its[1] > its[2]):
                     break
                 taken.append((head, left, more))
@@ -267,16 +305,17 @@ def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
     site, job, free = loop.site, loop.site.jobs[head], list(loop.free)
     its = site.counts(job)
     held = 0 if its is None else loop.held.get(its[0], 0)
-    ends = sorted((max(booked, now + 1e-6), number) for number, (_, booked, _) in loop.running.items())
+    ends = [(max(booked, now + 1e-6), number) for number, (_, booked, _) in loop.running.items()]
+    ends = sorted(ends + [(float(end), -1) for _, _, end, _ in site.windows if end > now])
     for i, (end, number) in enumerate(ends):
-        for node, cores in loop.running[number][2].items():
+        for node, cores in loop.running[number][2].items() if number >= 0 else ():
             free[node] += cores
-        other = site.counts(site.jobs[number])
+        other = site.counts(site.jobs[number]) if number >= 0 else None
         if its is not None and other is not None and other[0] == its[0]:
             held -= other[1]
         if i + 1 < len(ends) and ends[i + 1][0] == end:
             continue
-        room = sum(free[node] // job.cores for node in site.eligible(job))
+        room = sum(free[node] // job.cores for node in site.eligible(job, int(end)))
         if room >= job.tasks and (its is None or held + its[1] <= its[2]):
             return end, free, held
     return float("inf"), free, held
@@ -312,6 +351,11 @@ class Graphed(Loop):
                         come.add(number)
                         again = True
             waiting = sorted(number for number in come if number not in self.start)
+            for number in waiting:
+                name = jobs[number].reservation
+                if name and all(end <= now for one, _, end, _ in self.site.windows if one == name):
+                    ended[number] = False
+            waiting = [number for number in waiting if number not in ended]
             decide(self, waiting, now)
 
     def state(self, job: J, ended: dict[int, bool]) -> str:
@@ -329,8 +373,10 @@ class Graphed(Loop):
 
     def next_time(self, come: set[int], ended: dict[int, bool]) -> int | None:
         """When something happens next; ``None``: nothing does."""
-        times = [end for end, _, _ in self.running.values()]
         last = max([-1, *self.seen])
+        times = [end for end, _, _ in self.running.values()]
+        if come - set(self.start) - set(ended):
+            times += [end for _, _, end, _ in self.site.windows if end > last]
         for number, job in enumerate(self.site.jobs):
             if number in come or number in ended:
                 continue
@@ -374,7 +420,9 @@ class Reserving(Loop):
         """The first time at which it disturbs nobody."""
         site, job = self.site, self.site.jobs[number]
         counts = site.counts(job)
-        moments = sorted({now, *(t for _, start, end, _ in self.booked for t in (start, end) if t > now)})
+        windows = [t for _, start, end, _ in site.windows for t in (start, end)]
+        moments = sorted({now, *(t for _, start, end, _ in self.booked for t in (start, end) if t > now)}
+                         | {t for t in windows if t > now})  # fmt: skip
         for time in moments:
             inside = [time, *(t for t in moments if time < t < time + job.request)]
             free, held = list(site.nodes), 0
@@ -391,7 +439,7 @@ class Reserving(Loop):
                 least, most = [min(pair) for pair in zip(least, free, strict=True)], max(most, held)
             if counts is not None and most + counts[1] > counts[2]:
                 continue
-            if (nodes := first_fit(least, site.eligible(job), job)) is not None:
+            if (nodes := first_fit(least, site.eligible(job, time), job)) is not None:
                 self.booked.append((number, time, time + job.request, nodes))
                 return
         raise AssertionError("every possible job has a time")

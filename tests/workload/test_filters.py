@@ -108,7 +108,7 @@ def test_jobs_that_jitter_moves_past_each_other_are_sorted_and_counted() -> None
 def test_every_filter_takes_an_empty_workload(name: str) -> None:
     empty = filtered(made(), {"window": ["10 d", "11 d"]})
     values: dict[str, Any] = {"window": [0, 1], "sizes": [1, 2], "users": ["ann"], "usage": "google",
-                              "resample": {"of": 1}}  # fmt: skip
+                              "resample": {"of": 1}, "sessions": "users"}  # fmt: skip
     assert len(filtered(empty, {name: values.get(name, 1)})) == 0
 
 

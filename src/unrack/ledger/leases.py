@@ -71,6 +71,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.pool_dead = 0
         self.lease_at = np.zeros((2, self.jobs), np.int64)
         self.open_to = self.total[None]
+        self.set_owner = np.zeros(1, np.int64)
         self.set_of = np.zeros(self.jobs, np.int64)
         self.extra: dict[int, Extra] = {}
         self.claimed = claimed
@@ -300,16 +301,20 @@ class LeaseLedger(JobLedger, NodeLedger):
         found = self.cluster.places.sets(asked)
         if found is None:
             return
-        numbers = {(own[0] > 0).tobytes(): number for number, own in enumerate(self.open_to)}
-        more: list[Ints] = []
+        known = zip(self.open_to, self.set_owner.tolist(), strict=True)
+        numbers = {((own[0] > 0).tobytes(), owner): number for number, (own, owner) in enumerate(known)}
+        more, owners = list[Ints](), list[int]()
         number_of = np.zeros(len(found.masks), np.int64)
-        for i, mask in enumerate(found.masks & (self.total[0] > 0)):
-            number_of[i] = numbers.setdefault(mask.tobytes(), len(numbers))
+        for i, (mask, owner) in enumerate(zip(found.masks & (self.total[0] > 0), found.owner.tolist(), strict=True)):
+            number_of[i] = numbers.setdefault((mask.tobytes(), owner), len(numbers))
             if number_of[i] == len(self.open_to) + len(more):
                 more.append(self.total * mask)
+                owners.append(owner)
         if more:
             self.open_to = np.concatenate([self.open_to, np.stack(more)])
+            self.set_owner = np.concatenate([self.set_owner, np.array(owners, np.int64)])
             self._replaced("open_to")
+            self._replaced("set_owner")
         self.set_of[first : first + len(found.of)] = number_of[found.of]
         kept_out = np.flatnonzero(number_of[found.of])
         if len(kept_out):

@@ -44,6 +44,8 @@ class ClusterState(LeaseLedger):
         Rows: cores, MB. A node that is offline has nothing free.
     open_to : int64[sets, 2, nodes]
         ``total`` on the nodes of each set, 0 on others; the first set is of all nodes.
+    set_owner : int64[sets]
+        The number of the window (:class:`unrack.resources.contract.Window`) that jobs of a set run in; 0: none.
     set_of : int64[jobs]
         The set of nodes outside of which a job must hold no cores.
     online : bool[nodes]

@@ -17,6 +17,8 @@ import polars as pl
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
+from unrack.resources.numbers import NodeSets as NodeSets
+from unrack.resources.numbers import Window as Window
 from unrack.resources.numbers import node_ids
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import usual_tables
@@ -87,13 +89,6 @@ class Place(NamedTuple):
     amount: int
 
 
-class NodeSets(NamedTuple):
-    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs]."""
-
-    masks: Bools
-    of: Ints
-
-
 class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
@@ -127,6 +122,11 @@ class Installed(Protocol):
     @property
     def limits(self) -> bool:
         """Whether its places are limits: who waits for nothing but room in one holds up nobody."""
+        ...
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """When nodes are kept for some jobs; jobs run in one only if they end in it."""
         ...
 
     @property
@@ -222,6 +222,7 @@ class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
     limits = False
+    windows: Sequence[Window] = ()
 
     @abstractmethod
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:

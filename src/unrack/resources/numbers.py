@@ -1,13 +1,38 @@
-"""Nodes by number, as a person writes them: ``"0-15"``, ``"20"``."""
+"""Nodes by number, as a person writes them (``"0-15"``, ``"20"``), and sets of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
+
+
+class NodeSets(NamedTuple):
+    """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs].
+
+    ``owner``: int64[sets]: which :class:`Window` jobs of a set run in, by its number from 1; 0: in none.
+    """
+
+    masks: Bools
+    of: Ints
+    owner: Ints
+
+
+class Window(NamedTuple):
+    """Nodes that are kept for some jobs, or for none, from ``start_us`` until ``end_us``.
+
+    ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes].
+    """
+
+    start_us: int
+    end_us: int
+    owner: int
+    nodes: Bools
 
 
 def ranges(nodes: Iterable[int]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
 from unrack.resources.grid import Grid
 from unrack.resources.table import RESOURCES, resource_of
 
@@ -191,8 +191,14 @@ class Places:
                 found = found or more
                 continue
             pairs, of = np.unique(np.stack([found.of, more.of]), axis=1, return_inverse=True)
-            found = NodeSets(found.masks[pairs[0]] & more.masks[pairs[1]], of.ravel().astype(np.int64))
+            masks, owner = found.masks[pairs[0]] & more.masks[pairs[1]], found.owner[pairs[0]] + more.owner[pairs[1]]
+            found = NodeSets(masks, of.ravel().astype(np.int64), owner)
         return found
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """When nodes are kept for some jobs."""
+        return tuple(window for part in self.parts for window in part.installed.windows)
 
     def choices(self, asked: Ints) -> list[Bools]:
         """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; one of all nodes: no choice."""

@@ -18,6 +18,7 @@ from unrack.core import Core
 from unrack.errors import RunError
 from unrack.events import (
     BOOKED,
+    CLOSE,
     DETACH,
     FAIL,
     FINISH,
@@ -44,6 +45,7 @@ from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.faults.outages import Outages
+from unrack.sim.faults.windows import Windows
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder, Span
@@ -90,21 +92,17 @@ class Kernel:
         self.version = [0] * len(self.submit)
         self.running: dict[int, tuple[int, Lease]] = {}
         self.earlier: dict[int, list[Span]] = {}
-        self.rule: dict[int, str] = {}
-        self.groups: dict[int, tuple[int, ...]] = {}
+        self.rule, self.groups = dict[int, str](), dict[int, tuple[int, ...]]()
         self.leaving: list[tuple[int, ...]] = []
-        self.kept_work: dict[int, float] = {}
-        self.standing: set[int] = set()
-        self.works = Work()
-        self.recorder = Recorder()
-        self.heap: list[Entry] = []
-        self.sequence = 0
+        self.kept_work, self.standing = dict[int, float](), set[int]()
+        self.works, self.recorder = Work(), Recorder()
+        self.heap, self.sequence = list[Entry](), 0
         self.following: Following | None = None
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
         self.graph = Graph.of(self)
-        self.outages = Outages(self, world.faults)
+        self.outages, self.windows = Outages(self, world.faults), Windows(self)
 
     def push(self, time: int, rank: int, what: int, version: int) -> None:
         """Put an event on the heap."""
@@ -210,6 +208,8 @@ class Kernel:
         _, rank, sequence, what, version = entry
         if rank == RELEASE:
             return self.graph is not None and self.graph.release(what, now)
+        if rank == CLOSE:
+            return self.windows.close(what, now)
         if rank == FAIL:
             return self.outages.begin(what, now)
         if rank == DETACH:

@@ -266,6 +266,17 @@ class View:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
         return self._state.known <= self._state.first_unequal
 
+    def outside_windows(self, job: SupportsIndex) -> Bools:
+        """bool[nodes]: those that are not kept for other jobs if a job starts now and runs as long as expected."""
+        mine, until = self._state.set_owner[self._state.set_of[job]], self.now + int(self.columns.asks[ESTIMATE, job])
+        found, inside = np.ones(len(self.cluster), np.bool_), mine == 0
+        for window in self.cluster.places.windows:
+            if window.owner == mine:
+                inside = inside or (window.start_us <= self.now and until <= window.end_us)
+            elif self.now < window.end_us and window.start_us < max(until, self.now + 1):
+                found &= ~window.nodes
+        return np.asarray(found & inside)
+
     def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""
         return self._state.lease(index(job))

@@ -19,6 +19,7 @@ from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
 from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
+from unrack.workload.site.sessions import sessions
 from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 
@@ -168,12 +169,14 @@ FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "scale_load": lambda workload, value, _: scale_load(workload, value),
     "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),
     "rebase": lambda workload, value, _: rebase(workload, _time("rebase", value)),
+    "sessions": sessions,
     "usage": use,
     "overestimate": ask_for_more,
 }
 """Filter name → function of a workload, a value as study files give it, and a seed: ``window = ["0 s", "7 d"]``,
 ``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``resample = {amount = "gpus", of = 100}``,
-``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``, ``usage = "series.csv.gz"``, ``overestimate = 0.6``."""
+``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``, ``sessions = "users"``, ``usage = "series.csv.gz"``,
+``overestimate = 0.6``."""
 SEEDED = frozenset({"resample", "jitter", "usage", "overestimate"})
 """Filters that draw, so that every seed has a workload of its own."""
 

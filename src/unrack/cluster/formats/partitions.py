@@ -17,7 +17,6 @@ _TAKEN = (
     "partitionname nodes default prioritytier priorityjobfactor priority maxtime minnodes maxnodes allowaccounts "
     "denyaccounts allowqos qos state totalcpus totalnodes tres nodesets"
 )
-_WHOLE_NODES = "Partitions that give jobs whole nodes (OverSubscribe=EXCLUSIVE) share them here"
 _WORDS = (
     "OverSubscribe GraceTime PreemptMode PreemptType DefMemPerCPU DefMemPerNode DefMemPerGPU DefCpuPerGPU MaxMemPerCPU "
     "MaxMemPerNode MaxCPUsPerNode MaxCPUsPerSocket TRESBillingWeights DefaultTime AllowGroups DenyQos AllocNodes "
@@ -61,7 +60,7 @@ def partition_keys(fields: Mapping[str, str], at: str, lost: Lost) -> Keys:
         found["open"] = False
     for key, value in fields.items():
         if key == "oversubscribe" and value.upper() == "EXCLUSIVE":
-            lose(lost, _WHOLE_NODES, name)
+            found["whole_nodes"] = True
         elif key not in _TAKEN.split() and not says_nothing(value):
             lose(lost, f"{spelled(key)} of partitions is not taken over", name, value)
     return found

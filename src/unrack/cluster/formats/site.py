@@ -99,6 +99,9 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
             lose(lost, "Limits of partitions by a QOS of which nothing is said are not taken over", name, of)
         elif of:
             own = _bounded_too(own, said.qos[of])
+        if own.get("whole_nodes") and len({node.cores for node in nodes if name in node.partitions}) > 1:
+            del own["whole_nodes"]
+            lose(lost, "Partitions with OverSubscribe=EXCLUSIVE whose nodes have unlike cores share them here", name)
         # without a list it has all nodes, also those that are added to the cluster file
         listed = {} if len(inside) == len(nodes) else {"nodes": [compress(inside)]}
         partitions.append({"name": name, **listed, **own})

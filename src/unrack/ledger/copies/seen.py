@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from unrack.ledger.state import ClusterState
 
 
-COLUMNS = ("asks", "free", "total", "open_to", "set_of", "online", "status", "queue", "running", "pool", "lease_at")
+COLUMNS = (
+    "asks", "free", "total", "open_to", "set_owner", "set_of", "online", "status", "queue", "running", "pool",
+    "lease_at",
+)  # fmt: skip
 
 
 class Seen:
@@ -26,15 +29,16 @@ class Seen:
 
     __slots__ = (
         "_state", "asks", "claimed", "devices", "free", "lease_at", "memory", "online", "open_to", "pool", "queue",
-        "replaced", "running", "runs", "set_of", "status", "total",
+        "replaced", "running", "runs", "set_of", "set_owner", "status", "total",
     )  # fmt: skip
 
-    # asks, free, total, open_to, set_of, online, status, queue, running, pool, lease_at, memory, runs: as in
+    # asks, free, total, open_to, set_owner, set_of, online, status, queue, running, pool, lease_at, memory, runs: as in
     # :class:`ClusterState`, read-only
     asks: Ints
     free: Ints
     total: Ints
     open_to: Ints
+    set_owner: Ints
     set_of: Ints
     online: Bools
     status: NDArray[np.int8]

@@ -115,6 +115,25 @@ def claim_violation(t: Tables) -> Violation | None:
     return _more_than_installed(t, own, at, amount) or _not_as_asked(t, own, at, amount)
 
 
+def window_violation(t: Tables) -> Violation | None:
+    """The first job that starts where and when nodes are kept for others."""
+    places, p, held = t.cluster.places, t["placements"], t.held
+    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else NOTHING
+    if not len(begins):
+        return None
+    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
+    sets = places.sets(places.asked(columns, t["jobs"].height))
+    owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
+    which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
+    row = begins[which]
+    start, whose = held.start[row], owner[held.job[row]]
+    for window in places.windows:
+        inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & (whose != window.owner)
+        if inside.any():
+            return _first(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
+    return None
+
+
 def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
     lasts = own.end > own.start
     place, when, level = levels(at[lasts], own.start[lasts], own.end[lasts], amount[lasts])

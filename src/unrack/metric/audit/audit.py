@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrack.metric.audit.asked import asked_violation, claim_violation
+from unrack.metric.audit.asked import asked_violation, claim_violation, window_violation
 from unrack.metric.audit.capacity import device_violation, node_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
@@ -44,6 +44,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     node_violation,
     device_violation,
     claim_violation,
+    window_violation,
     asked_violation,
     usage_violation,
     round_violation,

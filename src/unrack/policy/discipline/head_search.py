@@ -12,7 +12,7 @@ from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for, usable
 from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, JUDGING, MOMENT, NEVER, ROOM, RUN, TIME
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
@@ -71,7 +71,8 @@ def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> N
 
 @inlined
 def search(
-    head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any, slots: Slots
+    who: int, head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any,
+    slots: Slots,
 ) -> bool:  # fmt: skip
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
 
@@ -123,6 +124,10 @@ def search(
             k += 1
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
+        if c.windows.shape[0] > 0:
+            total, room = usable(who, time, c), 0
+            for node in range(then.shape[1]):
+                room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
         if fits and mb > 0:
             fits = lent_room(then, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks

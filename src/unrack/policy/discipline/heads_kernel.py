@@ -10,7 +10,7 @@ from unrack.ledger.names import CPU
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT
-from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, slots_for, usable
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -108,7 +108,11 @@ def judged(
         if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
             walk[JUDGING] += 1
             continue
-        total, chooses, (asked, mb) = c.installed[c.set_of[who]], c.wants[who] >= CHOICE, asked_by(who, c)
+        total, chooses, (asked, mb) = (
+            usable(who, max(heads[h, SHADOW], now), c),
+            c.wants[who] >= CHOICE,
+            asked_by(who, c),
+        )
         wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, who], c.fixed_at[1, who])
         if stage == SEEK and heads[h, SHADOW] != UNSEEN:
             stage = JUDGE
@@ -117,13 +121,14 @@ def judged(
                 begin_search(asked, total, rule.whole, alike, c)
             elif walk[ANSWER] == 1:
                 break
-            if not search(asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
+            if not search(who, asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
                 return lacking(c, SEEK, CLAIMABLE)
             if not (chooses and walk[TIME] >= 0):
                 break
             return asking(walk, SOUGHT, who)
         if stage in (SEEK, SOUGHT):
             heads[h, SHADOW], stage = walk[TIME], JUDGE
+            total = usable(who, max(heads[h, SHADOW], now), c)
         late = heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]
         if stage == JUDGED:
             passes = walk[ANSWER] == 1
@@ -141,6 +146,6 @@ def judged(
             if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
                 continue
             if heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]:
-                total = c.installed[c.set_of[who]]
+                total = usable(who, heads[h, SHADOW], c)
                 take_then(asked_by(who, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
     return 1 if passes else 0

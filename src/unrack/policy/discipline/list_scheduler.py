@@ -120,7 +120,8 @@ class ListScheduler(AnyResource):
             return []
         memory.alike = memory.counts_cores(view)
         by_arrival = self.order == "fcfs" and memory.alike
-        memory.complete = self.settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
+        settles = self.settles and not len(memory.columns.windows)
+        memory.complete = settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
         jobs = in_order(self.order, view, now)
         second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
         if not jobs.flags.writeable:  # a kernel is compiled for either kind

@@ -80,7 +80,7 @@ class PassChoices:
             passes.expect(made.running())
         self._detaches = made.view.cluster.devices.detach_us > 0  # whether they stay held for a while after their job
         if self._detaches:
-            passes.replace(moments=made.moments())
+            passes.note_moments(made.now, made.moments())
 
     def answer(self) -> None:
         """Write down the answer to what the pass asks."""
@@ -104,8 +104,7 @@ class PassChoices:
         """Who starts on a place that was chosen, by job."""
         self._follow()
         self._settle()
-        if len(self._columns.moments):
-            self.passes.replace(moments=self._columns.moments[:0])
+        self.passes.note_moments(self.made.now)
         return self._starts
 
     @property
@@ -225,7 +224,7 @@ class PassChoices:
             self.made.refuse()
         self.made.settle(self.made.now)
         if job in self._beside and chosen.lease.shares and self._detaches:
-            self.passes.replace(moments=self.made.moments())
+            self.passes.note_moments(self.made.now, self.made.moments())
 
     def _runs(self, time: int) -> dict[int, AssumedRun]:
         """Those who start in this pass and run at a time, µs; all of them now."""

@@ -50,7 +50,7 @@ from unrack.policy.discipline.skyline.columns import (
     UNTIL,
 )
 from unrack.policy.discipline.skyline.columns import HEADS as MORE_HEADS
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for
+from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for, usable
 from unrack.policy.discipline.walk import (
     ASIDE,
     AT,
@@ -174,7 +174,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             walk[AT] += 1
             continue
         tasks, cores, mb, us = gang_of(asks, job)
-        total = c.installed[c.set_of[job]]
+        total = usable(job, now, c)
         at, claim = walk[ROWS], walk[CLAIMS]
         if stage == LOOK:
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0

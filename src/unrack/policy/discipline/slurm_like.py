@@ -98,7 +98,8 @@ class SlurmLike(Planning):
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
         jobs = self._jobs(view, now)
-        one_queue = len(view.columns.open_to) == 1 and not memory.columns.aside.any()  # behind one head wait all
+        apart = memory.columns.aside.any() or len(memory.columns.windows) > 0
+        one_queue = len(view.columns.open_to) == 1 and not apart  # behind one head wait all
         if one_queue and memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
         rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", memory.rule.fit)
@@ -114,7 +115,8 @@ class SlurmLike(Planning):
         if not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us
-        if memory.planned_version == view.version and is_fixed(self.order) and view.first_end_us > following:
+        same = memory.planned_version == view.version and is_fixed(self.order) and not len(memory.columns.windows)
+        if same and view.first_end_us > following:
             return None
         return following
 

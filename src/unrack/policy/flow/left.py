@@ -80,6 +80,8 @@ class Left:
         if claimed is not None and sort.claims.any():
             none = np.empty(0, np.int64)
             open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
+        if claimed is not None and claimed.places.windows:
+            open_nodes = open_nodes & self.view.outside_windows(sort.job)
         found = np.minimum(np.where(open_nodes, found, 0), MOST)
         self.known[sort] = found
         return found

@@ -91,6 +91,8 @@ def asked(view: View, jobs: Ints) -> Ints:
         rows += [wants.reshape(-1, len(jobs)), devices.columns.model[:, jobs]]
     if claimed is not None:
         rows.append(claimed.asked_by(jobs))
+        if claimed.places.windows:  # how long a job runs decides where it may
+            rows.append(view.estimate_us[jobs][None])
     return np.concatenate(rows)
 
 

@@ -32,7 +32,7 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import limit_lending
-from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by
+from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by, usable
 from unrack.policy.discipline.skyline.steps import Span as Held
 from unrack.policy.discipline.walk import (
     ANSWER,
@@ -72,7 +72,7 @@ def placed(
 ) -> tuple[Leases, Span]:  # fmt: skip
     """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
     free, zero, none = moment.free, 0, np.empty(0, np.int64)
-    nodes, installed = free.shape[1], sky.installed[sky.set_of[job]]
+    nodes, installed = free.shape[1], usable(job, now, sky)
     tasks, cores, mb, us = gang_of(sky.asks, job)
     who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
@@ -183,7 +183,7 @@ def answer(now: int, running: int, whole: bool, terms: Terms, aware: Any, sky: A
         slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
         wanted = Held(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
         taken = Held(sky.out, at, walk[FOUND], sky.new_claims, claim, walk[CLAIMS_FOUND])
-        total = sky.installed[sky.set_of[job]]
+        total = usable(job, sky.heads[h, SHADOW], sky)
         take_then(head, total, whole, False, h, taken, 0, -1, sky)
         fits = sky.heads[h, ROOM] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
         if not fits or placed(job, sky.heads[h, SHADOW], running, whole, terms, None, later, sky)[1].row_end < 0:

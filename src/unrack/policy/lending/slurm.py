@@ -38,7 +38,7 @@ class Plenty:
         seen, devices = view.columns.claimed, view.columns.devices
         if devices is not None and bool(devices.columns.asked.any()):
             return False
-        if len(view.columns.open_to) > 1:
+        if len(view.columns.open_to) > 1 or view.cluster.places.windows:
             return False
         if seen is None or not seen.asking:
             return True

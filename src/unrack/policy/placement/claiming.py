@@ -24,7 +24,7 @@ class Claiming:
         self._seen, self._asked, self._tasks, self._cores = seen, asked, tasks, cores
         self._one_node = seen.places.one_node(asked)
         self._placed: dict[int, int] = {}
-        self._within: Bools | None = None  # of which nodes all tasks must be
+        self._within: Bools | None = None  # of which nodes all tasks must be, and which are kept for others now
         self._shares: tuple[Share, ...] = ()
 
     def put(self, node: int, shares: tuple[Share, ...] = ()) -> None:
@@ -143,6 +143,9 @@ def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | No
         return None
     found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
     found._within = within
+    if seen.places.windows:
+        open_now = view.outside_windows(job)
+        found._within = open_now if within is None else within & open_now
     return found
 
 

@@ -31,7 +31,8 @@ from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import LEDGER, ledger_of
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.on_nodes import NodePlacement
 from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.forecast import Forecast, begun, update
@@ -146,6 +147,7 @@ class EasyPlusPlus:
         whole = self.nodes == "whole"
         return Traits(
             needs=frozenset({Need.USERS}),
+            places=frozenset({Need.COUNTED}) if isinstance(self.place, str) else frozenset(),
             reads=reads_of(self.backfill_order),
             whole_nodes=whole,
             learns=True,
@@ -164,6 +166,11 @@ class EasyPlusPlus:
     @cached_property
     def _rule(self) -> int:
         return int(CORRECTIONS[self.correction])
+
+    @cached_property
+    def _mixed(self) -> Mixed:
+        assert isinstance(self.place, str)
+        return Mixed(self.place, LocalMemory(self.place), self.nodes == "whole")
 
     @cached_property
     def _passes(self) -> PassRule:
@@ -194,7 +201,9 @@ class EasyPlusPlus:
             second = places_in(jobs, in_order(self.backfill_order, seen, now))
 
         def choices(now: int, trust: bool) -> Choices:
-            assert not isinstance(self.place, str)
+            if isinstance(self.place, str):
+                memory.notes = self._mixed.begin(seen) if memory.notes is None else memory.notes
+                return Choices(self._mixed, memory.notes, seen, now, trust, memory)
             return OnForecast(self.place, seen, now)
 
         starts = memory.pass_over(seen, jobs, second, now, self._passes, choices)

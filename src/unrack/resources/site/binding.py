@@ -12,7 +12,7 @@ from unrack.resources.contract import Place
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where
 from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
-from unrack.units import seconds_text
+from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
 """In place of whom a limit is of each of: members of an array of jobs."""
@@ -28,8 +28,10 @@ class Said(NamedTuple):
     features: Sequence[str]
     nodes: Sequence[str]
     without: Sequence[str]
+    reservation: Sequence[str]
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
+    submit_us: Ints
     tasks: Ints
     cores: Ints
     mb: Ints
@@ -54,15 +56,22 @@ class Binding:
         self.rows: dict[Counts, int] = {}
         self.places: dict[str, tuple[int, Place]] = {}
         self.accounts = {one.name: one for one in site.file.accounts}
+        self.reservations = {one.name: one for one in site.file.reservations}
         self.qos = {one.name: one for one in site.file.qos}
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
         count = len(said.tasks)
         self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
+        # what they ask, and how many of a job's own tasks one is: more than one where a job has nodes to itself
+        self.tasks, self.cores, self.mb = said.tasks.copy(), said.cores.copy(), said.mb.copy()
+        self.each = np.ones(count, np.int64)
         for job in range(count):
             where = self._where(job)
-            if where != Where():
+            if where.partitions and len(sizes := {self._whole(name) for name in where.partitions}) == 1:
+                self._on_whole_nodes(job, *sizes.pop())
+            if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
@@ -71,17 +80,33 @@ class Binding:
         """The site that knows these numbers."""
         return self.site.bound(tuple(self.wheres), tuple(self.rows), [place for _, place in self.places.values()])
 
+    def _whole(self, name: str) -> tuple[int, int]:
+        """Cores and MB of a node of a partition whose jobs have nodes to themselves; 0: they share them."""
+        nodes, mask = self.site.cluster_nodes, self.site.nodes_of[name]
+        whole = self.site.partitions[name].whole_nodes
+        return (int(nodes.cores[mask][0]), int(nodes.memory_mb[mask].min())) if whole else (0, 0)
+
+    def _on_whole_nodes(self, job: int, node_cores: int, node_mb: int) -> None:
+        """A task is as many of the job's own as a node has room for, with all cores of the node."""
+        tasks, cores, mb = int(self.tasks[job]), int(self.cores[job]), int(self.mb[job])
+        if node_cores < max(cores, 1) or node_mb < mb:
+            return  # it shares none, and fits nowhere
+        each = min(tasks, node_cores // max(cores, 1), node_mb // mb if mb else tasks)
+        self.each[job], self.tasks[job] = each, -(-tasks // each)
+        self.cores[job], self.mb[job] = node_cores, mb * each
+
     # --- where ------------------------------------------------------------------------------------------------------
 
     def _where(self, job: int) -> Where:
         said, site = self.said, self.site
         features, nodes, without = said.features[job], said.nodes[job], said.without[job]
-        if fault := self._fault(features) or self._too_much(job):
+        if fault := self._fault(features) or self._too_much(job) or self._reserved(job):
             return Where(why=fault)
+        reservation = said.reservation[job] if site.windows else ""
         text = said.partition[job]
         names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         if not site.partitions or (not names and self.default is None):
-            return Where(None, features, nodes, without)
+            return Where(None, features, nodes, without, reservation)
         names = names or ((self.default,) if self.default else ())
         open_to, why = [], ""
         for name in names:
@@ -89,7 +114,7 @@ class Binding:
             why = why or fault
             if not fault:
                 open_to.append(name)
-        return Where(tuple(open_to), features, nodes, without) if open_to else Where(why=why)
+        return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
@@ -147,6 +172,29 @@ class Binding:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
 
+    def _reserved(self, job: int) -> str:
+        """Why a job may not run in the reservation that it names; ``""``: it may, or names none."""
+        said, name = self.said, self.said.reservation[job]
+        if not name or not self.site.windows:
+            return ""
+        one = self.reservations.get(name)
+        if one is None:
+            return f"reservation {name!r}, which the cluster does not have"
+        what = f"reservation {name}"
+        if one.maintenance:
+            return f"{what} is for maintenance"
+        if one.users is not None and said.user[job] not in one.users:
+            return f"{what} is not for user {said.user[job]!r}"
+        if one.accounts is not None and not set(self._lineage(said.account[job])) & set(one.accounts):
+            return f"{what} is not for account {said.account[job]!r}"
+        if said.request_us[job] > one.duration:
+            return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
+        for start, end in one.windows_us:
+            if max(start, int(said.submit_us[job])) + int(said.request_us[job]) <= end:
+                self.begin_us[job] = start
+                return ""
+        return f"{what} is over before it could end"
+
     def _too_much(self, job: int) -> str:
         """What it is over, wherever it runs."""
         qos = self.qos.get(self.said.qos[job])
@@ -199,9 +247,9 @@ class Binding:
         if measure == "nodes":
             return BY_NODES
         if measure == "tasks":
-            return int(said.tasks[job])
+            return int(self.tasks[job])
         if measure in ("cores", "memory"):
-            return int(said.tasks[job] * (said.cores if measure == "cores" else said.mb)[job])
+            return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
     def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[_Rule]:

@@ -16,7 +16,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import validated
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, Window, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, ways_of
 from unrack.resources.site.keys import SiteFile
@@ -37,6 +37,7 @@ class Where(NamedTuple):
     features: str = ""
     nodes: str = ""  # a list of nodes, of which each must be used; ``""``: any
     without: str = ""  # a list of nodes that are not used
+    reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
 
 
@@ -58,7 +59,18 @@ class Site(Usual):
         for name, mask in self.nodes_of.items():
             if not mask.any():
                 raise ClusterError(f"{where}.partitions", f"partition {name!r} without nodes", "one or more with cores")
+        for one in self.file.partitions:
+            sizes = np.unique(nodes.cores[self.nodes_of[one.name]])
+            if one.whole_nodes and len(sizes) > 1:
+                got = f"nodes of {', '.join(map(str, sizes.tolist()))} cores in partition {one.name!r}"
+                raise ClusterError(f"{where}.partitions", got, "nodes that have as many cores each, for whole_nodes")
         self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
+        self.owners = {one.name: number for number, one in enumerate(self.file.reservations, 1)}
+        self.windows = tuple(
+            Window(start, end, self.owners[one.name], self._mask(one.nodes, f"reservations.{i}.nodes"))
+            for i, one in enumerate(self.file.reservations)
+            for start, end in one.windows_us
+        )
         bound = self.file.bound or {}
         self.wheres = tuple(_where(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(
@@ -91,6 +103,8 @@ class Site(Usual):
         if where.why:
             return ()
         base, counts = self.computing.copy(), dict[int, Bools]()
+        if where.reservation:
+            base = next(window.nodes for window in self.windows if window.owner == self.owners[where.reservation])
         if where.without:
             base &= ~self._mask([where.without], "without")
         needed: tuple[tuple[int, Bools], ...] = ()
@@ -119,7 +133,9 @@ class Site(Usual):
             np.logical_or.reduce([way.nodes for way in ways]) if (ways := self.ways_of_wheres[n]) else none[0]
             for n in numbers.tolist()
         ]
-        return NodeSets(np.stack(masks) if masks else none[:0], of.ravel().astype(np.int64))
+        owner = [self.owners.get(self.wheres[n - 1].reservation, 0) if n else 0 for n in numbers.tolist()]
+        masks_of = np.stack(masks) if masks else none[:0]
+        return NodeSets(masks_of, of.ravel().astype(np.int64), np.array(owner, np.int64))
 
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """The ways, where there are several."""
@@ -229,6 +245,10 @@ class Site(Usual):
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""
         made = self.file.model_dump(exclude_defaults=True)
+        for one in made.get("reservations", ()):
+            owner = self.owners[one["name"]]
+            nodes = next(window.nodes for window in self.windows if window.owner == owner)
+            one["nodes"] = ranges(np.flatnonzero(nodes).tolist())
         for one in made.get("partitions", ()):
             if "nodes" in one:
                 one["nodes"] = ranges(np.flatnonzero(self.nodes_of[one["name"]]).tolist())
@@ -272,6 +292,7 @@ def _next(way: Way, nodes: Ints, left: int) -> Bools:
 def words(where: Where) -> str:
     """Where in words: "of partition a or b with ib, without n[1-2]"."""
     parts = [] if where.partitions is None else [f"of partition {' or '.join(where.partitions)}"]
+    parts += [f"of reservation {where.reservation}"] if where.reservation else []
     parts += [f"with {where.features}"] if where.features else []
     parts += [f"among which are {where.nodes}"] if where.nodes else []
     parts += [f"without {where.without}"] if where.without else []

@@ -11,6 +11,8 @@ from unrack.units import memory_mb, time_us
 
 MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
+MOST_WINDOWS = 1000
+"""How often a reservation comes at most."""
 PER = ("all", "user", "account", "job")
 
 
@@ -82,6 +84,8 @@ class PartitionFile(Bounded):
     qos: list[str] | None = None
     min_nodes: Whole = 0  # the fewest and the most tasks of a job, each on a node of its own
     max_nodes: Whole | None = None
+    # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
+    whole_nodes: bool = False
     open: bool = True  # False: jobs wait until it is open
 
 
@@ -111,6 +115,43 @@ class AccountFile(Bounded):
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
 
 
+class ReservationFile(Strict):
+    """A ``[[site.reservations]]`` table: nodes that are kept for some jobs, or for none, for a time.
+
+    Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they
+    ask. Other jobs do not run there then, as far as their requests say when they end.
+    """
+
+    name: str = Field(min_length=1)
+    nodes: list[str] = Field(min_length=1)  # as of partitions
+    # on the clock of the workload: ``"36 h"``, or seconds
+    start: Annotated[int, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
+    duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
+    every: Time = None  # again after so long, until ``until``
+    until: Time = None
+    # Whose jobs may use it; default: everybody's who ask for it. ``maintenance``: nobody's.
+    users: list[str] | None = None
+    accounts: list[str] | None = None
+    maintenance: bool = False
+
+    @model_validator(mode="after")
+    def _times(self) -> ReservationFile:
+        if (self.every is None) != (self.until is None):
+            raise ValueError("every and until together")
+        if self.every is not None and self.every < self.duration:
+            raise ValueError("every of at least the duration")
+        if self.every is not None and (self.until or 0) > self.start + MOST_WINDOWS * self.every:
+            raise ValueError(f"at most {MOST_WINDOWS} times until the end")
+        return self
+
+    @property
+    def windows_us(self) -> list[tuple[int, int]]:
+        """When it begins and ends, each time, µs."""
+        if self.every is None or self.until is None:
+            return [(self.start, self.start + self.duration)]
+        return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
+
+
 class SiteFile(Strict):
     """The table ``site``."""
 
@@ -120,12 +161,13 @@ class SiteFile(Strict):
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
+    reservations: list[ReservationFile] = Field(default_factory=list)
     # What the jobs of a run ask, by number; made when a run begins, for its record.
     bound: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _names(self) -> SiteFile:
-        for what in ("partitions", "qos", "accounts"):
+        for what in ("partitions", "qos", "accounts", "reservations"):
             names = [one.name for one in getattr(self, what)]
             for place, name in enumerate(names):
                 if name in names[:place]:

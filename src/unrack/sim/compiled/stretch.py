@@ -180,6 +180,7 @@ class Stretch:
             and state.devices is None
             and state.memory is None
             and len(state.open_to) == 1
+            and not state.cluster.places.windows
             and kernel.slowdown is None
             and kernel.shown
             and len(kernel.jobs) >= max(LEAST_JOBS, 1)
@@ -276,7 +277,6 @@ class Stretch:
         )  # fmt: skip
         own = {name: sealed(getattr(ledger, name)) for name in ("asks", "running", "pool", "lease_at")}
         own |= {
-            "installed": sealed(state.open_to),
             "set_of": sealed(state.set_of),
             "now": state.free,
             "most": self.most,

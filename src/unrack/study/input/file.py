@@ -49,6 +49,7 @@ class WorkloadTable(Strict):
     scale_load: Any = None
     jitter: Any = None
     rebase: Any = None
+    sessions: Any = None
     usage: Any = None
     overestimate: Any = None
 

@@ -114,8 +114,8 @@ RULES: dict[str, str] = {
     "queue.",
     "quality of service asked for": "Qualities of service (column qos) are honoured on a cluster whose file has a "
     "table site; on any other all jobs are treated alike.",
-    "reservation ignored": "Reservations (column reservation) are not honoured: a job that has one may run anywhere, "
-    "and others on its nodes.",
+    "reservation ignored": "Reservations (column reservation) are honoured on a cluster whose site has reservations; "
+    "on any other a job that has one may run anywhere, and others on its nodes.",
     "begin ignored": "A column called begin may say when a job began, or when it may: it is not honoured unless it is "
     "said to be the latter (columns = { begin_s = … }).",
     "whole nodes ignored": "A job that is to have its nodes to itself may share them (unless the policy has nodes = "
@@ -137,11 +137,15 @@ RULES: dict[str, str] = {
     "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
     "drawn again": "Jobs are drawn from the list with replacement until they ask for so much; some come several times, "
     "some never.",
+    "arrivals by sessions": "The job comes when another has ended and its user has thought, as long as in the log.",
     "arrivals scaled": "The times between submissions are divided by the load factor; run times stay.",
     "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",
 }
-BY_SITES = {"queue asked for": "partitions", "quality of service asked for": "qos", "place asked for": ""}
+BY_SITES = {
+    "queue asked for": "partitions", "quality of service asked for": "qos", "reservation ignored": "reservations",
+    "place asked for": "",
+}  # fmt: skip
 """Rules under ``ignored`` that a cluster with a table ``site`` heeds, and the key that the table has to have for it."""
 
 

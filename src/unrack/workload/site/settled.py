@@ -12,10 +12,11 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
-from unrack.resources.places import Places
+from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
-from unrack.workload.job import JobTable
+from unrack.units import SECOND_US
+from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 
 COLUMNS = {
     "account": ("account",),
@@ -24,6 +25,7 @@ COLUMNS = {
     "features": ("constraint", "constraints"),
     "nodes": ("req_nodes",),
     "without": ("exc_nodes",),
+    "reservation": ("reservation",),
     "array": ("array",),
 }
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
@@ -57,7 +59,23 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     installed = {**cluster.places.installed, "site": binding.bound()}
     asks = {("site", name): column for name, column in zip(QUANTITIES, (binding.where, binding.counts), strict=True)}
     places = Places(installed, cluster.places.nodes)
+    if binding.begin_us.any():
+        jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
+    jobs = _on_whole_nodes(jobs, binding)
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
+
+
+def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:
+    """The jobs as those ask that have nodes to themselves: a task a node, with what its own tasks ask of devices."""
+    if (binding.cores == jobs.cores).all() and (binding.each == 1).all():
+        return jobs
+    asks = jobs.asks.copy()
+    asks[TASKS], asks[CORES], asks[MEMORY] = binding.tasks, binding.cores, binding.mb
+    devices = {
+        key: amounts if is_resource(key[0]) and key[0] != "gpus" else amounts * binding.each
+        for key, amounts in jobs.devices.items()
+    }
+    return replace(jobs, asks=asks, devices=devices)
 
 
 def said_by(jobs: JobTable, cluster: Cluster) -> Said:
@@ -71,9 +89,18 @@ def said_by(jobs: JobTable, cluster: Cluster) -> Said:
         for (kind, name), amounts in jobs.devices.items()
     }
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit"), tasks=jobs.tasks, cores=jobs.cores,
-        mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
+        user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us, tasks=jobs.tasks,
+        cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
+
+
+def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
+    """The further columns of jobs that do not begin before a time, µs."""
+    begin_s = pl.Series("begin_s", begin_us / SECOND_US)
+    if "begin_s" in jobs.extra.columns:
+        said = jobs.extra["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0)
+        begin_s = pl.DataFrame([said.alias("a"), begin_s.alias("b")]).max_horizontal().alias("begin_s")
+    return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
 
 
 def idle(site: Site, jobs: JobTable) -> str:
@@ -83,7 +110,7 @@ def idle(site: Site, jobs: JobTable) -> str:
     """
     file, said = site.file, {name for name, columns in COLUMNS.items() if _said(jobs, columns) is not None}
     rules = (
-        file.limits,
+        file.limits or file.reservations,
         file.partitions and ("partition" in said or any(one.default for one in file.partitions)),
         said & {"features", "nodes", "without"},
         file.qos and "qos" in said,

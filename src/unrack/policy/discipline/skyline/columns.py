@@ -86,7 +86,6 @@ class _Columns(NamedTuple):
     # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
     asks: Ints
     free: Ints
-    installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     set_of: Ints
     running: Ints
     pool: Ints
@@ -94,6 +93,15 @@ class _Columns(NamedTuple):
     free_places: Ints
     claimed: Ints
     claimed_at: Ints
+    # what is installed, and when who may use it
+    installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
+    set_owner: Ints  # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside
+    # int64[k, 7]: when windows begin and end, µs; their owner; their first and last of `window_rows`, and of
+    # `window_groups`
+    windows: Ints
+    window_rows: Ints  # int64[room, 5]: their nodes, each whole
+    window_groups: Ints  # int64[room, 5]: their groups, each whole
+    usable: Ints  # int64[2, nodes]: what is installed on the nodes that a job may use at a time
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
     total: Ints  # int64[sets, 2, groups]: cores and MB of a node of each group that is of the set; else 0
@@ -144,7 +152,7 @@ class Columns(InKernels, _Columns):
     """
 
 
-LEDGER = Columns._fields[: Columns._fields.index("of")]
+LEDGER = Columns._fields[: Columns._fields.index("installed")]
 """Columns that are the ledger's."""
 
 
@@ -152,6 +160,22 @@ def met(open_to: Ints) -> Ints:
     """int64[sets, sets]: which sets of nodes have a node in common."""
     inside = (open_to[:, CPU] > 0).astype(np.float32)
     return np.ones((1, 1), np.int64) if len(inside) == 1 else ((inside @ inside.T) > 0).astype(np.int64)
+
+
+OPENS_US, CLOSES_US, OWNER, FIRST_OF, LAST_OF, FIRST_GROUP, LAST_GROUP = range(7)
+"""Columns of ``windows``."""
+
+
+def windows_of(view: View) -> tuple[Ints, Ints]:
+    """The windows of a cluster that are not over, and their nodes."""
+    windows, rows = list[tuple[int, ...]](), list[list[int]]()
+    cores, mb = view.total.tolist()
+    for window in view.cluster.places.windows:
+        if window.end_us > view.now:
+            first = len(rows)
+            rows += [[node, 1, 1, cores[node], mb[node]] for node in np.flatnonzero(window.nodes).tolist()]
+            windows.append((window.start_us, window.end_us, window.owner, first, len(rows), first, len(rows)))
+    return np.array(windows, np.int64).reshape(-1, 7), np.array(rows, np.int64).reshape(-1, 5)
 
 
 def limits_of(view: View) -> Ints:
@@ -171,7 +195,7 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
-    claimed, nodes = seen.claimed, (seen.asks, seen.free, seen.open_to, seen.set_of)
+    claimed, nodes = seen.claimed, (seen.asks, seen.free, seen.set_of)
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
         return *nodes, seen.running, seen.pool, seen.lease_at, *claims

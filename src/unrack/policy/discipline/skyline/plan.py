@@ -28,8 +28,12 @@ from unrack.policy.discipline.skyline.columns import (
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
+    FIRST_GROUP,
+    FIRST_OF,
     FIRST_ROW,
     JOB,
+    LAST_GROUP,
+    LAST_OF,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
@@ -61,14 +65,21 @@ class Plan(Passes):
     def group(self, view: View, place: Any) -> None:
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
         nodes = view.total.shape[1]
+        windows = [window.nodes for window in view.cluster.places.windows]
         if self.rule.whole and not self.chosen:
             sets = view.columns.open_to
-            kinds, group_of = np.unique(np.concatenate([view.total, sets[1:, 0] > 0]), axis=1, return_inverse=True)
+            alike = [
+                view.total,
+                sets[1:, 0] > 0,
+                *(mask[None] for mask in {mask.tobytes(): mask for mask in windows}.values()),
+            ]
+            kinds, group_of = np.unique(np.concatenate(alike), axis=1, return_inverse=True)
             first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
             rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
             self._group(Grain.WHOLE, group_of.ravel(), sets[:, :, first_node], rank)
-        elif view.equal_cores() and not self.chosen:
+            self._windows_by_group(first_node)
+        elif view.equal_cores() and not self.chosen and not windows:
             self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1)[None, :, None], np.zeros(1))
         else:
             self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
@@ -81,6 +92,17 @@ class Plan(Passes):
             of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
             level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
         )  # fmt: skip
+
+    def _windows_by_group(self, first_node: Ints) -> None:
+        """What windows keep, in nodes of each group: a group is in a window whole or not at all."""
+        c, rows = self.columns, list[list[int]]()
+        windows, count = c.windows.copy(), np.bincount(c.of, minlength=len(first_node))
+        for window in windows:
+            inside = np.isin(first_node, c.window_rows[window[FIRST_OF] : window[LAST_OF], 0])
+            window[FIRST_GROUP] = len(rows)
+            rows += [[group, 1, 1, int(count[group]), 0] for group in np.flatnonzero(inside).tolist()]
+            window[LAST_GROUP] = len(rows)
+        self.replace(windows=windows, window_groups=np.array(rows, np.int64).reshape(-1, 5))
 
     def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.holding import first_at_least
 from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
@@ -20,16 +21,21 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    CLOSES_US,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
+    FIRST_GROUP,
     FIRST_ROW,
     LAST,
+    LAST_GROUP,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
     MOMENTS,
     NO_ROOM,
+    OPENS_US,
+    OWNER,
     PLAN,
     ROWS,
     ROWS_CHOSEN,
@@ -73,7 +79,7 @@ def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int
     for i in range(rank.shape[0]):
         g = rank[i]
         each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
-        if each == 0 or low[0, CPU, g] == 0:
+        if each == 0 or low[0, CPU, g] <= 0:
             continue
         here = min(left, each * low[0, CPU, g])
         at = add_node(out, start, at, g, here, (here + each - 1) // each, 0)
@@ -119,15 +125,20 @@ def keep(
         if begins < now:
             continue
         old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
+        owner = sky.set_owner[sky.set_of[job]]
+        if owner > 0:
+            steps = book_windows(now, owner, True, slots, steps, 1, sky)
         length = at[LENGTH - 1, job] if wants[job] >= CHOICE else max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
         if rows > new_rows.shape[0]:
             return short_of(cursor, LEASES), 0, 0
         if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
-        if not fits_at(times, level, steps, begins, length, slots, old):
-            continue
-        if sky.may_lend.shape[0] > 0 and not fits_together(times, level, steps, begins, length, old):
+        stays = fits_at(times, level, steps, begins, length, slots, old)
+        stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(times, level, steps, begins, length, old))
+        if owner > 0:
+            steps = book_windows(now, owner, True, slots, steps, -1, sky)
+        if not stays:
             continue
         if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
             return NO_ROOM, 0, 0
@@ -139,8 +150,45 @@ def keep(
 
 
 @inlined
+def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sign: int, sky: Any) -> int:
+    """Take what windows keep (sign -1), or give it back (1); how many steps.
+
+    Of the windows of an owner alone (``mine``), or of all; of those that are not over.
+    """
+    windows, rows = sky.windows, sky.window_groups
+    for w in range(windows.shape[0]):
+        if windows[w, CLOSES_US] > now and (not mine or windows[w, OWNER] == owner):
+            begins = max(now, windows[w, OPENS_US])
+            kept = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], sky.new_claims, 0, 0)
+            steps = book(sky.times, sky.level, steps, begins, windows[w, CLOSES_US] - begins, slots, kept, sign)
+    return steps
+
+
+@inlined
+def earliest_inside(
+    owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int,
+    i: int, before: int, sky: Any,
+) -> int:  # fmt: skip
+    """As :func:`earliest`, of a job that runs in a window of this owner."""
+    windows, times = sky.windows, sky.times
+    for w in range(windows.shape[0]):
+        if windows[w, OWNER] != owner or windows[w, CLOSES_US] - length < now:
+            continue
+        first = max(i, first_at_least(times, 0, steps, max(now, windows[w, OPENS_US])))
+        last = min(before, windows[w, CLOSES_US] - length + 1)
+        found = earliest(
+            times, sky.level, steps, groups, slots, asked, length, claims, mb, sky.may_lend, sky.low, first, last
+        )
+        if found >= 0:
+            return found
+    return -1
+
+
+@inlined
 def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether enough is free now for a job, as far as can be seen without a choice."""
+    if sky.set_owner[sky.set_of[job]] > 0:
+        return True  # what its window keeps is not free in the levels
     level, (asked, mb) = sky.level, asked_by(job, sky)
     groups = Groups(groups.grain, groups.whole, groups.of, sky.total[sky.set_of[job]], groups.rank)
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
@@ -197,11 +245,12 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
             return short_of(cursor, TURNS)
-        if seen.running_count + 2 * jobs + 4 > times.shape[0]:
+        if seen.running_count + 2 * (jobs + sky.windows.shape[0]) + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
         steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
         if steps < 0:
             return NO_ROOM
+        steps = book_windows(now, 0, False, slots, steps, -1, sky)
         steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
         if steps < 0:
             return NO_ROOM
@@ -228,7 +277,9 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
         old = Span(new_rows, first, last, new_claims, claim, claim_end)
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
-        accepted = chosen and cursor[ROWS_CHOSEN] >= 0
+        owner, accepted = sky.set_owner[sky.set_of[job]], chosen and cursor[ROWS_CHOSEN] >= 0
+        if owner > 0 and not chosen:
+            steps = book_windows(now, owner, True, slots, steps, 1, sky)
         if accepted:
             i = cursor[STEP]
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
@@ -244,7 +295,10 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             elif begins >= 0:
                 steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
             before = begins if begins >= 0 else NEVER_US
-            i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i, before)
+            if owner > 0:
+                i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, sky)
+            else:
+                i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i, before)
             if i >= 0 and wants[job] >= CHOICE:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
@@ -260,6 +314,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
         chosen = False
+        if owner > 0:
+            steps = book_windows(now, owner, True, slots, steps, -1, sky)
         if i < 0 and begins < 0:
             continue
         if i < 0:

@@ -18,7 +18,17 @@ from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
-from unrack.policy.discipline.skyline.columns import LEDGER, Columns, Grain, Rule, Wants, ledger_of, limits_of, met
+from unrack.policy.discipline.skyline.columns import (
+    LEDGER,
+    Columns,
+    Grain,
+    Rule,
+    Wants,
+    ledger_of,
+    limits_of,
+    met,
+    windows_of,
+)
 from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.placement.claiming import claims_anywhere
@@ -94,7 +104,8 @@ class Reserved:
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
-        plan.replace(may_lend=may_lend, meets=met(view.columns.open_to), aside=limits_of(view))
+        plan.replace(may_lend=may_lend, aside=limits_of(view))
+        plan.look_at_sets(view)
         plan.only_lent = place == "first-fit" and len(may_lend) > 0
         plan.in_kernel = place in FITS and view.slo is None and lends == (len(may_lend) > 0)
         plan.note_jobs(view)
@@ -196,7 +207,9 @@ class Reserved:
         """Whether a job has come for which counting cores, or nodes, is not exact any more."""
         self.note_jobs(view)
         grain = self.rule.grain
-        return (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
+        coarse = (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
+        sets, _, groups = self.columns.total.shape
+        return coarse or (groups > 0 and sets != len(view.columns.open_to))
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -228,6 +241,14 @@ class Reserved:
         if len(self.columns.start) < room:
             self.replace(**{name: grown(getattr(self.columns, name), room, fill) for name, fill in BY_JOB.items()})
 
+    def look_at_sets(self, view: View) -> None:
+        """Take over which nodes jobs may use, and when."""
+        seen, (windows, rows) = view.columns, windows_of(view)
+        self.replace(
+            installed=seen.open_to.copy(), set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
+            window_rows=rows, window_groups=rows,
+        )  # fmt: skip
+
     def look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
         seen = view.columns
@@ -236,8 +257,8 @@ class Reserved:
         if seen.asks is not self.columns.asks or self.replaced != mark:
             self.replaced = mark
             self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
-            if len(self.columns.meets) != len(seen.open_to):
-                self.replace(meets=met(seen.open_to))
+            if len(self.columns.installed) != len(seen.open_to):
+                self.look_at_sets(view)
             self.make_room(view)
 
     def expect(self, running: Ints) -> None:
@@ -247,7 +268,7 @@ class Reserved:
 
     def counts_cores(self, view: View) -> bool:
         """Whether counting cores says all: each task asks one and no memory, on shared nodes, and nothing is chosen."""
-        return not self.rule.whole and view.equal_cores() and not self.chosen
+        return not self.rule.whole and view.equal_cores() and not self.chosen and not len(self.columns.windows)
 
     def replace(self, **columns: Ints) -> None:
         """Other columns in place of some; those that are the same change nothing."""

@@ -63,7 +63,10 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     blocks = -(-nodes // SIZE)
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
-        **dict(zip(LEDGER, ledger, strict=True)), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
+        **dict(zip(LEDGER, ledger, strict=True)), installed=np.zeros((1, 2, nodes), np.int64),
+        set_owner=np.zeros(1, np.int64), windows=np.zeros((0, 7), np.int64), window_rows=np.zeros((0, 5), np.int64),
+        window_groups=np.zeros((0, 5), np.int64),
+        usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
         may_lend=none, times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),

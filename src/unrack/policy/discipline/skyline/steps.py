@@ -8,9 +8,19 @@ from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
+from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang, gang_of
-from unrack.policy.discipline.skyline.columns import CLAIMABLE, ELSEWHERE, SHORT, SLOTS
+from unrack.policy.discipline.skyline.columns import (
+    CLAIMABLE,
+    CLOSES_US,
+    ELSEWHERE,
+    FIRST_OF,
+    LAST_OF,
+    OPENS_US,
+    OWNER,
+    SHORT,
+    SLOTS,
+)
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.view import PLENTY
 
@@ -46,6 +56,29 @@ class Span(NamedTuple):
 
 
 @inlined
+def usable(job: int, time: int, sky: Any) -> Ints:
+    """What is installed on the nodes that a job may use if it starts at a time (µs), until the next such question."""
+    own: Ints = sky.installed[sky.set_of[job]]
+    mine = sky.set_owner[sky.set_of[job]]
+    if sky.windows.shape[0] == 0:
+        return own
+    found: Ints = sky.usable
+    windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.asks[ASKED_US, job])
+    inside = mine == 0
+    for w in range(windows.shape[0] if mine > 0 else 0):
+        inside = inside or (
+            windows[w, OWNER] == mine and windows[w, OPENS_US] <= time and until <= windows[w, CLOSES_US]
+        )
+    for node in range(found.shape[1]):
+        found[CPU, node], found[MEM, node] = own[CPU, node] if inside else 0, own[MEM, node]
+    for w in range(windows.shape[0]):
+        if windows[w, OWNER] != mine and time < windows[w, CLOSES_US] and windows[w, OPENS_US] < until:
+            for r in range(windows[w, FIRST_OF], windows[w, LAST_OF]):
+                found[CPU, rows[r, FIRST]] = 0
+    return found
+
+
+@inlined
 def asked_by(job: int, sky: Any) -> tuple[Gang, int]:
     """What a job asks of nodes; and the memory of all its tasks, where nodes lend it to each other, else 0."""
     asked, mb = gang_of(sky.asks, job), 0
@@ -62,7 +95,7 @@ def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
     room = 0
     for g in range(total.shape[1]):
         if groups.grain == 1:
-            room += level[k, CPU, g] * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
+            room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
             room += tasks_on(level[k, CPU, g], level[k, MEM, g], total[CPU, g], cores, mb, groups.whole)
         if room >= tasks:

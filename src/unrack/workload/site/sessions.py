@@ -1,0 +1,104 @@
+"""The filter ``sessions``: jobs that come when the one before them has ended, however fast that is (a closed loop).
+
+In a log, jobs come when they came, however long those before them had to wait: with a better scheduler users would
+have come earlier, with a worse one later. With this filter a job that follows another comes so long after the end of
+that job as it did in the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results
+says when it came.
+
+References
+----------
+Zakay and Feitelson: On identifying user session boundaries in parallel workload logs. JSSPP 2012: a job belongs to a
+session if its user submits it within 20 min after the end of his last job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import BeforeValidator
+
+from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
+from unrack.resources.checked import Strict
+from unrack.units import SECOND_US, time_us
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.resample import recorded
+from unrack.workload.under_way import order_of
+
+SESSION_US = 20 * 60 * SECOND_US
+NONE = -1
+
+
+def _time(value: object) -> object:
+    return time_us(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else value
+
+
+class SessionsTable(Strict):
+    """The value of ``sessions``."""
+
+    # ``"log"``: what the log says (fields 17 and 18 of the Standard Workload Format); ``"users"``: a user's next job,
+    # if it came within ``think`` after the end of the last
+    by: Literal["log", "users"] = "log"
+    think: Annotated[int, BeforeValidator(_time)] = SESSION_US
+
+
+def sessions(workload: Workload, value: Any, seed: int = 0) -> Workload:
+    """Let jobs follow each other.
+
+    Raises
+    ------
+    InputError
+        The value is wrong, or the log does not say who follows whom, or when jobs started.
+    """
+    table = SessionsTable.read({"by": value} if isinstance(value, str) else value, "filter sessions, ")
+    jobs = workload.jobs
+    if not len(jobs):
+        return workload
+    first, think_us = _said(jobs) if table.by == "log" else _by_user(jobs, table.think)
+    follows = first != NONE
+    submit = jobs.submit_us.copy()
+    for job in np.flatnonzero(follows).tolist():  # jobs are in order of submission: those before have moved
+        submit[job] = submit[first[job]]
+    names = jobs.ids.cast(pl.String).gather(np.where(follows, first, 0)).set(~pl.Series(follows), None)
+    think = pl.Series("think_s", think_us / SECOND_US).set(~pl.Series(follows), None)
+    columns = [names.alias("follows"), think]
+    extra = jobs.extra.with_columns(columns) if jobs.extra.width else pl.DataFrame(columns)
+    moved = replace(jobs, submit_us=submit, extra=extra)
+    words = f"{int(follows.sum())} jobs come after the end of another, by {table.by}"
+    return recorded(workload, moved.take(order_of(moved)), words, changed={"arrivals by sessions": int(follows.sum())})
+
+
+def _said(jobs: JobTable) -> tuple[Ints, Ints]:
+    """Which job each follows, and how much later (µs), as the log says."""
+    if not {"preceding", "think_s"} <= set(jobs.extra.columns) or jobs.extra["preceding"].null_count() == len(jobs):
+        got = "a log that does not say which job precedes another, and the time to think"
+        raise InputError("filter sessions", got, "one that does, or sessions = 'users'")
+    number = {name: i for i, name in enumerate(jobs.ids.cast(pl.String).to_list())}
+    first, think_us = np.full(len(jobs), NONE, np.int64), np.zeros(len(jobs), np.int64)
+    thinks = jobs.extra["think_s"].cast(pl.Float64).to_list()
+    for job, name in enumerate(jobs.extra["preceding"].cast(pl.String).to_list()):
+        before, think = number.get(name or "", NONE), thinks[job]
+        if 0 <= before < job and think is not None and think >= 0:
+            first[job], think_us[job] = before, round(think * SECOND_US)
+    return first, think_us
+
+
+def _by_user(jobs: JobTable, most_us: int) -> tuple[Ints, Ints]:
+    """The last job of each one's user, if that had ended, and at most so long ago (µs)."""
+    known = [name for name in ("start_s", "wait_s") if name in jobs.extra.columns]
+    if not known or bool((jobs.user < 0).all()):
+        got = "a log without users" if known else "a log that does not say when jobs started"
+        raise InputError("filter sessions", got, "users, and start_s or wait_s of jobs")
+    said = jobs.extra[known[0]].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() * SECOND_US
+    end_us = (said if known[0] == "start_s" else said + jobs.submit_us) + jobs.work_us
+    first, think_us = np.full(len(jobs), NONE, np.int64), np.zeros(len(jobs), np.int64)
+    last: dict[int, int] = {}
+    for job, user in enumerate(jobs.user.tolist()):
+        if user >= 0:
+            if user in last and 0 <= (since := jobs.submit_us[job] - end_us[last[user]]) <= most_us:
+                first[job], think_us[job] = last[user], int(since)
+            last[user] = job
+    return first, think_us

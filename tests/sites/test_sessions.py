@@ -1,0 +1,55 @@
+"""Jobs that come after the end of another: closed loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import unrack
+from unrack.errors import InputError
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+S = 10**6
+
+
+def log(**columns: list[float | int | str | None]) -> Workload:
+    """Three jobs of ann, a minute of thought between them, and one of bob."""
+    jobs = job_table(
+        submit_us=np.array([0, 50, 160, 400]) * S, work_us=np.array([100, 300, 40, 10]) * S,
+        tasks=np.array([1, 1, 1, 1]), user=pl.Series(["ann", "bob", "ann", "ann"]), extra=pl.DataFrame(columns),
+    )  # fmt: skip
+    return Workload("log", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+
+
+def test_a_users_next_job_comes_as_long_after_the_last_as_in_the_log() -> None:
+    """On one core ann's second job waits for bob's; her third comes a minute and more after the end of the second."""
+    followed = unrack.filtered(log(start_s=[0, 50, 160, 400]), {"sessions": {"by": "users", "think": "5 min"}})
+    jobs = unrack.simulate(unrack.Cluster.homogeneous(1, 1), followed, "fcfs").jobs.sort("job")
+    assert jobs["start_s"].to_list() == [0, 100, 400, 640]
+    assert jobs["eligible_s"].to_list() == [0, 50, 160, 640]  # 200 s after the end of the second, as in the log
+    assert jobs["wait_s"].to_list() == [0, 50, 240, 0]
+
+
+def test_with_more_room_users_come_earlier() -> None:
+    slow = log(start_s=[0, 50, 250, 700])  # in the log the second job waited 90 s, and the third came before it ended
+    slow = unrack.filtered(slow, {"sessions": "users"})
+    jobs = unrack.simulate(unrack.Cluster.homogeneous(4, 1), slow, "fcfs").jobs.sort("job")
+    assert jobs["eligible_s"].to_list() == [0, 50, 160, 310]  # 110 s after 290 s in the log, now after 200 s
+
+
+def test_what_the_log_says_is_followed() -> None:
+    said = log(preceding=[None, None, 1, None], think_s=[None, None, 60.0, None])
+    followed = unrack.filtered(said, {"sessions": "log"})
+    jobs = unrack.simulate(unrack.Cluster.homogeneous(4, 1), followed, "easy").jobs.sort("job")
+    assert jobs["eligible_s"].to_list() == [0, 50, 160, 400]
+
+
+def test_a_log_that_does_not_say_it_is_refused() -> None:
+    with pytest.raises(InputError, match="which job precedes another"):
+        unrack.filtered(log(), {"sessions": "log"})
+    with pytest.raises(InputError, match="when jobs started"):
+        unrack.filtered(log(), {"sessions": "users"})
+    with pytest.raises(InputError, match="sessions, by"):
+        unrack.filtered(log(), {"sessions": "always"})
