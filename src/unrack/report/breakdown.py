@@ -12,10 +12,14 @@ from unrack.metric.comparison import Entry, Mark, marks
 from unrack.report.sections.section import PlainTable, plain
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import column_of, number_text
-from unrack.workload.formats.rules import RULES
+from unrack.study.notes import site_of
+from unrack.workload.formats.rules import RULES, heeded
 
 TOP = 10
-_KINDS = {"user": "User", "app": "Application or class", "queue": "Queue", "group": "Group", "partition": "Partition"}
+_KINDS = {
+    "user": "User", "account": "Account", "app": "Application or class", "queue": "Queue", "group": "Group",
+    "partition": "Partition", "qos": "Quality of service",
+}  # fmt: skip
 
 
 _DONE = {"dropped": "dropped", "ignored": "not honoured", "changed": "changed"}
@@ -34,9 +38,9 @@ def inputs(runs: Iterable[RunFiles]) -> list[Intake]:
             (words, rule, int(count), RULES.get(rule, ""))
             for name, words in _DONE.items()
             for rule, count in (intake.get(name) or {}).items()
-            if count
+            if count and not (name == "ignored" and heeded(rule, site_of(run.record)))
         ]
-        seen[run.workload + repr(intake)] = run.workload, intake, done
+        seen[run.workload + repr((intake, done))] = run.workload, intake, done
     return list(seen.values())
 
 
@@ -95,7 +99,7 @@ Breakdown = tuple[str, PlainTable, int]
 
 
 def breakdowns(setting: Setting) -> list[Breakdown]:
-    """Mean waits by user, application, queue, group and partition, where the trace has them: the ``TOP`` by core-time.
+    """Mean waits by user, account, application, queue, partition …, where the trace has them: the first by core-time.
 
     Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed, and are
     marked only where that is the only seed and as many jobs of the value finished as under the others. Empty where no

@@ -13,6 +13,7 @@ from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES
 from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
@@ -22,8 +23,9 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
+from unrack.workload.site.settled import idle
 
-_NO_SIZE = ("counted", "links", "spread")
+_NO_SIZE = ("counted", "links", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""
 
 
@@ -175,7 +177,9 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             quantity for quantity in part.installed.quantities
             if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
         }  # fmt: skip
-        if set(part.amounts) == set(part.installed.quantities):
+        if isinstance(part.installed, Site):
+            yield Effect("resources", part.name, idle(part.installed, jobs))
+        elif set(part.amounts) == set(part.installed.quantities):
             for quantity in part.installed.quantities:
                 why = "" if quantity in asked else f"no job asks for {part.name}.{quantity}"
                 yield Effect("resources", f"{part.name} {quantity}", why)

@@ -115,7 +115,7 @@ class Graph:
         """Find out whether it is known when a job may be queued; one that never may waits no more."""
         at = max(now, int(self.graph.begin_us[job]))
         for ways in self.graph.waits.get(job, ()):
-            answers = [self._met(*way) for way in ways]
+            answers = [self.met(*way) for way in ways]
             met = [time for answer, time in answers if answer == MET]
             if not met:
                 if all(answer == NEVER for answer, _ in answers):
@@ -129,7 +129,7 @@ class Graph:
         self.due[job] = at
         self.kernel.push(at, RELEASE, job, 0)
 
-    def _met(self, other: int, kind: After, delay_us: int) -> tuple[int, int]:
+    def met(self, other: int, kind: After, delay_us: int) -> tuple[int, int]:
         """Whether what is waited for has come, and from when on (µs)."""
         fate = self.fate[other]
         started, ended = self.since_us[:, other].tolist()

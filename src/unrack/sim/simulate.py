@@ -93,7 +93,8 @@ def simulate(
         core = kernel.core
         log = kernel.run(progress)
     late = world.faults if all(fault.at_us > log.end_us for fault in world.faults) else ()
-    read = intake_notes(workload.name, asdict(workload.intake))
+    site = cluster.places.installed.get("site")
+    read = intake_notes(workload.name, asdict(workload.intake), None if site is None else site.written())
     idle = notes_of(effects(cluster, workload.jobs, chosen, world))
     notes = (*read, *idle, *too_late(late[:1], window_us, log.end_us))
     lends = core.traits.lends or len(log.loans) > 0

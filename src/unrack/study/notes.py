@@ -95,9 +95,17 @@ def _path(value: Any, keys: Sequence[str]) -> Location | None:
 def told_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """What (policy, record) of finished runs have to tell: first of their workloads, then of the policies."""
     kept = list(records)
-    workloads = [record.get("workload", {}) for _, record in kept]
-    read = [words for one in workloads for words in intake_notes(one.get("name", ""), one.get("intake") or {})]
+    workloads = [(record.get("workload", {}), site_of(record)) for _, record in kept]
+    read = [
+        note for one, site in workloads for note in intake_notes(one.get("name", ""), one.get("intake") or {}, site)
+    ]
     return [*dict.fromkeys(read), *told((policy, str(words)) for policy, one in kept for words in one.get("notes", ()))]
+
+
+def site_of(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The table ``site`` of the cluster of a run, from its record; ``None``: it has none."""
+    found: Mapping[str, Any] | None = (record.get("cluster", {}).get("resources") or {}).get("site")
+    return found
 
 
 def told(notes: Iterable[tuple[str, str]]) -> list[str]:

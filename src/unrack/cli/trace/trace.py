@@ -56,7 +56,7 @@ def info(
     from unrack.workload.account import describe
 
     try:
-        workload = _read(log, format, option, strict)
+        workload = read(log, format, option, strict)
     except TraceError as error:
         if error.field.startswith("column ") and not as_json:
             _suggest(log)
@@ -81,7 +81,7 @@ def convert(
     """Read a workload and write it in another format; dropped jobs stay out."""
     from unrack.workload.formats.writers import write_trace
 
-    workload = _read(log, format, option, strict)
+    workload = read(log, format, option, strict)
     write_trace(out, workload)
     typer.echo(f"{out}: {counted(len(workload), 'job')}")
 
@@ -126,7 +126,7 @@ def fit(
     if plot is not None:
         with needed_for("a picture of a fitted model"):  # said before the log is read
             import vl_convert  # noqa: F401
-    found = fitted(_read(log, format, option, strict), nodes)
+    found = fitted(read(log, format, option, strict), nodes)
     if out is not None:
         options = "".join(f" -o {pair}" for pair in option or [])
         given = "" if nodes is None else f" --nodes {nodes}"
@@ -162,12 +162,13 @@ def _suggest(log: str) -> None:
         typer.echo(f"Missing: {sentence}")
 
 
-def _read(
+def read(
     log: str,
     format: str | None,  # noqa: A002 -- named after the option
     option: list[str] | None,
     strict: bool,
 ) -> Workload:
+    """The workload that a command is given."""
     from unrack.workload.formats.readers import read_trace
 
     return read_trace(log, format, **{"strict": strict, **parse_options(option or [])})

@@ -18,6 +18,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new
 from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
 from unrack.policy.discipline.skyline.choosing import Choices
+from unrack.policy.discipline.skyline.columns import limits_of, met
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
@@ -176,8 +177,8 @@ class ListScheduler(AnyResource):
         if missing is not None:
             return missing
         jobs = in_order(self.order, view, now)
-        head = int(jobs[0])
-        if head == job:
+        head = self._in_the_way(view, notes, jobs, job, now)
+        if head < 0:
             return Reason(Code.NOT_YET)
         if self.backfill == "none":
             return Reason(Code.BEHIND, f"job {view.job(head).id}")
@@ -188,6 +189,22 @@ class ListScheduler(AnyResource):
         if self.backfill == "any" and notes is not None:
             return Reason(Code.NOT_YET)
         return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
+
+    def _in_the_way(self, view: View, notes: object, jobs: Ints, job: int, now: int) -> int:
+        """The head that a job is behind; -1: none. Who lacks nothing but room in a limit is none."""
+        meets, of = met(view.columns.open_to), view.columns.set_of
+        alike, heads = len(meets) == 1 and not limits_of(view).any(), list[int]()
+        for other in jobs[: int(np.flatnonzero(jobs == job)[0])].tolist():
+            if alike:
+                return int(other)
+            missing = None if notes is None else self.placement.why(view, notes, other, now)
+            passed = self.backfill != "none" and any(meets[of[other], of[head]] for head in heads)
+            if passed or (missing is not None and missing.code == Code.LIMIT):
+                continue
+            if meets[of[other], of[job]]:
+                return int(other)
+            heads.append(other)
+        return heads[0] if heads else -1
 
 
 BACKFILL = {"none": int(Backfill.NONE), "any": int(Backfill.ANY), "easy": int(Backfill.EASY)}

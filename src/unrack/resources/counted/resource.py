@@ -157,6 +157,7 @@ class Counters(Usual):
             places += [Place(name, file.name, file.units) for name in names]
         self.places = tuple(places)
         self.quantities = tuple(file.name for file in files)
+        self.once = frozenset(file.name for file in files if not file.by_task)  # those that a whole job asks for
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: of every counter that is asked for, at its place or in each rack where tasks run."""

@@ -13,12 +13,13 @@ from unrack.core import Core
 from unrack.errors import InputError, PolicyError
 from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
-from unrack.ledger.state import QUEUED
+from unrack.ledger.state import HELD, QUEUED
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.members import told_rounds
 from unrack.policy.rounds import RoundStory
-from unrack.reasons import Reason
+from unrack.reasons import Code, Reason
+from unrack.sim.explained.waits import Waits
 from unrack.sim.faults.failure import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
@@ -75,7 +76,9 @@ class Watch:
     core: Core
     job: int
     whole: bool
-    devices: bool = False
+    devices: bool
+    waits: Waits
+    submit_us: int
     ahead: int = -1
     free_cores: int = 0
     room_us: int | None = None
@@ -92,10 +95,13 @@ class Watch:
             queue = view.queue
             self.ahead = int((queue < self.job).sum())
             self.free_cores = view.free_cores
-        if view.status[self.job] != QUEUED:
+        held = view.status[self.job] == HELD
+        if not held and view.status[self.job] != QUEUED:
             return
-        reason = self.core.why(self.job, now)
-        if self.room_us is None and not self.devices and short_of(view, self.job, self.whole) is None:
+        reason = self.waits.held(self.job, now) if held else self.core.why(self.job, now)
+        room = not held and not self.devices and reason.code != Code.LIMIT
+        reason = self.waits.in_words(self.job, reason)
+        if self.room_us is None and room and short_of(view, self.job, self.whole) is None:
             self.room_us = now
         last = self.spells[-1] if self.spells else None
         if (
@@ -105,7 +111,7 @@ class Watch:
         ):
             self.spells[-1] = Spell(last.from_us, -1, last.reason)
         else:
-            self.spells.append(Spell(now, -1, reason))
+            self.spells.append(Spell(self.submit_us if held and last is None else now, -1, reason))
 
 
 def explain(
@@ -120,7 +126,8 @@ def explain(
     with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, world)
         traits = kernel.core.traits
-        watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places)
+        watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places, Waits(kernel),
+                      int(jobs.submit_us[job]))  # fmt: skip
         log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)
     attempts = tuple(attempt_of(log, int(i)) for i in mine)

@@ -16,6 +16,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import SECOND_US
+from unrack.workload.site.graph import STATE_KEPT
 
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
@@ -76,6 +77,8 @@ def jobs_frame(
         more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
     if log.eligible_us is not None:
         more = [*more, pl.Series("eligible_s", since / SECOND_US)]
+        if "state" in jobs.extra.columns:
+            more = [*more, jobs.extra["state"].alias(STATE_KEPT)]
     late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
     users = pl.Series([*jobs.user_names, None], dtype=pl.String)

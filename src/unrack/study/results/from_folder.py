@@ -29,6 +29,8 @@ from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
 from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
+from unrack.workload.site.graph import STATE_KEPT
+from unrack.workload.site.settled import SAID
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again
@@ -139,6 +141,7 @@ class Again:
                 for name in names
                 if f"{kind}.{name}" in frame.columns
             },
+            extra=_said(frame),
             slo=_asks(frame),
             under_way=_under_way(frame),
             usage=curves_again(read_table(path), len(frame)) if (path := self.folder / CURVES).is_file() else None,
@@ -149,7 +152,7 @@ class Again:
         found = dict(zip(kept["kinds"], kept["quantities"], strict=True))
         for column in self.frame.columns:
             resource, dot, quantity = column.partition(".")
-            if dot and is_resource(resource):
+            if dot and is_resource(resource) and resource != "site":  # numbers that a run makes of what jobs say
                 found.setdefault(resource, []).append(quantity)
         return found
 
@@ -210,6 +213,12 @@ def _asks(frame: pl.DataFrame) -> TierAsks | None:
         spread=frame["spread"] if replicas else None,
         forbidden=frame["forbidden"] if "forbidden" in frame.columns else None,
     )
+
+
+def _said(frame: pl.DataFrame) -> pl.DataFrame:
+    """What jobs say of where and when they may start."""
+    kept = frame.select(name for name in SAID if name in frame.columns)
+    return kept.with_columns(frame[STATE_KEPT].alias("state")) if STATE_KEPT in frame.columns else kept
 
 
 def _tupled(value: Any) -> Any:

@@ -142,9 +142,16 @@ RULES: dict[str, str] = {
     "arrivals jittered": "Each submission is moved by a time drawn evenly up to a limit either way; run times stay.",
     "times rebased": "All submissions are moved together so that the first is at the time asked for.",
 }
+BY_SITES = {"queue asked for": "partitions", "quality of service asked for": "qos", "place asked for": ""}
+"""Rules under ``ignored`` that a cluster with a table ``site`` heeds, and the key that the table has to have for it."""
 
 
-def intake_notes(name: str, intake: Mapping[str, Any]) -> list[str]:
+def heeded(rule: str, site: Mapping[str, Any] | None) -> bool:
+    """Whether a cluster honours what jobs ask for by a rule under ``ignored``; ``site``: its table, if it has one."""
+    return site is not None and rule in BY_SITES and (not BY_SITES[rule] or bool(site.get(BY_SITES[rule])))
+
+
+def intake_notes(name: str, intake: Mapping[str, Any], site: Mapping[str, Any] | None = None) -> list[str]:
     """A sentence for each rule that a user has to know before the results.
 
     Parameters
@@ -153,6 +160,8 @@ def intake_notes(name: str, intake: Mapping[str, Any]) -> list[str]:
         Of the workload.
     intake
         Its :class:`unrack.workload.formats.rules.Intake`, as a table; one that an earlier version wrote may lack keys.
+    site
+        The table ``site`` of the cluster, if it has one: what that honours is no news.
 
     Examples
     --------
@@ -163,7 +172,7 @@ def intake_notes(name: str, intake: Mapping[str, Any]) -> list[str]:
     found = []
     for key, rules, noun in (("dropped", LEFT_OUT, "row"), ("ignored", None, "job"), ("changed", ASSUMED, "job")):
         for rule, count in (intake.get(key) or {}).items():
-            if rules is None or rule in rules:
+            if (rules is None or rule in rules) and not heeded(rule, site):
                 example = f", such as {examples[rule]}" if rule in examples else ""
                 found.append(f"{name}: {rule}, {counted(count, noun)}{example}. {RULES.get(rule, '')}".rstrip())
     return found

@@ -35,6 +35,8 @@ _WANT = "such as afterok:12:13,afterany:14 (afterok, afternotok, afterany, after
 _MINUTE_US = 60 * SECOND_US
 FAILED = frozenset({"0", "5"})
 """Values of ``status`` of the Standard Workload Format of jobs that failed or were cancelled."""
+STATE_KEPT = "trace_state"
+"""What tables of a run call the column ``state`` of the trace, as they have one of their own."""
 Ways = tuple[tuple[int, After, int], ...]
 """Other jobs, what of each is waited for, and how much longer (µs); one of them is enough."""
 

@@ -11,6 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
+from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
@@ -28,6 +29,11 @@ COLUMNS = {
     "array": ("array",),
 }
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
+SAID = (
+    *(name for columns in COLUMNS.values() for name in columns),
+    "array_limit", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
+)  # fmt: skip
+"""Columns of jobs that decide, on some cluster, where or when they may start."""
 NOTHING = ("", "-1", "(null)", "None", "N/A")
 
 
@@ -47,7 +53,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
         return cluster, jobs
     if not isinstance(site, Site):
         site = Site({}, Nodes(cluster.cores, cluster.memory_mb, cluster.rack, cluster.rack_names), "site")
-    said = said_by(jobs)
+    said = said_by(jobs, cluster)
     _check_partitions(site, said)
     binding = Binding(site, said)
     installed = {**cluster.places.installed, "site": binding.bound()}
@@ -72,11 +78,16 @@ def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:
     return replace(jobs, asks=asks, devices=devices)
 
 
-def said_by(jobs: JobTable) -> Said:
-    """What jobs say that a site looks at."""
+def said_by(jobs: JobTable, cluster: Cluster) -> Said:
+    """What jobs say that a site of a cluster looks at."""
     user = np.array([*jobs.user_names, ""], object)[jobs.user].tolist()
     text = {name: _text(jobs, columns) for name, columns in COLUMNS.items()}
-    totals = {f"{kind}.{name}": amounts * jobs.tasks for (kind, name), amounts in jobs.devices.items()}
+    counters = cluster.places.installed.get("counted")
+    once = counters.once if isinstance(counters, Counters) else ()
+    totals = {
+        f"{kind}.{name}": amounts if kind == "counted" and name in once else amounts * jobs.tasks
+        for (kind, name), amounts in jobs.devices.items()
+    }
     return Said(
         user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us, tasks=jobs.tasks,
         cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
@@ -92,14 +103,38 @@ def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
     return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
 
 
-def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:
+def idle(site: Site, jobs: JobTable) -> str:
+    """Why a site can change nothing for these jobs, in words; ``""``: it can.
+
+    That no job uses one of its partitions, features, qualities of service, accounts or limits is no reason.
+    """
+    file, said = site.file, {name for name, columns in COLUMNS.items() if _said(jobs, columns) is not None}
+    rules = (
+        file.limits,
+        file.partitions and ("partition" in said or any(one.default for one in file.partitions)),
+        said & {"features", "nodes", "without"},
+        file.reservations,
+        file.qos and "qos" in said,
+        file.accounts and ("account" in said or jobs.user_names),
+        ("site", QUANTITIES[0]) in jobs.devices,
+    )
+    return "" if any(rules) else "no job names a partition, a feature, an account or a quality of service of it"
+
+
+def _said(jobs: JobTable, columns: tuple[str, ...]) -> pl.Series | None:
+    """The first column that says anything, ``""`` where it does not; ``None``: there is none."""
     for name in columns:
         if name in jobs.extra.columns:
             said = jobs.extra[name].cast(pl.String).fill_null("").str.strip_chars()
             said = said.set(said.is_in(NOTHING), "")
             if bool((said != "").any()):
-                return said.to_list()
-    return [""] * len(jobs)
+                return said
+    return None
+
+
+def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:
+    said = _said(jobs, columns)
+    return [""] * len(jobs) if said is None else said.to_list()
 
 
 def _numbers(jobs: JobTable, name: str) -> Ints:

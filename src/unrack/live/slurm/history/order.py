@@ -7,18 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import nodes_of
 from unrack.live.slurm.history.cause import UNEXPLAINED, causes_of
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.runs import notes_of
 from unrack.live.slurm.history.stay import Stay
 from unrack.live.slurm.history.world import Fact, Played, play
+from unrack.study.history.pairs import MOST_JOBS, in_other_turns, swapped
 
 __all__ = ["MOST_JOBS", "MOST_PAIRS", "UNEXPLAINED", "Comparison", "Pair", "compare"]
 
-MOST_JOBS = 5_000
-"""Of more, the first are compared: pairs are many."""
 MOST_PAIRS = 100_000
 """Pairs in another order whose causes are looked for."""
 
@@ -70,7 +68,7 @@ def compare(past: Past, at_once: bool = False) -> Comparison:
     jobs = compared(past)
     live = np.array([decided_us(stay) for stay in jobs], np.int64)
     told = played.starts_us(jobs)
-    first, second = _swapped(live, told)
+    first, second = swapped(live, told)
     differing, first, second = len(first), first[:MOST_PAIRS], second[:MOST_PAIRS]
     causes = causes_of(past, base, jobs, first, second)
     different = [
@@ -81,7 +79,7 @@ def compare(past: Past, at_once: bool = False) -> Comparison:
     elsewhere = sum(places.get(stay.key) != sorted(stay.last.planned) for stay in jobs if stay.last is not None)
     started = told >= 0
     shift = float(np.abs(live - told)[started].max()) / 1e6 if started.any() else 0.0
-    pairs = sum(int((live[i + 1 :] != live[i]).sum()) for i in range(len(live)))
+    pairs = in_other_turns(live)
     counts = dict(Counter(causes).most_common())
     return Comparison(len(jobs), pairs, differing, different, counts, elsewhere, shift, notes_of(past))
 
@@ -96,18 +94,6 @@ def decided_us(stay: Stay) -> int:
     """When the last start of a job was decided."""
     assert stay.last is not None
     return stay.last.decided_us
-
-
-def _swapped(live: Ints, told: Ints) -> tuple[Ints, Ints]:
-    """The pairs in another order, by their places: who was first, who second; ``live`` does not fall."""
-    first, second = [], []
-    for place in range(len(live)):
-        behind = np.flatnonzero((live[place + 1 :] > live[place]) & (told[place + 1 :] < told[place])) + place + 1
-        behind = behind[told[behind] >= 0]
-        first.append(np.full(len(behind), place, np.int64))
-        second.append(behind)
-    none = np.zeros(0, np.int64)
-    return np.concatenate([none, *first]), np.concatenate([none, *second])
 
 
 def _places(past: Past, played: Played) -> dict[str, list[str]]:

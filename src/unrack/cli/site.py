@@ -1,0 +1,120 @@
+"""``unrack site``: the rules of a site, held against what really happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unrack.cli.options import All, Json, policies, presets, say_when_compiling, seconds_of
+from unrack.cli.printed import grid, print_json, print_page
+from unrack.cli.trace.trace import Format, Log, Options, Strict, read
+from unrack.facts import counted
+from unrack.units import seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from unrack.study.history.check import Check, Waits
+
+MOST = 10
+"""Jobs that are listed without --all."""
+app = typer.Typer(help="Hold the rules of a site against its history.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Hold the rules of a site against its history."""
+
+
+@app.command()
+def check(
+    log: Log,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|PRESET",
+            help="The cluster with its site: a cluster file, slurm.conf, or a preset.",
+            autocompletion=presets,
+        ),
+    ],
+    policy: Annotated[str, typer.Option(help="The scheduler of the site.", autocompletion=policies)] = "slurm",
+    tolerance: Annotated[
+        str, typer.Option(metavar="TIME", help="How far apart starts may be and still agree.")
+    ] = "1 min",
+    format: Format = None,  # noqa: A002 -- named after the option
+    option: Options = None,
+    strict: Strict = False,
+    everything: All = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate a log under the rules of its site, and tell how far starts agree with the real ones, and why not."""
+    from unrack.cluster.presets import PRESETS
+    from unrack.cluster.spec import Cluster
+    from unrack.study.history.check import check_history
+    from unrack.units import SECOND_US
+
+    limit_s = seconds_of("--tolerance", tolerance)
+    own = Cluster.preset(cluster) if cluster in PRESETS else Cluster.load(cluster)
+    workload = read(log, format, option, strict)
+    say_when_compiling()
+    found = check_history(own, workload, policy, round(limit_s * SECOND_US))
+    if as_json:
+        waits = {key: _table(getattr(found, key)) for key in ("partitions", "users")}
+        different = [one._asdict() for one in (found.different if everything else found.different[:MOST])]
+        print_json({**found._asdict(), "waits": found.waits._asdict(), **waits, "different": different}, other=str)
+        return
+    print_page(_page(found, tolerance, None if everything else MOST))
+
+
+def _table(waits: Mapping[str, Waits]) -> dict[str, dict[str, float]]:
+    return {name: one._asdict() for name, one in waits.items()}
+
+
+def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
+    waits = found.waits
+    lines = [
+        f"{counted(found.jobs, 'job')} under {found.policy}; {waits.jobs:,} started really and in the simulation",
+        f"starts agree within {tolerance}: {waits.agree:.1%}",
+    ]
+    if found.correlation is not None and found.rank_correlation is not None:
+        lines.append(f"waits correlate: {found.correlation:.2f}, by rank {found.rank_correlation:.2f}")
+    if found.pairs:
+        lines.append(f"started the other way round: {found.swapped:,} of {found.pairs:,} pairs of the first jobs")
+    lines.append(f"cores in use: really {found.used_real:.1%}, simulated {found.used_simulated:.1%}")
+    lines += [
+        f"not started in the simulation: {counted(jobs, 'job')}: {why}" for why, jobs in found.not_started.items()
+    ]
+    page: list[Table | str] = [
+        "\n".join(lines),
+        _waits("Waits", {"all": waits}),
+    ]
+    if len(found.partitions) > 1:
+        page.append(_waits("By partition", found.partitions))
+    page.append(_waits("By user, those whose waits differ most", found.users))
+    over_time = grid("Cores in use", ["from"], ["really", "simulated"])
+    for begin, real, told in found.over_time:
+        over_time.add_row(seconds_text(begin), f"{real:.1%}", f"{told:.1%}")
+    page.append(over_time)
+    if found.causes:
+        causes = grid(
+            f"Why starts differ, of the {found.looked_at:,} furthest apart", ["cause"], ["jobs", "hours apart"]
+        )
+        for cause, (jobs, hours) in found.causes.items():
+            causes.add_row(cause, f"{jobs:,}", f"{hours:,.1f}")
+        shown = grid("Furthest apart", ["job", "user"], ["real wait", "simulated", "why"])
+        for one in found.different[:most]:
+            why = one.cause.partition(":")[0] + (f" ({one.words})" if one.words else "")
+            shown.add_row(one.job, one.user, seconds_text(one.real_wait_s), seconds_text(one.simulated_wait_s), why)
+        page += [causes, shown]
+    return [*page, *(f"note: {note}" for note in found.notes)]
+
+
+def _waits(title: str, rows: Mapping[str, Waits]) -> Table:
+    heads = [f"{what}, {who}" for what in ("mean", "median", "p95") for who in ("real", "simulated")]
+    made = grid(title, [""], ["jobs", "agree", *heads])
+    for name, one in rows.items():
+        made.add_row(name, f"{one.jobs:,}", f"{one.agree:.1%}", *(seconds_text(value) for value in one[2:]))
+    return made

@@ -1,0 +1,1 @@
+"""What the report tells of a site."""

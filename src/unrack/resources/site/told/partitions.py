@@ -1,0 +1,152 @@
+"""Tables of partitions and accounts: what they had of the cluster, and how their jobs waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import polars as pl
+
+from unrack.kernels.arrays import Bools
+from unrack.resources.contract import Nodes
+from unrack.resources.site.installed import Site
+from unrack.resources.telling import Kept, Table
+from unrack.units import seconds_text
+
+NO_PARTITION = "(none)"
+NO_ACCOUNT = "(not known)"
+MOST = 10
+"""Accounts and limits of a table."""
+_WAITS = ("mean wait", "p95 wait", "mean bounded slowdown")
+
+
+def partition_tables(runs: Sequence[Kept]) -> Iterator[Table]:
+    """A row a policy and partition: its jobs, what they had of its nodes, and how they waited."""
+    site = runs[0].written
+    if not site.get("partitions") or runs[0].nodes is None:
+        return
+    cores = {name: int(runs[0].nodes.cores[mask].sum()) for name, mask in masks_of(site, runs[0].nodes).items()}
+
+    def of(run: Kept, jobs: pl.DataFrame) -> pl.DataFrame:
+        return jobs.with_columns(pl.Series("of", partitions_of(run, jobs), dtype=pl.String))
+
+    words = (
+        "Not served: jobs that did not run to their end. Used: cores x time of its jobs, of that of all its nodes from "
+        "the first submission to the last end; nodes may be in several partitions. Waits are of jobs that ended."
+    )
+    rows = []
+    for policy, jobs, runs_of in _jobs_of(runs, of):
+        whole_s = length_s(jobs)
+        for name in [*cores, NO_PARTITION]:
+            own = jobs.filter(pl.col("of") == name)
+            if own.height:
+                used = float(own["core_s"].sum()) / (cores[name] * whole_s * runs_of) if name in cores else None
+                rows.append((policy, name, *_counts(own, runs_of), share_text(used), *_waits(own)))
+    yield Table("Partitions", words, ("policy", "partition", "jobs", "not served", "used", *_WAITS), tuple(rows))
+
+
+def account_tables(runs: Sequence[Kept]) -> Iterator[Table]:
+    """A row a policy and account, those with the most core-hours: its part of the use beside its part of the shares."""
+    accounts = {one["name"]: one for one in runs[0].written.get("accounts", ())}
+    due = _due(accounts)
+
+    def of(_: Kept, jobs: pl.DataFrame) -> pl.DataFrame:
+        said = jobs["account"] if "account" in jobs.columns else pl.Series([None] * jobs.height, dtype=pl.String)
+        above = [list(_lineage(name, accounts)) for name in said.cast(pl.String).fill_null(NO_ACCOUNT).to_list()]
+        return jobs.with_columns(pl.Series("of", above, dtype=pl.List(pl.String)))
+
+    rows: list[tuple[str, ...]] = []
+    for policy, jobs, runs_of in _jobs_of(runs, of):
+        total, counted = float(jobs["core_s"].sum()) or 1.0, jobs.explode("of")
+        if counted["of"].n_unique() < 2 and counted["of"].first() == NO_ACCOUNT:
+            continue
+        top = counted.group_by("of").agg(pl.col("core_s").sum()).sort("core_s", "of", descending=[True, False])
+        for name, core_s in top.head(MOST).iter_rows():
+            own, hours = counted.filter(pl.col("of") == name), f"{core_s / 3600 / runs_of:,.0f}"
+            shares = share_text(due.get(name)), share_text(core_s / total)
+            rows.append((policy, name, *_counts(own, runs_of), hours, *shares, *_waits(own)))
+    if rows:
+        words = (
+            f"The {MOST} with the most core-hours, each with the accounts below it. Shares: its part of those of its "
+            "siblings, times that of those above it; use: of the core-hours of all jobs. Users are under Who waits."
+        )
+        head = ("policy", "account", "jobs", "not served", "core-hours", "shares", "use", *_WAITS)
+        yield Table("Accounts", words, head, tuple(rows))
+
+
+def partitions_of(run: Kept, jobs: pl.DataFrame) -> list[str]:
+    """The partition that each job ran in; of several that it named, the first that has all its nodes."""
+    site = run.written
+    default = next((one["name"] for one in site.get("partitions", ()) if one.get("default")), NO_PARTITION)
+    name = next((name for name in ("partition", "queue") if name in jobs.columns), None)
+    said = [""] * jobs.height if name is None else jobs[name].cast(pl.String).fill_null("").to_list()
+    several = {job for job, text in zip(jobs["job"].to_list(), said, strict=True) if "," in text}
+    nodes = _nodes_of(run, several) if several else {}
+    masks = masks_of(site, run.nodes) if several and run.nodes is not None else {}
+    found = []
+    for job, text in zip(jobs["job"].to_list(), said, strict=True):
+        names = [one.strip() for one in text.split(",") if one.strip()] or [default]
+        own = nodes.get(job, [])
+        found.append(next((one for one in names if one in masks and masks[one][own].all()), names[0]))
+    return found
+
+
+def _nodes_of(run: Kept, which: set[Any]) -> dict[Any, list[int]]:
+    assert run.table is not None
+    rows = run.table("placements").filter(pl.col("job").is_in(list(which)))
+    found: dict[Any, list[int]] = {}
+    for job, first, nodes in rows.select("job", "first_node", "nodes").iter_rows():
+        found.setdefault(job, []).extend(range(first, first + nodes))
+    return found
+
+
+def masks_of(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Bools]:
+    """Partition → bool[nodes]: those of it."""
+    return Site(site, nodes, "site").nodes_of
+
+
+def _lineage(name: str, accounts: Mapping[str, Any]) -> Iterator[str]:
+    """An account and those above it."""
+    while name:
+        yield name
+        name = accounts[name].get("parent", "") if name in accounts else ""
+
+
+def _due(accounts: Mapping[str, Any]) -> dict[str, float]:
+    """Account → its part of the shares of all; users of an account are siblings of the accounts below it."""
+    levels = {name: sum(user.get("shares", 1) for user in one.get("users", ())) for name, one in accounts.items()}
+    for one in accounts.values():
+        levels[one.get("parent", "")] = levels.get(one.get("parent", ""), 0) + one.get("shares", 1)
+    parts = {name: one.get("shares", 1) / (levels[one.get("parent", "")] or 1) for name, one in accounts.items()}
+    return {name: prod(parts[above] for above in _lineage(name, accounts)) for name in accounts}
+
+
+def _jobs_of(runs: Sequence[Kept], of: Any) -> Iterator[tuple[str, pl.DataFrame, int]]:
+    """Policy, the jobs of all its runs with a column ``of``, and how many runs these are."""
+    for policy in dict.fromkeys(run.policy for run in runs):
+        frames = [of(run, run.table("jobs")) for run in runs if run.policy == policy and run.table is not None]
+        columns = ["of", "state", "core_s", "wait_s", "bounded_slowdown", "submit_s", "end_s"]
+        if frames:
+            yield policy, pl.concat([frame.select(columns) for frame in frames]), len(frames)
+
+
+def length_s(jobs: pl.DataFrame) -> float:
+    """From the first submission to the last end; above 0."""
+    begin, end = jobs["submit_s"].min(), jobs["end_s"].max()
+    return max(float(end) - float(begin), 1e-9) if isinstance(begin, float) and isinstance(end, float) else 1e-9
+
+
+def _counts(jobs: pl.DataFrame, runs: int) -> tuple[str, str]:
+    return f"{jobs.height / runs:,.0f}", f"{int((jobs['state'] != 'finished').sum()) / runs:,.0f}"
+
+
+def _waits(jobs: pl.DataFrame) -> tuple[str, str, str]:
+    mean, high, slow = jobs["wait_s"].mean(), jobs["wait_s"].quantile(0.95, "linear"), jobs["bounded_slowdown"].mean()
+    waits = (seconds_text(value) if isinstance(value, float) else "–" for value in (mean, high))
+    return (*waits, f"{slow:,.1f}" if isinstance(slow, float) else "–")  # type: ignore[return-value]  # two of them
+
+
+def share_text(value: float | None) -> str:
+    """A share in per cent."""
+    return "–" if value is None else f"{100 * value:.1f} %"

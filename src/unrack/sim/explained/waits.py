@@ -1,0 +1,68 @@
+"""Why a job waits, in words of its site and of what it waits for by its own word."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from unrack.facts import some
+from unrack.reasons import Code, Reason
+from unrack.resources.site.installed import QUANTITIES, WHERE, Site, words
+from unrack.sim.graph import NEVER, OPEN
+from unrack.sim.kernel import Kernel
+from unrack.units import SECOND_US, seconds_text
+from unrack.workload.site.graph import After
+
+KINDS = {After.START: "to start", After.OK: "to end well", After.NOT_OK: "to fail", After.END: "to end"}
+MOST = 4
+"""Jobs that are named."""
+
+
+class Waits:
+    """Tells why jobs of a run wait, as it goes on."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.jobs = kernel, kernel.jobs
+        site = kernel.core.state.cluster.places.installed.get("site")
+        self.site = site if isinstance(site, Site) else None
+
+    def held(self, job: int, now: int) -> Reason:
+        """Why a job is not queued yet: the jobs that it waits for, or its time."""
+        graph = self.kernel.graph
+        assert graph is not None
+        open_ways = [
+            " or ".join(self._awaited(*way) for way in ways if graph.met(*way)[0] != NEVER)
+            for ways in graph.graph.waits.get(job, ())
+            if all(graph.met(*way)[0] in (OPEN, NEVER) for way in ways)
+        ]
+        if open_ways:
+            return Reason(Code.DEPENDENCY, some(open_ways, MOST))
+        return Reason(Code.DEPENDENCY, f"its time to begin, {graph.due.get(job, now) / SECOND_US:,.0f} s")
+
+    def _awaited(self, other: int, kind: After, more_us: int) -> str:
+        more = f" and {seconds_text(more_us / SECOND_US)} more" if more_us else ""
+        return f"job {self.jobs.ids[other]} {KINDS[kind]}{more}"
+
+    def in_words(self, job: int, reason: Reason) -> Reason:
+        """A reason with the nodes that it is about, where the job, or the one in its way, may not use all."""
+        if self.site is None:
+            return reason
+        if reason.code in (Code.BEHIND, Code.WOULD_DELAY) and reason.what.startswith("job "):
+            other = self._number_of.get(reason.what.removeprefix("job "), job)
+            if self._where(other) != self._where(job):
+                return reason._replace(what=f"{reason.what}, which waits for nodes {self._nodes(other)}")
+        if reason.code == Code.NO_ROOM and reason.what != "cores" and self._where(job):
+            return reason._replace(what=f"{reason.what}, on nodes {self._nodes(job)}")
+        return reason
+
+    def _nodes(self, job: int) -> str:
+        assert self.site is not None
+        number = self._where(job)
+        return words(self.site.wheres[number - 1]) if number else "of the cluster"
+
+    def _where(self, job: int) -> int:
+        asked = self.jobs.devices.get(("site", QUANTITIES[WHERE]))
+        return 0 if asked is None else int(asked[job])
+
+    @cached_property
+    def _number_of(self) -> dict[str, int]:
+        return {str(name): number for number, name in enumerate(self.jobs.ids.to_list())}

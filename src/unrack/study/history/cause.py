@@ -1,0 +1,163 @@
+"""Why a job started at another time than in a simulation, as far as two tables of starts can tell.
+
+The first rule that applies decides; each looks at the time between the two starts. Of a job that really started later:
+what it waits for by its own word really came later; its nodes really had room for half of that time, so that something
+else held it; a job submitted later went first in reality and not in the simulation; its nodes really had no room. Of
+one that really started earlier: what it waits for came later in the simulation; more cores were really in use than the
+cluster has; a limit was full in the simulation; its nodes had room in the simulation, and it was kept back for a job
+ahead; it really went before a job submitted earlier; its nodes had no room in the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import polars as pl
+
+from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.resources.site.told.limits import short_s
+from unrack.steps import held_between
+
+PART = 0.5
+"""The part of the time between two starts from which on it counts that there was room, or that a limit was full."""
+
+
+class Cause(StrEnum):
+    """The causes that are told apart."""
+
+    OWN_WORD = "the jobs or the time that it waits for came at another time"
+    HELD = "waited though its nodes had room: held, down, or by a limit that the file does not have"
+    LATER_FIRST = "a job submitted later went first in reality: priorities, or backfill by other estimates"
+    NO_ROOM_REALLY = "its nodes really had no room: other jobs were there"
+    TOO_MUCH = "more cores were really in use than the cluster has"
+    LIMIT = "a limit of the file was full in the simulation, and did not hold it back in reality"
+    KEPT_BACK = "kept back in the simulation for a job ahead: backfill by estimates, or priorities"
+    WENT_FIRST = "went before a job submitted earlier: priorities, or backfill by other estimates"
+    NO_ROOM_HERE = "its nodes had no room in the simulation: other jobs were there"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Two histories of the same jobs, a row each; times in s, NaN: not known.
+
+    Attributes
+    ----------
+    ids
+        Of the jobs.
+    submit, real, told, run : float64[jobs]
+        When each was submitted, really started, started in the simulation; how long it runs.
+    own_word : float64[2, jobs]
+        When what each waits for by its own word had come, really and in the simulation.
+    asks : int64[measures, jobs]
+        What each holds: cores, and MB where memory is counted.
+    partition : int64[jobs]
+        Where it runs.
+    meets : bool[partitions, partitions]
+        Which have nodes in common.
+    capacity : int64[measures, partitions]
+        Their cores, and MB.
+    claims, limits
+        What jobs held of limits in the simulation, by ``job`` (its row) and ``place``; place → the most of it.
+    """
+
+    ids: list[str]
+    submit: Floats
+    real: Floats
+    told: Floats
+    run: Floats
+    own_word: Floats
+    asks: Ints
+    partition: Ints
+    meets: Bools
+    capacity: Ints
+    claims: pl.DataFrame
+    limits: Mapping[str, int]
+    _steps: dict[str | tuple[int, bool], tuple[Floats, Ints]] = field(default_factory=dict, repr=False)
+
+    def cause(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
+        """The cause of a difference, and what was found, in words."""
+        return self._later(job, tolerance_s) if self.real[job] > self.told[job] else self._earlier(job, tolerance_s)
+
+    def _later(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
+        told, real, cores = self.told[job], self.real[job], int(self.asks[0, job])
+        if self.own_word[0, job] > told + tolerance_s:
+            return Cause.OWN_WORD, f"really at {self.own_word[0, job]:,.0f} s"
+        room, free = self._room(job, told, real, really=True)
+        if room >= PART:
+            return Cause.HELD, f"room for it in {room:.0%} of the time"
+        there = self._beside(job)
+        first = there & (self.submit > self.submit[job]) & (self.real < real) & (self.told > told)
+        if first.any():
+            return Cause.LATER_FIRST, f"job {self.ids[int(np.argmax(first))]}"
+        if free < cores:
+            return Cause.NO_ROOM_REALLY, f"{max(free, 0):,} cores free, {cores:,} asked"
+        return Cause.UNKNOWN, ""
+
+    def _earlier(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
+        told, real, cores = self.told[job], self.real[job], int(self.asks[0, job])
+        if self.own_word[1, job] > real + tolerance_s:
+            return Cause.OWN_WORD, f"in the simulation at {self.own_word[1, job]:,.0f} s"
+        _, free = self._room(job, real, real, really=True)
+        if free < 0:
+            most = int(self.capacity[0, self.partition[job]])
+            return Cause.TOO_MUCH, f"{most - free:,} cores of {most:,}"
+        for place, short in self._limited(job, real, told):
+            if short >= PART * (told - real):
+                return Cause.LIMIT, place
+        room, free = self._room(job, real, told, really=False)
+        if room >= PART:
+            return Cause.KEPT_BACK, f"room for it in {room:.0%} of the time"
+        passed = self._beside(job) & (self.submit < self.submit[job]) & (self.real > real) & (self.told < told)
+        if passed.any():
+            return Cause.WENT_FIRST, f"job {self.ids[int(np.argmax(passed))]}"
+        if free < cores:
+            return Cause.NO_ROOM_HERE, f"{max(free, 0):,} cores free, {cores:,} asked"
+        return Cause.UNKNOWN, ""
+
+    def _beside(self, job: int) -> Bools:
+        found: Bools = self.meets[self.partition[job]][self.partition]
+        return found
+
+    def _room(self, job: int, start: float, end: float, really: bool) -> tuple[float, int]:
+        """In which part of a time there was room for a job in one of the histories, and what was free at its start."""
+        times, level = self._of_nodes(int(self.partition[job]), really)
+        first, last = int(np.searchsorted(times, start, "right")) - 1, int(np.searchsorted(times, end, "left"))
+        edges = np.clip(times[max(first, 0) : last + 1], start, end)
+        free = self.capacity[:, [self.partition[job]]] - level[:, max(first, 0) : max(first, 0) + len(edges)]
+        short = np.any(free < self.asks[:, [job]], axis=0)
+        fits = np.diff(edges) * ~np.asarray(short)[: len(edges) - 1]
+        return float(fits.sum()) / max(end - start, 1e-9), int(free[0, 0])
+
+    def _limited(self, job: int, start: float, end: float) -> list[tuple[str, float]]:
+        """For how long between two times each limit that a job counts for had no room for it."""
+        found = []
+        for place, amount in self.claims.filter(pl.col("job") == job).select("place", "amount").iter_rows():
+            times, level = self._of_limit(place)
+            asked = pl.DataFrame({"since_s": [start], "wait_s": [end - start], "amount": [amount]})
+            found.append((place, float(short_s(times, level, self.limits[place], asked)[0])))
+        return found
+
+    def _of_limit(self, place: str) -> tuple[Floats, Ints]:
+        if place not in self._steps:
+            own = self.claims.filter(pl.col("place") == place)
+            times = own["start_s"].to_list() + own["end_s"].to_list()
+            self._steps[place] = held_between(own, min(times), max(times))
+        return self._steps[place]
+
+    def _of_nodes(self, partition: int, really: bool) -> tuple[Floats, Ints]:
+        """The cores held on the nodes of a partition at most: by jobs of all that have nodes in common with it."""
+        if (partition, really) not in self._steps:
+            begin = self.real if really else self.told
+            own = self.meets[partition][self.partition] & ~np.isnan(begin)
+            last = float(np.nanmax(np.concatenate([self.real, self.told]) + np.tile(self.run, 2)))
+            times, held = np.zeros(0), []
+            for asked in self.asks:
+                rows = {"start_s": begin[own], "end_s": (begin + self.run)[own], "amount": asked[own]}
+                times, level = held_between(pl.DataFrame(rows), float(self.submit.min()) - 1.0, last + 1.0)
+                held.append(level)
+            self._steps[partition, really] = times, np.stack(held)
+        return self._steps[partition, really]

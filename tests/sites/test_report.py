@@ -1,0 +1,96 @@
+"""The report's tables of a site, by hand: partitions, accounts and limits, and who waited for them."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from unrack.cli.main import app
+from unrack.report.breakdown import breakdowns
+from unrack.report.resource_section import resource_sections
+from unrack.report.setting import Setting, read_finished, settings_of
+from unrack.resources.telling import Table
+
+STUDY = """
+policies = ["fcfs", "easy"]
+[[clusters]]
+nodes = [{ count = 4, cores = 2 }]
+[[clusters.site.partitions]]
+name = "all"
+default = true
+[[clusters.site.partitions]]
+name = "debug"
+nodes = ["0"]
+limits = [{ per = "user", amounts = { jobs = 1 } }]
+[[clusters.site.accounts]]
+name = "physics"
+shares = 3
+users = ["ann"]
+limits = [{ amounts = { cores = 4 } }]
+[[clusters.site.accounts]]
+name = "theory"
+parent = "physics"
+[[clusters.site.accounts]]
+name = "chem"
+[[workloads]]
+trace = "jobs.csv"
+"""
+JOBS = """id,submit,run,request,tasks,cores,user,account,partition
+1,0,100,100,1,1,ann,physics,debug
+2,0,50,50,1,1,ann,physics,debug
+3,0,100,100,1,1,bob,theory,
+4,0,100,100,2,2,cy,chem,all
+5,10,100,100,5,1,cy,theory,"debug,all"
+6,10,100,100,1,2,bob,theory,"debug,all"
+"""
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "jobs.csv").write_text(JOBS)
+    done = CliRunner().invoke(app, ["run", str(folder / "study.toml"), "--out", str(folder / "out")])
+    assert done.exit_code == 0, done.output
+    page = (folder / "out" / "report.html").read_text()
+    assert "Partitions and limits" in page
+    assert "site.where" not in page
+    assert "site.counts" not in page
+    (found,) = settings_of(read_finished(folder / "out").runs)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tables(setting: Setting) -> dict[str, Table]:
+    (section,) = resource_sections([setting])
+    ((_, own),) = section.settings
+    return {table.title: table for table in own}
+
+
+def rows(table: Table, *names: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    at = [table.head.index(name) for name in names]
+    return {(row[0], row[1]): tuple(row[i] for i in at) for row in table.rows}
+
+
+def test_partitions_have_their_jobs_use_and_waits(tables: dict[str, Table]) -> None:
+    found = rows(tables["Partitions"], "jobs", "not served", "used", "mean wait")
+    # Job 2 waits 100 s for the only place of ann; job 6 takes a node of all, as debug is in use; job 5 is too big.
+    assert found["fcfs", "debug"] == ("3", "1", f"{100 * 150 / 300:.1f} %", "50 s")
+    assert found["fcfs", "all"] == ("3", "0", f"{100 * (100 + 400 + 200) / (8 * 150):.1f} %", "0 s")
+
+
+def test_accounts_are_counted_with_those_below(tables: dict[str, Table]) -> None:
+    found = rows(tables["Accounts"], "jobs", "not served", "shares", "use")
+    assert found["easy", "physics"] == ("5", "1", "75.0 %", f"{100 * 450 / 850:.1f} %")
+    assert found["easy", "theory"] == ("3", "1", "37.5 %", f"{100 * 300 / 850:.1f} %")
+    assert found["easy", "chem"] == ("1", "0", "25.0 %", f"{100 * 400 / 850:.1f} %")
+
+
+def test_limits_say_how_full_they_were_and_who_waited(tables: dict[str, Table]) -> None:
+    found = rows(tables["Limits"], "jobs", "held at most", "full", "waited", "hours waited", "too big")
+    assert found["fcfs", "jobs of each user, partition debug: 1"] == ("2", "1", "100.0 %", "1", "0.0", "0")
+    assert found["fcfs", "cores of all together, account physics: 4"] == ("4", "4", "60.0 %", "1", "0.0", "1")
+
+
+def test_who_waits_is_told_by_account(setting: Setting) -> None:
+    assert any(title.startswith("Account") for title, _, _ in breakdowns(setting))
