@@ -82,6 +82,7 @@ class Recorder:
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
         self.memory_stops: dict[int, MemoryStop] = {}
+        self.preempted: dict[int, Reason] = {}
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []

@@ -58,10 +58,13 @@ class Binding:
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
+        by_qos = site.file.preempt is not None and site.file.preempt.by == "qos"
         count = len(said.tasks)
         self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for job in range(count):
             where = self._where(job)
+            if by_qos and said.qos[job] in self.qos and not where.why:
+                where = where._replace(qos=said.qos[job])
             if where != Where():
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):

@@ -1,0 +1,333 @@
+"""Any policy, with jobs that are stopped for others as the table ``site.preempt`` of the cluster says.
+
+After the decisions of the policy inside, jobs that still wait and may preempt others are looked at, those first that
+may preempt most, then in the policy's order. One without a place is given one by the policy itself, on a draft in which
+some are stopped that it may preempt, and nobody else waits but those before it that may preempt as many: so it neither
+passes these nor waits for others. The fewest are stopped, in the order of the rule, and it starts in the same moment.
+A job that has a place already, and is held back by those before it, waits for its turn.
+
+O(running) a look; a look is spared while nothing has changed, and asks that had no place are not tried again until
+something is given back. O(log running) drafts and decisions for each other job that is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.lease import Lease
+from unrack.ledger.promises import Promises
+from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start, Traits, Used
+from unrack.policy.members import seeded, traits_of
+from unrack.policy.orders import ORDERS, in_order
+from unrack.policy.preemption.victims import Victim, fits, in_turn, lease_by, least
+from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.policy.rounds import Rounds
+from unrack.reasons import Code, Reason
+from unrack.resources.site.installed import QUANTITIES, WHERE, Site
+from unrack.resources.site.ranks import Ranks
+from unrack.units import NEVER_US
+from unrack.view import Draft, View
+from unrack.workload.job import JobTable
+
+LOOKS = 100
+"""How many jobs are tried in a round, at most."""
+
+
+def site_of(cluster: Cluster) -> Site | None:
+    """The site of a cluster; ``None``: it has none."""
+    found = cluster.places.installed.get("site")
+    return found if isinstance(found, Site) else None
+
+
+def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
+    """The policy with preemption where the cluster has that and the policy does not say no, and elsewhere without."""
+    site = site_of(cluster)
+    there = site is not None and site.file.preempt is not None
+    if isinstance(policy, Preempting):
+        return policy if there and policy.on else policy.inner
+    return Preempting(policy) if there else policy
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is remembered."""
+
+    inner: Any  # of the policy inside
+    ranks: Ranks | None  # who may preempt whom; ``None``: nobody
+    started: dict[int, int]  # job → when it started, µs; and of some that have ended
+    failed: set[tuple[object, ...]] = field(default_factory=set)  # asks that had no place, whoever was stopped
+    mark: tuple[int, ...] = ()  # of the ledger when that was found
+    version: int = -1  # of the ledger after the last look
+    wanted_us: int = NEVER_US  # when the policy inside wants its next round
+    exempt_us: int = NEVER_US  # when the first of those that have not run for long enough will have
+    stopped: tuple[int, ...] = ()  # who was just stopped: what the policy inside remembers is to be made anew
+    over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
+
+
+@dataclass(frozen=True)
+class Preempting:
+    """Preemption around a policy."""
+
+    inner: Policy[Any]  # who starts jobs
+    on: bool = True  # False: nobody is preempted
+
+    @property
+    def name(self) -> str:
+        """That of the policy inside."""
+        return self.inner.name
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Those of the policy inside; it is asked again once jobs were stopped."""
+        return replace(traits_of(self.inner), stepwise=True)
+
+    @cached_property
+    def _stepwise(self) -> bool:
+        return traits_of(self.inner).stepwise
+
+    def seeded(self, seed: int) -> Preempting:
+        """A copy whose policy inside draws from a seed."""
+        return replace(self, inner=seeded(self.inner, seed))
+
+    def inside(self, memory: Notes) -> tuple[object, Any]:
+        """The policy inside and its memory."""
+        return self.inner, memory.inner
+
+    def begin(self, view: View) -> Notes:
+        """Who runs is taken to have started when its booked end says."""
+        site = site_of(view.cluster) if self.on else None
+        jobs, ends = view.running_jobs, view.running_end_us
+        started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
+        return Notes(
+            self.inner.begin(view), None if site is None else site.ranks,
+            dict(zip(jobs.tolist(), started.tolist(), strict=True)),
+        )  # fmt: skip
+
+    def promised(self, view: View, memory: Notes) -> Promises:
+        """As the policy inside says; it has promised nothing to who was just stopped."""
+        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
+        if not memory.stopped:
+            return found
+        return found._replace(made={job: one for job, one in found.by_job().items() if job not in memory.stopped})
+
+    def expected_end_us(self, view: View, memory: Notes, job: int, now: int) -> int:
+        """As the policy inside says."""
+        return int(cast(Any, self.inner).expected_end_us(view, memory.inner, job, now))
+
+    def reserves_mb(self, view: View, memory: Notes, job: int, asked_mb: int) -> int:
+        """As the policy inside says."""
+        return int(cast(Any, self.inner).reserves_mb(view, memory.inner, job, asked_mb))
+
+    def adjust(self, view: View, memory: Notes, used: Used, now: int) -> tuple[list[Decision], Notes]:
+        """As the policy inside says."""
+        decisions, memory.inner = cast(Any, self.inner).adjust(view, memory.inner, used, now)
+        return decisions, memory
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
+        """As the policy inside says."""
+        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
+        return found
+
+    def terms(self, cluster: Cluster) -> Any:
+        """As the policy inside says."""
+        return cast(Any, self.inner).terms(cluster)
+
+    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+        """As the policy inside says."""
+        return self.inner.why(view, memory.inner, job, now)
+
+    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+        """When the policy inside wants it, or somebody has run for long enough to be preempted."""
+        wanted = self.inner.next_round(view, memory.inner, now)
+        memory.wanted_us = NEVER_US if wanted is None else wanted
+        first = min(memory.wanted_us, memory.exempt_us if view.waiting and memory.exempt_us > now else NEVER_US)
+        return None if first == NEVER_US else first
+
+    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+        """As the policy inside decides; then some are stopped for others."""
+        if memory.over:
+            memory.over = False
+            return [], memory
+        if memory.stopped:
+            memory.inner, memory.stopped = _anew(self.inner, memory.inner, view), ()
+        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        plan = decisions
+        if memory.ranks is not None and not (decisions and self._stepwise):
+            plan = self._preempted(view, memory, memory.ranks, decisions, now)
+        for decision in plan:
+            if isinstance(decision, Start):
+                memory.started[decision.lease.job] = now
+        if len(memory.started) > 2 * view.running_count + 256:
+            running = view.running_jobs.tolist()
+            memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}
+        memory.over = bool(plan) and not self._stepwise and not memory.stopped
+        return plan, memory
+
+    def _preempted(
+        self, view: View, memory: Notes, ranks: Ranks, decisions: list[Decision], now: int
+    ) -> list[Decision]:  # fmt: skip
+        """The decisions, and those by which some are stopped for others; what these make impossible is left out."""
+        mark = view.releases, view.unforeseen, view.capacity_version
+        if mark != memory.mark or now >= min(memory.wanted_us, memory.exempt_us):
+            memory.failed.clear()
+            memory.mark, memory.exempt_us, memory.version = mark, NEVER_US, -1
+        unchanged, memory.version = memory.version == view.version, view.version + len(decisions)
+        if (unchanged and not decisions) or not all(isinstance(decision, Start | Reject) for decision in decisions):
+            return decisions
+        jobs = view.queue
+        starts = {decision.lease.job: decision for decision in decisions if isinstance(decision, Start)}
+        heights = ranks.height[_classes(view, ranks, jobs)]
+        if not heights.any():
+            return decisions
+        if ranks.height[_classes(view, ranks, np.array(list(starts), np.int64))].any():
+            memory.failed.clear()
+        look = _Look(self, view, memory, ranks, starts, now)
+        order = getattr(self.inner, "order", None)
+        known = callable(order) or order in ORDERS
+        jobs = in_order(order, view, now) if known else jobs
+        heights = ranks.height[_classes(view, ranks, jobs)]
+        jobs = jobs[np.argsort(-heights, kind="stable")][: int((heights > 0).sum())]
+        for job in jobs.tolist():
+            if job not in starts and not look.tries(job):
+                break
+        if not look.stops:
+            return decisions
+        placed = {start.lease.job for _, start in look.stops}
+        plan: list[Decision] = []
+        for decision in decisions:
+            own = decision.lease.job if isinstance(decision, Start) else decision.job  # type: ignore[union-attr]
+            if own not in look.dropped and own not in placed:
+                plan.append(decision)
+        for victims, start in look.stops:
+            plan += [*victims, start]
+        if look.dropped and not _possible(view, plan, now):
+            return decisions
+        memory.stopped = tuple(one.job for victims, _ in look.stops for one in victims if isinstance(one, Requeue))
+        memory.stopped = memory.stopped or (-1,)  # somebody was left out, and what is remembered is wrong
+        return plan
+
+
+class _Look:
+    """One look at those who wait and may preempt others."""
+
+    def __init__(
+        self, policy: Preempting, view: View, memory: Notes, ranks: Ranks, starts: dict[int, Start], now: int
+    ) -> None:
+        self.policy, self.view, self.memory, self.ranks, self.now = policy, view, memory, ranks, now
+        self.base: Draft | None = None
+        self.starts = starts
+        self.stops: list[tuple[list[Decision], Start]] = []
+        self.dropped: set[int] = set()
+        self.ahead: list[tuple[int, Bools]] = []  # who had no place, and whom they may preempt
+        self.tried = 0
+        running = view.running_jobs
+        self.running: Ints = np.concatenate([running, np.array(list(starts), np.int64)])
+        self.classes = _classes(view, ranks, self.running)
+        self.gone: set[int] = set()
+
+    def tries(self, job: int) -> bool:
+        """Let a job have a place if it may; False: enough were tried."""
+        of = int(_classes(self.view, self.ranks, np.array([job], np.int64))[0])
+        rights, key = self.ranks.may[of], _asks(self.view, job, of)
+        ahead = [other for other, more in self.ahead if bool((rights <= more).all())]
+        if key not in self.memory.failed and (victims := self._victims(rights)):
+            self.tried += 1
+            found = self._placed(job, [*ahead, job], victims)
+            if found is None:
+                self.memory.failed.add(key)
+            elif found[1]:
+                self._stop(job, *found)
+                return self.tried < LOOKS
+        self.ahead.append((job, rights))
+        return self.tried < LOOKS
+
+    def _placed(self, job: int, jobs: list[int], victims: list[Victim]) -> tuple[Lease, list[int]] | None:
+        if self.base is None:
+            self.base = Draft(self.view, self.now)
+            for start in self.starts.values():
+                self.base.start(start.lease)
+        inner, stepwise = self.policy.inner, self.policy._stepwise
+        order = in_turn(victims, self.ranks.victims, self.now)
+        return least(self.base.view, order, lambda draft: lease_by(inner, draft, jobs, job, stepwise), self.now)
+
+    def _victims(self, rights: Bools) -> list[Victim]:
+        found = []
+        for i in np.flatnonzero(rights[self.classes]).tolist():
+            job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
+            fresh = job in self.starts
+            since = self.now if fresh else self.memory.started.get(job, self.now)
+            if job in self.gone:
+                continue
+            if not fresh and self.now - since < self.ranks.exempt_us:
+                self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
+                continue
+            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode == "checkpoint"))
+        return found
+
+    def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:
+        assert self.base is not None
+        reason = Reason(Code.PREEMPTED, f"for job {self.view.job(job).id}")
+        stops: list[Decision] = []
+        for victim in victims:
+            self.base.stop(victim)
+            self.gone.add(victim)
+            if victim in self.starts:
+                self.dropped.add(victim)
+                continue
+            mode = self.ranks.mode[int(self.classes[np.flatnonzero(self.running == victim)[0]])]
+            stops.append(Requeue(victim, reason, keep_work=mode == "checkpoint"))
+            if mode == "cancel":
+                stops.append(Reject(victim, reason))
+        self.base.start(lease)
+        self.memory.failed.clear()  # nobody is behind it any more
+        self.stops.append((stops, Start(lease)))
+
+
+def _classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:
+    """int64[k]: the classes of jobs."""
+    claimed = view.columns.claimed
+    assert claimed is not None
+    row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
+    found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
+    return found
+
+
+def _asks(view: View, job: int, of: int) -> tuple[object, ...]:
+    """What decides whether a job has a place: equal for jobs that have one or none together."""
+    claimed, devices = view.columns.claimed, view.columns.devices
+    assert claimed is not None
+    wants = b"" if devices is None else devices.columns.wants[:, :, job].tobytes()
+    alone = job if view.slo is not None else -1
+    return (
+        of, view.asks[:, job].tobytes(), claimed.asked(job).tobytes(), wants, int(view.deadline_us[job]),
+        int(view.app[job]), alone,
+    )  # fmt: skip
+
+
+def _possible(view: View, plan: list[Decision], now: int) -> bool:
+    """Whether a plan can be carried out in its order."""
+    draft = Draft(view, now)
+    for decision in plan:
+        if isinstance(decision, Requeue):
+            draft.stop(decision.job)
+        elif isinstance(decision, Start) and not fits(draft, decision.lease):
+            return False
+    return True
+
+
+def _anew(policy: Any, memory: Any, view: View) -> Any:
+    """What a policy remembers once jobs were stopped and started without it.
+
+    Policies that tell their rounds read the queue in each, and what was learnt of the use of memory stays true.
+    """
+    if isinstance(policy, Dynamic):
+        memory.inner = _anew(policy.inner, memory.inner, view)
+        memory.settled.clear()
+        return memory
+    return memory if isinstance(policy, Rounds) else policy.begin(view)
