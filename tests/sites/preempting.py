@@ -134,12 +134,20 @@ class Preempting(Loop):
     def preempt(self, waiting: list[int], now: int, fresh: set[int]) -> bool:
         """Stop some for others; whether somebody was."""
         site, jobs, ahead, mine = self.site, self.site.jobs, list[int](), set[int]()
-        able = [n for n in waiting if n not in self.running and any(
-            site.may(jobs[n], J(0, 0, 0, 0, 0, "", name)) for name in site.partitions)]
+        able = [
+            n
+            for n in waiting
+            if n not in self.running and any(site.may(jobs[n], J(0, 0, 0, 0, 0, "", name)) for name in site.partitions)
+        ]
         some = False
         for number in sorted(able, key=lambda n: -self.height(jobs[n])):
-            own = [v for v in self.running if site.may(jobs[number], jobs[v]) and v not in mine
-                   and (v in fresh or now - self.since[v] >= site.exempt)]
+            own = [
+                v
+                for v in self.running
+                if site.may(jobs[number], jobs[v])
+                and v not in mine
+                and (v in fresh or now - self.since[v] >= site.exempt)
+            ]
             own.sort(key=lambda v: (v not in fresh, -self.since[v], -v))
             before = [n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])]
             line = sorted([*before, number])

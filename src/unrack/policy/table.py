@@ -41,8 +41,8 @@ from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
+from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.parameters import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS

@@ -12,7 +12,7 @@ from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES
-from unrack.policy.preemption.preempting import Preempting, site_of
+from unrack.policy.preemption.preempting import Preempting, preempts
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges
@@ -189,9 +189,7 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
 
 def _preempts(cluster: Cluster, policy: Policy[Any]) -> Iterator[Effect]:
     if isinstance(policy, Preempting) and policy.on:
-        site = site_of(cluster)
-        nothing = site is None or site.file.preempt is None
-        yield Effect("preempt", "", f"{cluster.name} has no table site.preempt" if nothing else "")
+        yield Effect("preempt", "", "" if preempts(cluster) else f"{cluster.name} has no table site.preempt")
 
 
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:

@@ -341,11 +341,10 @@ class Kernel:
     def stop(self, decision: Requeue, now: int) -> None:
         """A job was stopped; the core has queued it again already."""
         job = decision.job
-        at_start = self.kept_work.get(job, float(self.work[job]))
+        code, at_start = decision.reason.code, self.kept_work.get(job, float(self.work[job]))
         left = stopped_at = self.works.left(job, now) if self.slowdown else at_start - (now - self.running[job][0])
-        code = decision.reason.code
         if decision.keep_work:
-            if code == Code.OUT_OF_MEMORY or (code == Code.PREEMPTED and self.changes.checkpoint_every is not None):
+            if self.changes.decide_what_is_kept(code):
                 returned = job in self.kept_work and job not in self.standing
                 left = self.changes.left_us(self.work[job], at_start, left, returned)
             self.kept_work[job] = left
@@ -353,12 +352,11 @@ class Kernel:
                 self.core.handle(Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
+        lost_us = max(0, int(self.kept_work.get(job, float(self.work[job])) - stopped_at))
         if code == Code.PREEMPTED:
-            self.recorder.preempted[len(self.recorder.job)] = decision.reason
-        if code == Code.OUT_OF_MEMORY:
-            again = self.kept_work.get(job, float(self.work[job]))
-            assert self.following is not None
-            self.following.note_stop(decision.reason, max(0, int(again - stopped_at)))
+            self.recorder.preemption(decision.reason, lost_us)
+        elif code == Code.OUT_OF_MEMORY and self.following is not None:
+            self.following.note_stop(decision.reason, lost_us)
         self.update_speeds(self.end(job, now, OUTCOMES.get(code, Outcome.PREEMPTED)), now)
         self.detach()
 

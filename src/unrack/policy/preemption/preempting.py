@@ -45,10 +45,15 @@ def site_of(cluster: Cluster) -> Site | None:
     return found if isinstance(found, Site) else None
 
 
+def preempts(cluster: Cluster) -> bool:
+    """Whether jobs of a cluster are stopped for others: it has a table ``site.preempt``."""
+    site = site_of(cluster)
+    return site is not None and site.file.preempt is not None
+
+
 def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
     """The policy with preemption where the cluster has that and the policy does not say no, and elsewhere without."""
-    site = site_of(cluster)
-    there = site is not None and site.file.preempt is not None
+    there = preempts(cluster)
     if isinstance(policy, Preempting):
         return policy if there and policy.on else policy.inner
     return Preempting(policy) if there else policy
@@ -188,9 +193,7 @@ class Preempting:
         if ranks.height[_classes(view, ranks, np.array(list(starts), np.int64))].any():
             memory.failed.clear()
         look = _Look(self, view, memory, ranks, starts, now)
-        order = getattr(self.inner, "order", None)
-        known = callable(order) or order in ORDERS
-        jobs = in_order(order, view, now) if known else jobs
+        jobs = _in_order(self.inner, view, now)
         heights = ranks.height[_classes(view, ranks, jobs)]
         jobs = jobs[np.argsort(-heights, kind="stable")][: int((heights > 0).sum())]
         for job in jobs.tolist():
@@ -208,6 +211,7 @@ class Preempting:
             plan += [*victims, start]
         if look.dropped and not _possible(view, plan, now):
             return decisions
+        memory.version = -1
         memory.stopped = tuple(one.job for victims, _ in look.stops for one in victims if isinstance(one, Requeue))
         memory.stopped = memory.stopped or (-1,)  # somebody was left out, and what is remembered is wrong
         return plan
@@ -287,6 +291,14 @@ class _Look:
         self.base.start(lease)
         self.memory.failed.clear()  # nobody is behind it any more
         self.stops.append((stops, Start(lease)))
+
+
+def _in_order(policy: Any, view: View, now: int) -> Ints:
+    """int64[waiting]: those who wait in the order of the policy, or as they came."""
+    while isinstance(policy, Dynamic):
+        policy = policy.inner
+    order: Any = getattr(policy, "order", None)
+    return in_order(order, view, now) if callable(order) or order in ORDERS else view.queue
 
 
 def _classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:

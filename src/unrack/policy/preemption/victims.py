@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unrack.errors import RefusedError
 from unrack.ledger.lease import LENDER, Lease
 from unrack.policy.contract import Policy, Start
@@ -29,16 +27,19 @@ KEYS: dict[str, Callable[[Victim, int], tuple[int, ...]]] = {
     "fewest": lambda one, now: (-one.cores,),
     "cheapest": lambda one, now: (0 if one.keeps else one.cores * (now - one.started_us),),
 }
-"""Rule → by what those are sorted who may be stopped; of equal ones the youngest goes first, then the highest number."""
+"""Rule → by what those are sorted who may be stopped; of equal ones the youngest is first, then the highest number."""
 
 
 def in_turn(victims: Sequence[Victim], rule: str, now: int) -> list[int]:
     """The jobs in the order in which they are stopped; those that are only about to start go first."""
     key = KEYS[rule]
-    return [one.job for one in sorted(victims, key=lambda one: (not one.fresh, *key(one, now), -one.started_us, -one.job))]
+    turn = sorted(victims, key=lambda one: (not one.fresh, *key(one, now), -one.started_us, -one.job))
+    return [one.job for one in turn]
 
 
-def least(base: View, victims: Sequence[int], find: Callable[[Draft], Lease | None], now: int) -> tuple[Lease, list[int]] | None:
+def least(
+    base: View, victims: Sequence[int], find: Callable[[Draft], Lease | None], now: int
+) -> tuple[Lease, list[int]] | None:
     """The lease of a job, and the victims without whom there is none: as few of the first of them as possible.
 
     O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way.
