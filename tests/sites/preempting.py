@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import polars as pl
 from tests.sites.twins import J, Loop, RandomSite, fcfs, random_site
 
 from unrack.cluster.spec import Cluster
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 
 @dataclass
@@ -202,3 +205,43 @@ class Preempting(Loop):
             self.done[victim] = self.done.get(victim, 0) + now - since
         if mode == "cancel":
             self.cancelled.add(victim)
+
+
+DRIVES = {"name": "drives", "kind": "nvme", "count": 4, "compose": 3, "share": 6,
+          "quantities": {"bandwidth_mb_s": 2000, "capacity_mb": 600_000}}  # fmt: skip
+ORDER = {"high": {"normal", "standby"}, "normal": {"standby"}, "low": {"standby"}}
+"""Quality of service → those whose jobs its own may preempt."""
+
+
+def mixed_site(seed: int, count: int = 40) -> tuple[Cluster, Workload]:
+    """Nodes that may lend, drives that are composed and shared, licences, limits; by quality of service."""
+    draw = np.random.default_rng(seed)
+    modes = {name: str(draw.choice(["requeue", "requeue", "cancel", "checkpoint"])) for name in ("normal", "standby")}
+    qos: list[dict[str, Any]] = [
+        {"name": "high", "preempts": ["normal", "standby"], "limits": [{"per": "user", "amounts": {"cores": 9}}]},
+        {"name": "normal", "preempts": ["standby"], "preempt_mode": modes["normal"]},
+        {"name": "low", "preempts": ["standby"]},
+        {"name": "standby", "preempt_mode": modes["standby"]},
+    ]
+    preempt = {
+        "by": "qos", "victims": str(draw.choice(["youngest", "fewest", "cheapest"])),
+        "exempt_time": int(draw.choice([0, 0, 30])),
+    }  # fmt: skip
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 2, "cores": 6, "memory": 16}],
+        "counted": [{"name": "matlab", "amount": 3}], "pools": [DRIVES] if seed % 2 else [],
+        "site": {"qos": qos, "preempt": preempt, "limits": [{"per": "user", "amounts": {"jobs": 5}}]},
+    })  # fmt: skip
+    submit = np.sort(draw.integers(0, 700, count)) * 10**6
+    work = draw.integers(5, 120, count) * 10**6
+    asks = draw.random(count) < 0.4 * (seed % 2)
+    devices = {("nvme", name): np.where(asks, most, 0) for name, most in
+               {"bandwidth_mb_s": 1800, "capacity_mb": 40_000}.items()} if seed % 2 else {}  # fmt: skip
+    names = draw.choice(["high", "normal", "low", "standby", "standby", ""], count)
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=work + draw.integers(0, 6, count) * 10**7,
+        tasks=draw.integers(1, 4, count), cores=draw.integers(1, 4, count), memory_mb=draw.integers(0, 8, count),
+        user=pl.Series([f"u{n}" for n in draw.integers(0, 3, count)]), extra=pl.DataFrame({"qos": names.tolist()}),
+        devices={("counted", "matlab"): draw.integers(0, 3, count), **devices},
+    )  # fmt: skip
+    return cluster, Workload("random", jobs, Intake("", "", (), {}, {}, {}, {}, {}))

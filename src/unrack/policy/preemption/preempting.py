@@ -12,7 +12,7 @@ something is given back. O(log running) drafts and decisions for each other job 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -20,23 +20,20 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.lease import Lease
 from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start, Traits, Used
 from unrack.policy.members import seeded, traits_of
 from unrack.policy.orders import ORDERS, in_order
-from unrack.policy.preemption.victims import Victim, fits, in_turn, lease_by, least
+from unrack.policy.preemption.look import Look, Notes, classes_of
+from unrack.policy.preemption.victims import fits
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
-from unrack.reasons import Code, Reason
-from unrack.resources.site.installed import QUANTITIES, WHERE, Site
+from unrack.reasons import Reason
+from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
 from unrack.view import Draft, View
 from unrack.workload.job import JobTable
-
-LOOKS = 100
-"""How many jobs are tried in a round, at most."""
 
 
 def site_of(cluster: Cluster) -> Site | None:
@@ -57,22 +54,6 @@ def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
     if isinstance(policy, Preempting):
         return policy if there and policy.on else policy.inner
     return Preempting(policy) if there else policy
-
-
-@dataclass(slots=True)
-class Notes:
-    """What is remembered."""
-
-    inner: Any  # of the policy inside
-    ranks: Ranks | None  # who may preempt whom; ``None``: nobody
-    started: dict[int, int]  # job → when it started, µs; and of some that have ended
-    failed: set[tuple[object, ...]] = field(default_factory=set)  # asks that had no place, whoever was stopped
-    mark: tuple[int, ...] = ()  # of the ledger when that was found
-    version: int = -1  # of the ledger after the last look
-    wanted_us: int = NEVER_US  # when the policy inside wants its next round
-    exempt_us: int = NEVER_US  # when the first of those that have not run for long enough will have
-    stopped: tuple[int, ...] = ()  # who was just stopped: what the policy inside remembers is to be made anew
-    over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
 
 @dataclass(frozen=True)
@@ -99,10 +80,6 @@ class Preempting:
     def seeded(self, seed: int) -> Preempting:
         """A copy whose policy inside draws from a seed."""
         return replace(self, inner=seeded(self.inner, seed))
-
-    def inside(self, memory: Notes) -> tuple[object, Any]:
-        """The policy inside and its memory."""
-        return self.inner, memory.inner
 
     def begin(self, view: View) -> Notes:
         """Who runs is taken to have started when its booked end says."""
@@ -163,7 +140,7 @@ class Preempting:
             memory.inner, memory.stopped = _anew(self.inner, memory.inner, view), ()
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
         plan = decisions
-        if memory.ranks is not None and not (decisions and self._stepwise):
+        if memory.ranks is not None:
             plan = self._preempted(view, memory, memory.ranks, decisions, now)
         for decision in plan:
             if isinstance(decision, Start):
@@ -187,14 +164,14 @@ class Preempting:
             return decisions
         jobs = view.queue
         starts = {decision.lease.job: decision for decision in decisions if isinstance(decision, Start)}
-        heights = ranks.height[_classes(view, ranks, jobs)]
+        heights = ranks.height[classes_of(view, ranks, jobs)]
         if not heights.any():
             return decisions
-        if ranks.height[_classes(view, ranks, np.array(list(starts), np.int64))].any():
+        if ranks.height[classes_of(view, ranks, np.array(list(starts), np.int64))].any():
             memory.failed.clear()
-        look = _Look(self, view, memory, ranks, starts, now)
+        look = Look(self.inner, view, memory, ranks, starts, now)
         jobs = _in_order(self.inner, view, now)
-        heights = ranks.height[_classes(view, ranks, jobs)]
+        heights = ranks.height[classes_of(view, ranks, jobs)]
         jobs = jobs[np.argsort(-heights, kind="stable")][: int((heights > 0).sum())]
         for job in jobs.tolist():
             if job not in starts and not look.tries(job):
@@ -217,109 +194,12 @@ class Preempting:
         return plan
 
 
-class _Look:
-    """One look at those who wait and may preempt others."""
-
-    def __init__(
-        self, policy: Preempting, view: View, memory: Notes, ranks: Ranks, starts: dict[int, Start], now: int
-    ) -> None:
-        self.policy, self.view, self.memory, self.ranks, self.now = policy, view, memory, ranks, now
-        self.base: Draft | None = None
-        self.starts = starts
-        self.stops: list[tuple[list[Decision], Start]] = []
-        self.dropped: set[int] = set()
-        self.ahead: list[tuple[int, Bools]] = []  # who had no place, and whom they may preempt
-        self.tried = 0
-        running = view.running_jobs
-        self.running: Ints = np.concatenate([running, np.array(list(starts), np.int64)])
-        self.classes = _classes(view, ranks, self.running)
-        self.gone: set[int] = set()
-
-    def tries(self, job: int) -> bool:
-        """Let a job have a place if it may; False: enough were tried."""
-        of = int(_classes(self.view, self.ranks, np.array([job], np.int64))[0])
-        rights, key = self.ranks.may[of], _asks(self.view, job, of)
-        ahead = [other for other, more in self.ahead if bool((rights <= more).all())]
-        if key not in self.memory.failed and (victims := self._victims(rights)):
-            self.tried += 1
-            found = self._placed(job, [*ahead, job], victims)
-            if found is None:
-                self.memory.failed.add(key)
-            elif found[1]:
-                self._stop(job, *found)
-                return self.tried < LOOKS
-        self.ahead.append((job, rights))
-        return self.tried < LOOKS
-
-    def _placed(self, job: int, jobs: list[int], victims: list[Victim]) -> tuple[Lease, list[int]] | None:
-        if self.base is None:
-            self.base = Draft(self.view, self.now)
-            for start in self.starts.values():
-                self.base.start(start.lease)
-        inner, stepwise = self.policy.inner, self.policy._stepwise
-        order = in_turn(victims, self.ranks.victims, self.now)
-        return least(self.base.view, order, lambda draft: lease_by(inner, draft, jobs, job, stepwise), self.now)
-
-    def _victims(self, rights: Bools) -> list[Victim]:
-        found = []
-        for i in np.flatnonzero(rights[self.classes]).tolist():
-            job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
-            fresh = job in self.starts
-            since = self.now if fresh else self.memory.started.get(job, self.now)
-            if job in self.gone:
-                continue
-            if not fresh and self.now - since < self.ranks.exempt_us:
-                self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
-                continue
-            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode == "checkpoint"))
-        return found
-
-    def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:
-        assert self.base is not None
-        reason = Reason(Code.PREEMPTED, f"for job {self.view.job(job).id}")
-        stops: list[Decision] = []
-        for victim in victims:
-            self.base.stop(victim)
-            self.gone.add(victim)
-            if victim in self.starts:
-                self.dropped.add(victim)
-                continue
-            mode = self.ranks.mode[int(self.classes[np.flatnonzero(self.running == victim)[0]])]
-            stops.append(Requeue(victim, reason, keep_work=mode == "checkpoint"))
-            if mode == "cancel":
-                stops.append(Reject(victim, reason))
-        self.base.start(lease)
-        self.memory.failed.clear()  # nobody is behind it any more
-        self.stops.append((stops, Start(lease)))
-
-
 def _in_order(policy: Any, view: View, now: int) -> Ints:
     """int64[waiting]: those who wait in the order of the policy, or as they came."""
     while isinstance(policy, Dynamic):
         policy = policy.inner
     order: Any = getattr(policy, "order", None)
     return in_order(order, view, now) if callable(order) or order in ORDERS else view.queue
-
-
-def _classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:
-    """int64[k]: the classes of jobs."""
-    claimed = view.columns.claimed
-    assert claimed is not None
-    row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
-    found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
-    return found
-
-
-def _asks(view: View, job: int, of: int) -> tuple[object, ...]:
-    """What decides whether a job has a place: equal for jobs that have one or none together."""
-    claimed, devices = view.columns.claimed, view.columns.devices
-    assert claimed is not None
-    wants = b"" if devices is None else devices.columns.wants[:, :, job].tobytes()
-    alone = job if view.slo is not None else -1
-    return (
-        of, view.asks[:, job].tobytes(), claimed.asked(job).tobytes(), wants, int(view.deadline_us[job]),
-        int(view.app[job]), alone,
-    )  # fmt: skip
 
 
 def _possible(view: View, plan: list[Decision], now: int) -> bool:
@@ -336,7 +216,7 @@ def _possible(view: View, plan: list[Decision], now: int) -> bool:
 def _anew(policy: Any, memory: Any, view: View) -> Any:
     """What a policy remembers once jobs were stopped and started without it.
 
-    Policies that tell their rounds read the queue in each, and what was learnt of the use of memory stays true.
+    Policies in rounds read the queue in each, and what was learnt of the use of memory stays true.
     """
     if isinstance(policy, Dynamic):
         memory.inner = _anew(policy.inner, memory.inner, view)
