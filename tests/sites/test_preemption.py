@@ -92,10 +92,7 @@ def check(cluster: Cluster, workload: Workload, log: RunLog) -> None:
 
 def by_hand(**changes: Any) -> tuple[Cluster, Workload]:
     """One node of two cores: two jobs of standby from 0 s and 10 s on, and one that may preempt them at 30 s."""
-    preempt = {
-        "by": "qos",
-        **{key: value for key, value in changes.items() if key in ("victims", "exempt_time", "mode")},
-    }
+    preempt = {"by": "qos", **{key: value for key, value in changes.items() if key != "third"}}
     qos = [{"name": "high", "preempts": ["standby"]}, {"name": "standby"}]
     cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": {"qos": qos, "preempt": preempt}})
     seconds = {"submit_us": [0, 10, 30], "work_us": [100, 100, 20], "request_us": [100, 100, 20]}
@@ -109,7 +106,8 @@ def by_hand(**changes: Any) -> tuple[Cluster, Workload]:
 @pytest.mark.parametrize(
     ("changes", "world", "wanted"),
     [
-        ({}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished"), (2, 50, 150, "finished")}),
+        ({}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished"),
+                  (2, 50, 150, "finished")}),
         ({"mode": "checkpoint"}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished"),
                                       (2, 50, 130, "finished")}),
         ({"mode": "checkpoint"}, {"checkpoint_every": 15}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"),
@@ -157,8 +155,8 @@ def test_who_it_was_for_is_told() -> None:
         ({"qos": [{"name": "a", "preempts": ["b"]}], "preempt": {"by": "qos"}}, "not 'b'"),
         ({"qos": [{"name": "a", "preempts": ["a"]}], "preempt": {"by": "qos"}}, "not a → a"),
         (
-            {"qos": [{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["c"]}, {"name": "c", "preempts": ["b"]}],
-             "preempt": {"by": "qos"}},
+            {"qos": [{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["c"]},
+                     {"name": "c", "preempts": ["b"]}], "preempt": {"by": "qos"}},
             "not b → c → b",
         ),
         ({"qos": [{"name": "a", "preempts": ["b"]}, {"name": "b"}]}, "only beside a table preempt"),
