@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,7 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start
-from unrack.policy.members import traits_of
-from unrack.policy.preemption.victims import Victim, in_turn, lease_by, least
+from unrack.policy.preemption.victims import Victim, in_turn, leases_by, least, without
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import QUANTITIES, WHERE
 from unrack.resources.site.ranks import Ranks
@@ -26,7 +27,8 @@ class Notes:
     inner: Any  # of the policy inside
     ranks: Ranks | None  # who may preempt whom; ``None``: nobody
     started: dict[int, int]  # job → when it started, µs; and of some that have ended
-    failed: set[tuple[object, ...]] = field(default_factory=set)  # asks that had no place, whoever was stopped
+    failed: set[int] = field(default_factory=set)  # who had no place, whoever was stopped
+    held: set[int] = field(default_factory=set)  # who had one without that
     mark: tuple[int, ...] = ()  # of the ledger when that was found
     version: int = -1  # of the ledger after the last look
     wanted_us: int = NEVER_US  # when the policy inside wants its next round
@@ -36,7 +38,7 @@ class Notes:
 
 
 LOOKS = 100
-"""How many jobs are tried in a round, at most."""
+"""How often those who may preempt the same are looked at in a round, at most."""
 
 
 class Look:
@@ -46,42 +48,60 @@ class Look:
         self, inner: Policy[Any], view: View, memory: Notes, ranks: Ranks, starts: dict[int, Start], now: int
     ) -> None:
         self.view, self.memory, self.ranks, self.now = view, memory, ranks, now
-        self.inner, self.stepwise = inner, traits_of(inner).stepwise
+        self.inner = inner
         self.base: Draft | None = None
         self.starts = starts
         self.stops: list[tuple[list[Decision], Start]] = []
         self.dropped: set[int] = set()
         self.ahead: list[tuple[int, Bools]] = []  # who had no place, and whom they may preempt
-        self.tried = 0
+        self.looks = 0
         running = view.running_jobs
         self.running: Ints = np.concatenate([running, np.array(list(starts), np.int64)])
         self.classes = classes_of(view, ranks, self.running)
         self.gone: set[int] = set()
 
-    def tries(self, job: int) -> bool:
-        """Let a job have a place if it may; False: enough were tried."""
-        of = int(classes_of(self.view, self.ranks, np.array([job], np.int64))[0])
-        rights, key = self.ranks.may[of], asks_of(self.view, job, of)
-        ahead = [other for other, more in self.ahead if bool((rights <= more).all())]
-        if key not in self.memory.failed and (victims := self._victims(rights)):
-            self.tried += 1
-            found = self._placed(job, [*ahead, job], victims)
-            if found is None:
-                self.memory.failed.add(key)
-            elif found[1]:
+    def give_places(self, jobs: Sequence[int], rights: Bools) -> None:
+        """Let those of some jobs, in order, that may all preempt the same have places if they may."""
+        memory, ahead = self.memory, [job for job, more in self.ahead if bool((rights <= more).all())]
+        rest, turn = list(jobs), self._turn(rights)
+        while rest and self.looks < LOOKS and turn and not (memory.failed | memory.held).issuperset(rest):
+            before = self._ledger()
+            held = self._started(without(before, (), self.now), [*ahead, *rest])
+            able = self._started(without(before, turn, self.now), [*ahead, *rest])
+            self.looks += 1
+            memory.held |= held
+            memory.failed.update(job for job in rest if job not in able)
+            found = None
+            while rest and found is None:
+                job = rest.pop(0)
+                if job in able and job not in held:
+                    found = least(before, turn, partial(self._lease, [*ahead, job], job), self.now)
+                if found is None or not found[1]:
+                    found = None
+                    ahead.append(job)
+                    self.ahead.append((job, rights))
+            if found is not None:
                 self._stop(job, *found)
-                return self.tried < LOOKS
-        self.ahead.append((job, rights))
-        return self.tried < LOOKS
+                turn = [other for other in turn if other not in self.gone]
+        self.ahead += [(job, rights) for job in rest]
 
-    def _placed(self, job: int, jobs: list[int], victims: list[Victim]) -> tuple[Lease, list[int]] | None:
+    def _ledger(self) -> View:
+        """What the ledger will be like."""
         if self.base is None:
             self.base = Draft(self.view, self.now)
             for start in self.starts.values():
                 self.base.start(start.lease)
-        inner, stepwise = self.inner, self.stepwise
-        order = in_turn(victims, self.ranks.victims, self.now)
-        return least(self.base.view, order, lambda draft: lease_by(inner, draft, jobs, job, stepwise), self.now)
+        return self.base.view
+
+    def _started(self, draft: Draft, jobs: Sequence[int]) -> set[int]:
+        return set(leases_by(self.inner, draft, jobs))
+
+    def _lease(self, jobs: Sequence[int], job: int, draft: Draft) -> Lease | None:
+        return leases_by(self.inner, draft, jobs, job).get(job)
+
+    def _turn(self, rights: Bools) -> list[int]:
+        """Who may be stopped, in order."""
+        return in_turn(self._victims(rights), self.ranks.victims, self.now)
 
     def _victims(self, rights: Bools) -> list[Victim]:
         found = []
@@ -113,6 +133,7 @@ class Look:
                 stops.append(Reject(victim, reason))
         self.base.start(lease)
         self.memory.failed.clear()  # nobody is behind it any more
+        self.memory.held.clear()
         self.stops.append((stops, Start(lease)))
 
 
@@ -123,15 +144,3 @@ def classes_of(view: View, ranks: Ranks, jobs: Ints) -> Ints:
     row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
     found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
     return found
-
-
-def asks_of(view: View, job: int, of: int) -> tuple[object, ...]:
-    """What decides whether a job has a place: equal for jobs that have one or none together."""
-    claimed, devices = view.columns.claimed, view.columns.devices
-    assert claimed is not None
-    wants = b"" if devices is None else devices.columns.wants[:, :, job].tobytes()
-    alone = job if view.slo is not None else -1
-    return (
-        of, view.asks[:, job].tobytes(), claimed.asked(job).tobytes(), wants, int(view.deadline_us[job]),
-        int(view.app[job]), alone,
-    )  # fmt: skip

@@ -6,14 +6,15 @@ some are stopped that it may preempt, and nobody else waits but those before it 
 passes these nor waits for others. The fewest are stopped, in the order of the rule, and it starts in the same moment.
 A job that has a place already, and is held back by those before it, waits for its turn.
 
-O(running) a look; a look is spared while nothing has changed, and asks that had no place are not tried again until
-something is given back. O(log running) drafts and decisions for each other job that is tried.
+O(running) a look; a look is spared while nothing has changed, and who had no place is not tried again until something
+is given back. Two drafts and decisions for all who may preempt the same, and O(log running) for each who has a place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -158,24 +159,26 @@ class Preempting:
         mark = view.releases, view.unforeseen, view.capacity_version
         if mark != memory.mark or now >= min(memory.wanted_us, memory.exempt_us):
             memory.failed.clear()
+            memory.held.clear()
             memory.mark, memory.exempt_us, memory.version = mark, NEVER_US, -1
         unchanged, memory.version = memory.version == view.version, view.version + len(decisions)
         if (unchanged and not decisions) or not all(isinstance(decision, Start | Reject) for decision in decisions):
             return decisions
-        jobs = view.queue
         starts = {decision.lease.job: decision for decision in decisions if isinstance(decision, Start)}
-        heights = ranks.height[classes_of(view, ranks, jobs)]
-        if not heights.any():
+        if not ranks.height[classes_of(view, ranks, view.queue)].any():
             return decisions
+        if starts:
+            memory.held.clear()
         if ranks.height[classes_of(view, ranks, np.array(list(starts), np.int64))].any():
             memory.failed.clear()
-        look = Look(self.inner, view, memory, ranks, starts, now)
         jobs = _in_order(self.inner, view, now)
-        heights = ranks.height[classes_of(view, ranks, jobs)]
-        jobs = jobs[np.argsort(-heights, kind="stable")][: int((heights > 0).sum())]
-        for job in jobs.tolist():
-            if job not in starts and not look.tries(job):
-                break
+        classes = classes_of(view, ranks, jobs)
+        turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
+        look = Look(self.inner, view, memory, ranks, starts, now)
+        may, order = ranks.may, zip(jobs[turn].tolist(), classes[turn].tolist(), strict=True)
+        for _, group in groupby(order, lambda one: may[one[1]].tobytes()):
+            some = list(group)
+            look.give_places([job for job, _ in some if job not in starts], may[some[0][1]])
         if not look.stops:
             return decisions
         placed = {start.lease.job for _, start in look.stops}

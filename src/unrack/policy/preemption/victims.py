@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from unrack.errors import RefusedError
 from unrack.ledger.lease import LENDER, Lease
 from unrack.policy.contract import Policy, Start
+from unrack.policy.members import traits_of
 from unrack.resources.places import PLACE
 from unrack.view import Draft, View
 
@@ -108,19 +109,16 @@ def held_nodes(lease: Lease) -> set[int]:
     return {*lease.nodes.tolist(), *lease.borrowed[:, LENDER].tolist()}
 
 
-def lease_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], job: int, stepwise: bool) -> Lease | None:
-    """What a policy gives a job if nobody waits but these jobs; ``None``: it does not start it."""
+def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: int = -1) -> dict[int, Lease]:
+    """Whom a policy starts, and where, if nobody waits but these jobs; it is asked until it has started ``wanted``."""
     draft.only(jobs)
-    view, now = draft.view, draft.now
-    memory = policy.begin(view)
-    for _ in range(len(jobs)):
+    view, now, found = draft.view, draft.now, dict[int, Lease]()
+    memory, stepwise = policy.begin(view), traits_of(policy).stepwise
+    while True:
         decisions, memory = policy.decide(view, memory, now)
-        starts = [decision.lease for decision in decisions if isinstance(decision, Start)]
-        for lease in starts:
-            if lease.job == job:
-                return lease
-        if not stepwise or not starts:
-            return None
-        for lease in starts:
+        starts = {decision.lease.job: decision.lease for decision in decisions if isinstance(decision, Start)}
+        found |= starts
+        if not stepwise or not starts or wanted in found:
+            return found
+        for lease in starts.values():
             draft.start(lease)
-    return None
