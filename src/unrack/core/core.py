@@ -278,6 +278,7 @@ class Core:
         self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         self.commit(decisions, now)
+        self._memory.reserved(decisions)
         if self._promised is not None:
             self.state.promises = self._promised(self.view, self.memory)
         return decisions

@@ -12,6 +12,7 @@ from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES
+from unrack.policy.preemption.preempting import Preempting, preempts
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
@@ -33,8 +34,8 @@ class Effect(NamedTuple):
     """A part of the input of a run, and whether it can change anything."""
 
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-    # ``"memory"``, ``"priority"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or
-    # ``"memory_changes"``
+    # ``"memory"``, ``"priority"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``, ``"preempt"``,
+    # ``"provisioning"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -59,6 +60,7 @@ def effects(
         *_orders(jobs, policy),
         *([] if world.together is None else [_slowdowns(cluster, world.models, world.contention)]),
         *_resources(cluster, jobs),
+        *_preempts(cluster, policy),
         *_use(jobs, policy, world.changes),
     )
     return tuple(parts)
@@ -162,7 +164,9 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
 
 
 def _orders(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
-    inner = policy.inner if isinstance(policy, Dynamic) else policy
+    inner: Any = policy
+    while isinstance(inner, Dynamic | Preempting):
+        inner = inner.inner
     asked = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())} - set(_NO_SIZE))
     for option in ("order", "backfill_order"):
         order = getattr(inner, option, None)
@@ -187,6 +191,11 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             yield Effect("resources", part.name, "" if asked else f"no job asks for {part.name}")
 
 
+def _preempts(cluster: Cluster, policy: Policy[Any]) -> Iterator[Effect]:
+    if isinstance(policy, Preempting) and policy.on:
+        yield Effect("preempt", "", "" if preempts(cluster) else f"{cluster.name} has no table site.preempt")
+
+
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
@@ -209,6 +218,7 @@ WORDS = {
     "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
     "slowdowns": "how slowdowns combine",
+    "preempt": "preempt=yes",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",

@@ -61,6 +61,7 @@ class Binding:
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
+        by_qos = site.file.preempt is not None and site.file.preempt.by == "qos"
         count = len(said.tasks)
         self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
@@ -71,6 +72,8 @@ class Binding:
             where = self._where(job)
             if where.partitions and len(sizes := {self._whole(name) for name in where.partitions}) == 1:
                 self._on_whole_nodes(job, *sizes.pop())
+            if by_qos and said.qos[job] in self.qos and not where.why:
+                where = where._replace(qos=said.qos[job])
             if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):

@@ -20,6 +20,7 @@ from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Pla
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, ways_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS = range(2)
 QUANTITIES = ("where", "counts")
@@ -39,6 +40,7 @@ class Where(NamedTuple):
     without: str = ""  # a list of nodes that are not used
     reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
+    qos: str = ""  # its quality of service, where that says whom it may preempt
 
 
 class Site(Usual):
@@ -141,6 +143,11 @@ class Site(Usual):
         """The ways, where there are several."""
         ways = self.ways(asked)
         return tuple(way.nodes for way in ways) if len(ways) > 1 else ()
+
+    @cached_property
+    def ranks(self) -> Ranks | None:
+        """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
+        return ranks_of(self.file, [((), ""), *((one.partitions or (), one.qos) for one in self.wheres)])
 
     # --- see Installed ----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 MOST_WINDOWS = 1000
 """How often a reservation comes at most."""
 PER = ("all", "user", "account", "job")
+Mode = Literal["requeue", "cancel", "checkpoint", "off"]
+"""What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on; or it never is."""
 
 
 def _whole(value: object) -> object:
@@ -87,12 +89,26 @@ class PartitionFile(Bounded):
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
     open: bool = True  # False: jobs wait until it is open
+    preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
 class QosFile(Bounded):
     """A ``[[site.qos]]`` table: a quality of service, which jobs ask for by name."""
 
     priority: Whole = 0  # its factor of the priority of jobs
+    preempts: list[str] = Field(default_factory=list)  # qualities of service whose jobs its own may preempt
+    preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
+
+
+class PreemptFile(Strict):
+    """The table ``site.preempt``: jobs that run are stopped for others."""
+
+    # ``"qos"``: as ``preempts`` of the qualities of service says; ``"partition"``: for jobs of a higher tier
+    by: Literal["qos", "partition"]
+    mode: Mode = "requeue"
+    # who is stopped first: who started last, who holds most cores, or who loses least work
+    victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
+    exempt_time: Time = 0  # who has run for less is not preempted: ``"10 min"``, or seconds
 
 
 class UserFile(Strict):
@@ -162,6 +178,7 @@ class SiteFile(Strict):
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
     reservations: list[ReservationFile] = Field(default_factory=list)
+    preempt: PreemptFile | None = None  # default: nobody is preempted
     # What the jobs of a run ask, by number; made when a run begins, for its record.
     bound: dict[str, Any] | None = None
 
@@ -189,4 +206,31 @@ class SiteFile(Strict):
                 for name in getattr(partition, key) or ():
                     if name not in there:
                         raise ValueError(f"{key} of partition {partition.name} that there are, not {name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _preempts(self) -> SiteFile:
+        """Who preempts whom has no circles: else two jobs could stop each other for ever."""
+        preempts = {one.name: one.preempts for one in self.qos}
+        for name, others in preempts.items():
+            if others and (self.preempt is None or self.preempt.by != "qos"):
+                raise ValueError(f"preempts only beside a table preempt with by = 'qos', not of {name!r}")
+            for other in others:
+                if other not in preempts:
+                    raise ValueError(f"preempts of {name} that there are, not {other!r}")
+        path: list[str] = []
+        safe: set[str] = set()
+
+        def follow(name: str) -> None:
+            if name in path:
+                circle = " → ".join([*path[path.index(name) :], name])
+                raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
+            if name not in safe:
+                path.append(name)
+                for other in preempts[name]:
+                    follow(other)
+                safe.add(path.pop())
+
+        for name in preempts:
+            follow(name)
         return self

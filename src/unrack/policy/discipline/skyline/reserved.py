@@ -13,6 +13,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.jobs import FINISHED, REJECTED
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
@@ -177,7 +178,8 @@ class Reserved:
             return
         self.make_room(view)
         wants = self.columns.wants
-        for job in range(first, self.known):
+        status = view.status[first:]
+        for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
             claims = claims_anywhere(view, job)
             if asks or claims is None or self.every:
