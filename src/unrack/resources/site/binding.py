@@ -10,7 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import BY_NODES, Counts, Site, Where
+from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
 from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
 from unrack.units import seconds_text
 
@@ -30,6 +30,7 @@ class Said(NamedTuple):
     without: Sequence[str]
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
+    nice: Ints  # what is taken off its priority
     tasks: Ints
     cores: Ints
     mb: Ints
@@ -59,17 +60,29 @@ class Binding:
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
         count = len(said.tasks)
-        self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
+        self.owners: dict[Whose, int] = {}
         for job in range(count):
             where = self._where(job)
             if where != Where():
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
+            if site.file.priority is not None:
+                self.whose[job] = self.owners.setdefault(self._whose(job, where), len(self.owners) + 1)
 
     def bound(self) -> Site:
         """The site that knows these numbers."""
-        return self.site.bound(tuple(self.wheres), tuple(self.rows), [place for _, place in self.places.values()])
+        places = [place for _, place in self.places.values()]
+        return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
+
+    def _whose(self, job: int, where: Where) -> Whose:
+        """What decides when it is its turn."""
+        said, qos = self.said, self.qos.get(self.said.qos[job])
+        parts = [self.site.partitions[name] for name in where.partitions or ()]
+        tier, priority = max(((part.tier, part.priority) for part in parts), default=(1, 1))
+        own = (0, 1.0) if qos is None else (qos.priority, qos.usage_factor)
+        return Whose(said.account[job], said.user[job], tier, priority, *own, int(said.nice[job]))
 
     # --- where ------------------------------------------------------------------------------------------------------
 

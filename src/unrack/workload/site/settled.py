@@ -49,7 +49,8 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     _check_partitions(site, said)
     binding = Binding(site, said)
     installed = {**cluster.places.installed, "site": binding.bound()}
-    asks = {("site", name): column for name, column in zip(QUANTITIES, (binding.where, binding.counts), strict=True)}
+    columns = binding.where, binding.counts, binding.whose
+    asks = {("site", name): column for name, column in zip(QUANTITIES, columns, strict=True)}
     places = Places(installed, cluster.places.nodes)
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
 
@@ -60,8 +61,8 @@ def said_by(jobs: JobTable) -> Said:
     text = {name: _text(jobs, columns) for name, columns in COLUMNS.items()}
     totals = {f"{kind}.{name}": amounts * jobs.tasks for (kind, name), amounts in jobs.devices.items()}
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit"), tasks=jobs.tasks, cores=jobs.cores,
-        mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
+        user, **text, array_limit=_numbers(jobs, "array_limit"), nice=_numbers(jobs, "nice"), tasks=jobs.tasks,
+        cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
 
 
