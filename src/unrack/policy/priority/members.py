@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from unrack.policy.priority.tree import ROOT, Associations, associations, from_columns
@@ -14,7 +16,7 @@ class Members:
     Of a user who names no account, it is the first that declares him. Rows stay where they are.
     """
 
-    def __init__(self, accounts: list[AccountFile]) -> None:
+    def __init__(self, accounts: Sequence[AccountFile]) -> None:
         tables = [
             {
                 "name": one.name, "parent": one.parent or ROOT, "shares": one.shares,

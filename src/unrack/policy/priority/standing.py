@@ -1,9 +1,9 @@
 """The order ``multifactor``: a site's jobs by tier of their partition, then by Slurm's multifactor priority.
 
 The order holds from one whole multiple of ``calc_period`` to the next: usage and ages are those of that time, and jobs
-that come in between get their place, with no age yet. What counts as used are the last attempts of jobs that have ended,
-and what those that run have used so far; an attempt that was stopped counts up to the time at which usage was looked at
-last. But for that, all of it follows from the ledger, so that a run may go on elsewhere.
+that come in between get their place, with no age yet. What counts as used are the last attempts of jobs that have
+ended, and what those that run have used so far; an attempt that was stopped counts up to the time at which usage was
+looked at last. But for that, all of it follows from the ledger, so that a run may go on elsewhere.
 
 O(waiting log waiting) a round; once a period O(waiting + running + ended since + users log users) more.
 
@@ -15,7 +15,6 @@ Slurm, priority_multifactor.html; slurm.conf(5), PriorityTier, PriorityCalcPerio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,9 +28,9 @@ from unrack.policy.priority.members import Members
 from unrack.policy.priority.multifactor import WEIGHTS, Jobs, Multifactor, Whole, priorities
 from unrack.policy.priority.usage import Decay
 from unrack.resources.site.installed import Site, Whose
-from unrack.resources.site.keys import PriorityFile, SiteFile
+from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
+from unrack.workload.job import ESTIMATE
 
 TIER_BITS = 32
 """Bits of a key that are below those of the tier."""
@@ -41,12 +40,14 @@ TIER_BITS = 32
 class Rules:
     """What a site says of who is first, made ready; it does not change."""
 
+    accounts: tuple[AccountFile, ...]
     table: PriorityFile
     weights: Multifactor
     decay: Decay
     whole: Whole
     whose: tuple[Whose, ...]
     about: Ints  # int64[4, whose]: rank of the tier, priority of the partition, of the QOS, nice
+    usage_factor: Floats  # float64[whose]
     quantity: int  # the row of ``site.whose`` in what jobs ask; -1: they do not say
     most_cores: int  # of a node
 
@@ -55,25 +56,28 @@ class Rules:
         """The rules of the cluster's site; without any, all jobs are equal."""
         cluster, places = view.cluster, view.cluster.places
         site = places.installed.get("site")
-        file, whose = (site.file, site.whose) if isinstance(site, Site) else (SiteFile(), (Whose(),))
+        file = site.file if isinstance(site, Site) else SiteFile()
+        whose = site.whose if isinstance(site, Site) else (Whose(),)
         table, key = file.priority or PriorityFile(), ("site", "whose")
         named = {name: getattr(table, name) for name in (*WEIGHTS, "tres", "favor_small", "small_relative_to_time")}
         tiers = sorted({one.tier for one in whose})
         about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in whose], np.int64)
-        cores, nodes = int(cluster.cores.sum()), int((cluster.cores > 0).sum())
-        mb = int(cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB].sum())
-        associations = [said.priority or 0 for one in file.accounts for said in (one, *one.users)]
-        highest = [
-            max(default, *(one.priority for one in some), 0) if some else default
-            for default, some in ((1, file.partitions), (0, file.qos))
-        ]
+        counted = cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB]
+        all_of = {"cores": int(cluster.cores.sum()), "memory_gb": int(counted.sum())}
+        all_of["nodes"] = int((cluster.cores > 0).sum())
+        associations = [0, *(one.priority or 0 for one in file.accounts)]
+        associations += [user.priority or 0 for one in file.accounts for user in one.users]
         whole = Whole(
-            nodes, cores, *highest, max(associations, default=0), {"cores": cores, "memory_gb": mb, "nodes": nodes}
-        )
+            nodes=all_of["nodes"], cores=all_of["cores"], tres=all_of, association=max(associations),
+            partition=max((one.priority for one in file.partitions), default=1),
+            qos=max((one.priority for one in file.qos), default=0),
+        )  # fmt: skip
         return cls(
-            table, Multifactor(**named, max_age_us=table.max_age or 0), Decay(table.half_life or 0, table.reset or 0),
-            whole, whose, about.T.copy(), places.quantities.index(key) if key in places.quantities else -1,
-            int(cluster.cores.max()),
+            accounts=tuple(file.accounts), table=table, weights=Multifactor(**named, max_age_us=table.max_age or 0),
+            decay=Decay(table.half_life or 0, table.reset or 0), whole=whole, whose=whose, about=about.T.copy(),
+            usage_factor=np.array([one.usage_factor for one in whose]),
+            quantity=places.quantities.index(key) if key in places.quantities else -1,
+            most_cores=int(cluster.cores.max()),
         )  # fmt: skip
 
     def asked(self, view: View, kind: str, jobs: Ints) -> Ints:
@@ -84,26 +88,32 @@ class Rules:
         PolicyError
             The cluster does not have that kind.
         """
-        asks = view.asks[:, jobs]
+        tasks, cores, mb, _ = view.asks[:, jobs]
+        found: Ints
         if kind == "nodes":  # the fewest that they may have
-            return -(-asks[TASKS] // np.maximum(1, self.most_cores // np.maximum(asks[CORES], 1)))
+            found = -(-tasks // np.maximum(1, self.most_cores // np.maximum(cores, 1)))
+            return found
         if kind in ("cores", "memory_gb"):
-            return asks[TASKS] * asks[CORES if kind == "cores" else MEMORY]
+            found = tasks * (cores if kind == "cores" else mb)
+            return found
         name, _, quantity = kind.partition(".")
         keys, devices, seen = view.cluster.places.quantities, view.cluster.devices, view.columns
-        if seen.claimed is not None and (name, quantity) in keys:
-            return asks[TASKS] * seen.claimed.asked_by(jobs)[keys.index((name, quantity))]
         pooled = dict(zip(devices.kinds, devices.quantities, strict=True)).get(name, ())
-        if seen.devices is None or quantity not in pooled:
+        if seen.claimed is not None and (name, quantity) in keys:
+            found = tasks * seen.claimed.asked_by(jobs)[keys.index((name, quantity))]
+        elif seen.devices is not None and quantity in pooled:
+            found = tasks * seen.devices.columns.wants[devices.kinds.index(name), pooled.index(quantity), jobs]
+        else:
             raise PolicyError("site.priority, billing", kind, "what the cluster has")
-        return asks[TASKS] * seen.devices.columns.wants[devices.kinds.index(name), pooled.index(quantity), jobs]
+        return found
 
     def billed(self, view: View, jobs: Ints, whose: Ints) -> Floats:
         """float64[k]: what jobs use while they run, a second of it."""
         total = np.zeros(len(jobs))
         for kind, weight in self.table.billing.items():
             total += weight / (1024 if kind == "memory_gb" else 1) * self.asked(view, kind, jobs)
-        return total * np.array([self.whose[number].usage_factor for number in whose.tolist()])
+        billed: Floats = total * self.usage_factor[whose]
+        return billed
 
 
 class Standing:
@@ -113,7 +123,8 @@ class Standing:
         if view.runs is None:
             raise PolicyError("order multifactor", "a policy that does not look at runs", "learns = True beside it")
         self.rules = Rules.of(view)
-        self.members = Members(accounts_of(view))
+        self.members = Members(self.rules.accounts)
+        self.row = [-1] * len(self.rules.whose)  # of the users of each Whose; -1: nobody of them has come
         self.known = 0  # how many submitted jobs have been seen
         # by job: its Whose, the row of its user, and what it uses a second; its key, and as of when that is, µs
         self.whose, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
@@ -158,9 +169,11 @@ class Standing:
         claimed, whose = view.columns.claimed, np.zeros(len(jobs), np.int64)
         if claimed is not None and rules.quantity >= 0:
             whose = claimed.asked_by(jobs)[rules.quantity]
-        said = [rules.whose[number] for number in whose.tolist()]
+        for number in whose.tolist():
+            if self.row[number] < 0:
+                self.row[number] = self.members.row(rules.whose[number].account, rules.whose[number].user)
         self.whose[jobs] = whose
-        self.member[jobs] = [self.members.row(one.account, one.user) for one in said]
+        self.member[jobs] = [self.row[number] for number in whose.tolist()]
         self.rate[jobs] = rules.billed(view, jobs, whose)
         self.known = view.jobs
         return self.members.tree is not tree
@@ -203,7 +216,7 @@ class Standing:
         tier, partition, qos, nice = rules.about[:, self.whose[jobs]]
         member = self.member[jobs]
         waits_since = np.maximum(view.submit_us[jobs], runs.released_us[jobs])
-        asked: Any = Jobs(
+        asked = Jobs(
             np.maximum(self.at_us - waits_since, 0), self.factor[member], rules.asked(view, "nodes", jobs),
             rules.asked(view, "cores", jobs), view.asks[ESTIMATE, jobs], partition, qos,
             self.members.priority[member], nice,
@@ -211,12 +224,6 @@ class Standing:
         )  # fmt: skip
         self.key[jobs] = -((tier << TIER_BITS) + priorities(rules.weights, asked, rules.whole))
         self.keyed_us[jobs] = self.at_us
-
-
-def accounts_of(view: View) -> list[Any]:
-    """The accounts that the cluster declares."""
-    site = view.cluster.places.installed.get("site")
-    return site.file.accounts if isinstance(site, Site) else []
 
 
 def multifactor(view: View, queue: Ints, now: int) -> Ints:
