@@ -28,6 +28,9 @@ class J:
     begin: int = 0
     array: str = ""
     array_limit: int = 0
+    account: str = ""
+    qos: str = ""
+    nice: int = 0
 
 
 @dataclass
@@ -38,6 +41,8 @@ class RandomSite:
     partitions: dict[str, set[int]]
     limits: dict[str, tuple[str, str, int]]  # partition → per, measure, amount
     jobs: list[J] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)  # further keys of `site`
+    ranks: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition → tier, priority
 
     @property
     def cluster(self) -> Cluster:
@@ -48,9 +53,11 @@ class RandomSite:
             if name in self.limits:
                 per, measure, amount = self.limits[name]
                 table["limits"] = [{"per": per, "amounts": {measure: amount}}]
+            if name in self.ranks:
+                table["tier"], table["priority"] = self.ranks[name]
             partitions.append(table)
         classes = [{"count": 1, "cores": cores} for cores in self.nodes]
-        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions}})
+        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions, **self.more}})
 
     @property
     def workload(self) -> Workload:
@@ -70,6 +77,9 @@ class RandomSite:
                     "begin_s": [float(job.begin) for job in jobs],
                     "array": [job.array for job in jobs],
                     "array_limit": [job.array_limit for job in jobs],
+                    "account": [job.account for job in jobs],
+                    "qos": [job.qos for job in jobs],
+                    "nice": [job.nice for job in jobs],
                 }
             ),
         )  # fmt: skip

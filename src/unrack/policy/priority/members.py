@@ -28,7 +28,7 @@ class Members:
         rows = self.tree.rows()
         self._accounts = {account: row for (account, user), row in rows.items() if not self.tree.is_user[row]}
         self._users = {key: row for key, row in rows.items() if self.tree.is_user[row]}
-        self._home = {user: account for account, user in reversed(self._users)}
+        self._home = {user.name: one.name for one in reversed(accounts) for user in one.users}
         own = {(one.name, ""): one.priority for one in accounts}
         own |= {(one.name, user.name): user.priority for one in accounts for user in one.users}
         self.priority = np.zeros(len(rows), np.int64)  # the factor of each row
