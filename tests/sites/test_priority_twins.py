@@ -76,8 +76,14 @@ def test_the_order_is_that_of_the_last_calculation_and_jobs_of_one_priority_star
 
 
 def test_a_job_that_waited_for_another_has_no_age_until_then() -> None:
-    columns: dict[str, Any] = {"submit": [0, 0, 5, 12], "work": [10, 40, 10, 10], "dependency": ["", "", "afterany:1", ""]}
-    cluster = site_of(1, priority={"age": 10000, "max_age": 1000, "calc_period": 1, "qos": 10**9}, qos=[{"name": "q", "priority": 1}])
+    columns: dict[str, Any] = {
+        "submit": [0, 0, 5, 12],
+        "work": [10, 40, 10, 10],
+        "dependency": ["", "", "afterany:1", ""],
+    }
+    cluster = site_of(
+        1, priority={"age": 10000, "max_age": 1000, "calc_period": 1, "qos": 10**9}, qos=[{"name": "q", "priority": 1}]
+    )
     workload = jobs_of(**columns, qos=["q", "q", "", ""])
     assert in_order_of_start(cluster, workload) == [1, 2, 3, 4]  # since 10 s and since 12 s
     columns["submit"][3] = 8
@@ -105,7 +111,8 @@ def test_without_weights_jobs_start_as_they_came() -> None:
     ("keys", "names"),
     [
         ({"tres": {"gpus.count": 1}}, "gpus.count"), ({"billing": {"corse": 1}}, "corse"), ({"age": -1}, "age"),
-        ({"calc_period": 0}, "calc_period"), ({"fair_share_by": "branch"}, "fair_share_by"), ({"dampening": 0}, "dampening"),
+        ({"calc_period": 0}, "calc_period"), ({"fair_share_by": "branch"}, "fair_share_by"),
+        ({"dampening": 0}, "dampening"),
     ],
 )  # fmt: skip
 def test_a_wrong_key_is_named(keys: dict[str, Any], names: str) -> None:

@@ -214,10 +214,11 @@ def learns_of(*orders: str | Order | None) -> bool:
 def reads_of(*orders: str | Order | None) -> frozenset[Need]:
     """What these orders look at, of ``Need.PRIORITIES`` and ``ACCOUNTS``; a function may look at anything."""
     looks = any(order is not None and (callable(order) or order.startswith("priority")) for order in orders)
-    accounts = any(callable(order) or order == "multifactor" for order in orders)
+    accounts = any(callable(order) or order == MULTIFACTOR for order in orders)
     return frozenset({Need.PRIORITIES} if looks else ()) | frozenset({Need.ACCOUNTS} if accounts else ())
 
 
+MULTIFACTOR = "multifactor"
 ORDERS: dict[str, NamedOrder] = {
     "fcfs": NamedOrder(fcfs, "first come, first served"),
     "sjf": NamedOrder(shortest, "shortest expected run time first"),
@@ -230,7 +231,7 @@ ORDERS: dict[str, NamedOrder] = {
     "priority-edf": NamedOrder(priority_edf, "highest priority first, then earliest deadline"),
     "urgency": NamedOrder(urgency, "who can be on time first, the most urgent leading; late jobs last", ages=True),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
-    "multifactor": NamedOrder(
+    MULTIFACTOR: NamedOrder(
         multifactor,
         "highest tier of its partition first, then Slurm's priority (site.priority)",
         ages=True,

@@ -86,7 +86,7 @@ class PartitionFile(Bounded):
     # node numbers, racks, domains or names such as ``["0-15", "rack3", "n[17-20]"]``; default: every node with cores
     nodes: list[str] | None = None
     default: bool = False  # whether jobs that name no partition run here
-    tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=priority``
+    tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=multifactor``
     priority: Whole = 1  # the partition's factor of the priority of jobs
     # who may run here: names of accounts and qualities of service; default: all; ``denied_accounts``: who may not
     accounts: list[str] | None = None
