@@ -241,6 +241,8 @@ class Core:
             state.reject(job)
             self.reasons[job] = reason
             return [Reject(job, reason)]
+        if state.condition(job) == HELD:
+            state.note_release(job, self.view.now)
         state.submit(job)
         self._memory.reserve(job)
         return NOTHING

@@ -171,7 +171,7 @@ class Preempting:
             memory.held.clear()
         if ranks.height[classes_of(view, ranks, np.array(list(starts), np.int64))].any():
             memory.failed.clear()
-        jobs = _in_order(self.inner, view, now)
+        jobs = _in_order(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
         look = Look(self.inner, view, memory, ranks, starts, now)
@@ -197,12 +197,13 @@ class Preempting:
         return plan
 
 
-def _in_order(policy: Any, view: View, now: int) -> Ints:
+def _in_order(policy: Any, memory: Any, view: View, now: int) -> Ints:
     """int64[waiting]: those who wait in the order of the policy, or as they came."""
     while isinstance(policy, Dynamic):
-        policy = policy.inner
-    order: Any = getattr(policy, "order", None)
-    return in_order(order, view, now) if callable(order) or order in ORDERS else view.queue
+        policy, memory = policy.inner, memory.inner
+    order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)
+    known = callable(order) or order in ORDERS
+    return in_order(order, view, now, {} if noted is None else noted) if order is not None and known else view.queue
 
 
 def _possible(view: View, plan: list[Decision], now: int) -> bool:

@@ -81,6 +81,7 @@ class Reserved:
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
+    noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
     # reservations that hold devices
     leases: dict[int, Lease] = field(default_factory=dict)
     choosing: int = -1  # the place in the order of the job for which a choice was made last
