@@ -12,6 +12,7 @@ class Need(StrEnum):
     DEADLINES = "deadline"
     PRIORITIES = "priority"
     USERS = "user"
+    ACCOUNTS = "account"
     APPS = "app"
     MEMORY = "memory"
     LOANS = "loans"
@@ -31,6 +32,7 @@ WORDS = {
     Need.DEADLINES: "deadlines",
     Need.PRIORITIES: "priorities",
     Need.USERS: "users",
+    Need.ACCOUNTS: "accounts",
     Need.APPS: "applications",
     Need.MEMORY: "memory",
     Need.LOANS: "memory of other nodes",

@@ -29,6 +29,9 @@ class J:
     array: str = ""
     array_limit: int = 0
     reservation: str = ""
+    account: str = ""
+    qos: str = ""
+    nice: int = 0
 
 
 @dataclass
@@ -40,6 +43,8 @@ class RandomSite:
     limits: dict[str, tuple[str, str, int]]  # partition → per, measure, amount
     jobs: list[J] = field(default_factory=list)
     windows: list[tuple[str, int, int, set[int]]] = field(default_factory=list)  # reservation, from, until, nodes
+    more: dict[str, Any] = field(default_factory=dict)  # further keys of `site`
+    ranks: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition → tier, priority
 
     @property
     def cluster(self) -> Cluster:
@@ -50,13 +55,16 @@ class RandomSite:
             if name in self.limits:
                 per, measure, amount = self.limits[name]
                 table["limits"] = [{"per": per, "amounts": {measure: amount}}]
+            if name in self.ranks:
+                table["tier"], table["priority"] = self.ranks[name]
             partitions.append(table)
         classes = [{"count": 1, "cores": cores} for cores in self.nodes]
         reservations = [
             {"name": name, "start": start, "duration": end - start, "nodes": [str(node) for node in sorted(nodes)]}
             for name, start, end, nodes in self.windows
         ]
-        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions, "reservations": reservations}})
+        site = {"partitions": partitions, "reservations": reservations, **self.more}
+        return Cluster.from_dict({"nodes": classes, "site": site})
 
     @property
     def workload(self) -> Workload:
@@ -77,6 +85,9 @@ class RandomSite:
                     "reservation": [job.reservation for job in jobs],
                     "array": [job.array for job in jobs],
                     "array_limit": [job.array_limit for job in jobs],
+                    "account": [job.account for job in jobs],
+                    "qos": [job.qos for job in jobs],
+                    "nice": [job.nice for job in jobs],
                 }
             ),
         )  # fmt: skip

@@ -241,6 +241,8 @@ class Core:
             state.reject(job)
             self.reasons[job] = reason
             return [Reject(job, reason)]
+        if state.condition(job) == HELD:
+            state.note_release(job, self.view.now)
         state.submit(job)
         self._memory.reserve(job)
         return NOTHING
@@ -278,6 +280,7 @@ class Core:
         self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         self.commit(decisions, now)
+        self._memory.reserved(decisions)
         if self._promised is not None:
             self.state.promises = self._promised(self.view, self.memory)
         return decisions

@@ -38,6 +38,7 @@ class Runs(NamedTuple):
     started_us: Ints  # int64[jobs]: When the last attempt of a job started. Means nothing for a job that waits.
     ran_us: Ints  # int64[jobs]: how long the attempt ran in which a job ended by itself; -1: it has not ended
     ended: Ints  # int64[ended]: the jobs that ended by themselves, in the order in which they did
+    released_us: Ints  # int64[jobs]: since when a job waits that was held when it came; -1: since it came
 
 
 class Before(Protocol):
@@ -80,7 +81,7 @@ class JobLedger:
         self._whole_us: dict[int, int] = {}
         self._before_us: dict[int, int] = {}
         none = np.full(jobs, -1, np.int64)
-        self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64)) if learns else None
+        self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
         self.ended_count = 0
         self.promises: Promises = NO_PROMISES
         self.before: Before | None = None
@@ -103,6 +104,11 @@ class JobLedger:
             self.runs.ran_us[job] = now - self.runs.started_us[job]
             self.runs.ended[self.ended_count] = job
             self.ended_count += 1
+
+    def note_release(self, job: int, now: int) -> None:
+        """Note in :attr:`runs` that a job which was held may start from now on."""
+        if self.runs is not None:
+            self.runs.released_us[job] = now
 
     # --- what they ask, and how long they are expected to run -----------------------------------------------------
 
@@ -194,6 +200,6 @@ class JobLedger:
         self.conditions = self.conditions + bytearray(room - self.jobs)
         self.status = np.frombuffer(self.conditions, np.int8)
         if self.runs is not None:
-            started, ran, ended = self.runs
-            self.runs = Runs(grown(started, room, -1), grown(ran, room, -1), grown(ended, room))
+            started, ran, ended, released = (grown(column, room, -1) for column in self.runs)
+            self.runs = Runs(started, ran, ended, released)
         return "asks", "queue", "status"

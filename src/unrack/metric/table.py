@@ -22,6 +22,7 @@ from unrack.metric.kinds.memory import (
     use_metrics,
 )
 from unrack.metric.kinds.pool import pool_metrics
+from unrack.metric.kinds.preemption import PREEMPTION_METRICS, preemption_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
@@ -124,7 +125,8 @@ EVERY_METRIC: Table[Metric] = Table(
     ChainMap(  # the last comes first
         USE_METRICS,
         RESOURCE_METRICS,  # type: ignore[arg-type]  # is not written to
-        {**METRICS, **FAILURE_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS, **KIND_METRICS},
+        {**METRICS, **FAILURE_METRICS, **PREEMPTION_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS}
+        | KIND_METRICS,
     ),
     _of_others,
 )
@@ -218,6 +220,7 @@ KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
     tier_metrics,
     core_metrics,
     failure_metrics,
+    preemption_metrics,
     pool_metrics,
     use_metrics,
     resource_metrics,

@@ -155,7 +155,8 @@ class Traits:
         What it gives to jobs besides cores and memory of their own nodes, of ``Need.LOANS``, ``DEVICES``, ``TIERS`` and
         ``COUNTED``. Jobs that ask for devices, or for what is counted, are refused where it does not place them.
     reads
-        What else it looks at, of ``Need.PRIORITIES`` and ``RACKS``: where nobody does, that is said of a study's keys.
+        What else it looks at, of ``Need.PRIORITIES``, ``ACCOUNTS`` and ``RACKS``: where nobody does, that is said of a
+        study's keys.
     estimates
         Which run times it is told to expect.
     whole_nodes

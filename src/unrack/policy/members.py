@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from unrack.plugins.code import is_own
 from unrack.policy.contract import Ability, Estimates, Policy, Traits
-from unrack.policy.orders import reads_of
+from unrack.policy.orders import learns_of, reads_of
 from unrack.policy.rounds import Rounds
 from unrack.vocabulary import Need
 
@@ -35,7 +35,7 @@ def said_by_members(found: object) -> Traits:
         estimates=Estimates(getattr(found, "estimates", Estimates.REQUESTED)),
         whole_nodes=getattr(found, "nodes", "shared") == "whole",
         stepwise=bool(getattr(found, "stepwise", False)),
-        learns=bool(getattr(found, "learns", False)),
+        learns=bool(getattr(found, "learns", False)) or learns_of(order, getattr(found, "backfill_order", None)),
         does=abilities_of(found),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.plugins.code import is_own
 from unrack.policy.own.answers import checked_key, checked_order
 from unrack.policy.own.members import takes
+from unrack.policy.priority.standing import Standing, multifactor
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.vocabulary import Need
@@ -26,12 +27,29 @@ Key = float | tuple[float, ...]
 """What a formula returns for a job: the least goes first."""
 
 
+class OrderNotes(Protocol):
+    """What an order with memory remembers; it is made of a view, also of one of a run that goes on."""
+
+    def order(self, view: View, queue: Ints, now: int) -> Ints:
+        """As of an order."""
+        ...
+
+    def changes_us(self, now: int) -> int:
+        """When time alone may change the order next, µs."""
+        ...
+
+
+Noted = dict[str, OrderNotes]
+"""What a policy's memory keeps of its orders, by name; made when they are first asked."""
+
+
 class NamedOrder(NamedTuple):
     """An order, its line in lists, and whether the passing of time alone can change it."""
 
     order: Order
     summary: str
     ages: bool = False
+    begin: Callable[[View], OrderNotes] | None = None  # of an order with memory, which looks at runs
 
 
 def by_key(queue: Ints, key: Ints | Floats) -> Ints:
@@ -151,13 +169,15 @@ def urgency(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, np.where(latest < now, NEVER_US + 1, latest))
 
 
-def in_order(order: str | Order, view: View, now: int) -> Ints:
+def in_order(order: str | Order, view: View, now: int, noted: Noted) -> Ints:
     """The queue in the order in which it is considered now: int64[waiting].
 
     Parameters
     ----------
     order
         A name in ``ORDERS``, or a function.
+    noted
+        Of the policy's memory; written.
 
     Raises
     ------
@@ -165,7 +185,12 @@ def in_order(order: str | Order, view: View, now: int) -> Ints:
         A function of a user's returns something else than the jobs of the queue.
     """
     if isinstance(order, str):
-        return ORDERS[order].order(view, view.queue, now)
+        named = ORDERS[order]
+        if named.begin is None:
+            return named.order(view, view.queue, now)
+        if order not in noted:
+            noted[order] = named.begin(view)
+        return noted[order].order(view, view.queue, now)
     queue = view.queue
     jobs = order(view, queue, now)
     return checked_order(order, jobs, queue, view, now) if is_own(order) else jobs
@@ -176,12 +201,24 @@ def is_fixed(order: str | Order) -> bool:
     return isinstance(order, str) and not ORDERS[order].ages
 
 
+def changes_us(noted: Noted, now: int) -> int | None:
+    """When time alone may next change an order with memory, µs; ``None``: there is none."""
+    return min((notes.changes_us(now) for notes in noted.values()), default=None)
+
+
+def learns_of(*orders: str | Order | None) -> bool:
+    """Whether one of these orders looks at runs, as far as is known."""
+    return any(isinstance(order, str) and ORDERS[order].begin is not None for order in orders)
+
+
 def reads_of(*orders: str | Order | None) -> frozenset[Need]:
-    """What these orders look at, of ``Need.PRIORITIES``; a function may look at anything."""
+    """What these orders look at, of ``Need.PRIORITIES`` and ``ACCOUNTS``; a function may look at anything."""
     looks = any(order is not None and (callable(order) or order.startswith("priority")) for order in orders)
-    return frozenset({Need.PRIORITIES} if looks else ())
+    accounts = any(callable(order) or order == MULTIFACTOR for order in orders)
+    return frozenset({Need.PRIORITIES} if looks else ()) | frozenset({Need.ACCOUNTS} if accounts else ())
 
 
+MULTIFACTOR = "multifactor"
 ORDERS: dict[str, NamedOrder] = {
     "fcfs": NamedOrder(fcfs, "first come, first served"),
     "sjf": NamedOrder(shortest, "shortest expected run time first"),
@@ -194,6 +231,12 @@ ORDERS: dict[str, NamedOrder] = {
     "priority-edf": NamedOrder(priority_edf, "highest priority first, then earliest deadline"),
     "urgency": NamedOrder(urgency, "who can be on time first, the most urgent leading; late jobs last", ages=True),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
+    MULTIFACTOR: NamedOrder(
+        multifactor,
+        "highest tier of its partition first, then Slurm's priority (site.priority)",
+        ages=True,
+        begin=Standing,
+    ),
 }
 
 BY_CORES = frozenset({"smallest", "largest", "smallest-area", "wfp3"})

@@ -42,6 +42,7 @@ from unrack.policy.placement.mixed import PLACES
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
+from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.parameters import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
@@ -251,6 +252,12 @@ def _of_others(name: str, found: Any) -> Entry:
     return Entry(summary, lambda label: policy_of(found, where), {}, {})
 
 
+PREEMPT = Parameter(
+    "preempts", yes, "yes", "no: jobs are not stopped for others, whatever the table site.preempt of the cluster says"
+)
+OF_ALL = {"preempt": PREEMPT}
+"""What every policy takes."""
+
 POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
 """Name → what makes the policy."""
 
@@ -276,19 +283,22 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
         raise PolicyError("policy", repr(name), f"one of {', '.join(POLICIES)}")
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
+    keys = {**entry.parameters, **OF_ALL}
     for key, value in parameters.items():
         if key in ("models", "world"):
             raise PolicyError(f"policy {name}, {key}", repr(value), BY_THE_WORLD)
-        if key not in entry.parameters:
-            raise PolicyError(f"policy {name}", f"the parameter {key!r}", f"one of {', '.join(entry.parameters)}")
+        if key not in keys:
+            raise PolicyError(f"policy {name}", f"the parameter {key!r}", f"one of {', '.join(keys)}")
         try:
-            values[entry.parameters[key].field] = entry.parameters[key].read(value)
+            values[keys[key].field] = keys[key].read(value)
         except ValueError as error:
             raise PolicyError(f"policy {name}, {key}", repr(value), str(error)) from None
     written = ", ".join(f"{key}={value}" for key, value in parameters.items())
     label = label or (f"{name}({written})" if written else name)
     of_memory = {field: values.pop(field) for field in list(values) if field.startswith(PREFIX)}
-    return provisioned(entry.make(**values, label=label), of_memory, f"policy {name}", label)
+    preempts = values.pop(PREEMPT.field, None)
+    made = provisioned(entry.make(**values, label=label), of_memory, f"policy {name}", label)
+    return made if preempts is None else Preempting(made, bool(preempts))
 
 
 def split_policy(text: str) -> tuple[str, dict[str, object]]:

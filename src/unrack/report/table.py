@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from unrack.metric.comparison import Mark
 from unrack.metric.kinds.jobs import FAILURE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
+from unrack.metric.kinds.preemption import PREEMPTION_METRICS
 from unrack.metric.kinds.resources import RESOURCE_METRICS
 from unrack.metric.metric import STATISTICS
 from unrack.metric.table import KIND_METRICS, entry_of
@@ -184,6 +185,7 @@ GROUPS = (
     "Cores and memory",
     "Memory in use",
     "Failures",
+    "Preemption",
     "Jobs",
     "Other",
 )
@@ -193,6 +195,7 @@ _OF = {
     "Tiers of memory": TIER_METRICS,
     "Memory in use": USE_METRICS,
     "Failures": FAILURE_METRICS,
+    "Preemption": PREEMPTION_METRICS,
 }
 """Groups that have a table of metrics of their own."""
 

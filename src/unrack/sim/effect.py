@@ -11,7 +11,8 @@ from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
-from unrack.policy.orders import BY_CORES
+from unrack.policy.orders import BY_CORES, MULTIFACTOR
+from unrack.policy.preemption.preempting import Preempting, preempts
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
@@ -33,8 +34,8 @@ class Effect(NamedTuple):
     """A part of the input of a run, and whether it can change anything."""
 
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
-    # ``"memory"``, ``"priority"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``, ``"provisioning"`` or
-    # ``"memory_changes"``
+    # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
+    # ``"preempt"``, ``"provisioning"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -56,9 +57,10 @@ def effects(
         *_memory(cluster, jobs, policy),
         *_lending(cluster, jobs, policy, world.contention),
         *_jobs(cluster, jobs, policy),
-        *_orders(jobs, policy),
+        *_orders(cluster, jobs, policy),
         *([] if world.together is None else [_slowdowns(cluster, world.models, world.contention)]),
         *_resources(cluster, jobs),
+        *_preempts(cluster, policy),
         *_use(jobs, policy, world.changes),
     )
     return tuple(parts)
@@ -161,14 +163,24 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
         yield Effect("priority", "", "" if seen or counted else f"{policy.name} does not look at priorities")
 
 
-def _orders(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
-    inner = policy.inner if isinstance(policy, Dynamic) else policy
+def _orders(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    inner: Any = policy
+    while isinstance(inner, Dynamic | Preempting):
+        inner = inner.inner
+    site = cluster.places.installed.get("site")
+    weighed = isinstance(site, Site) and site.file.priority is not None
+    if weighed:
+        seen = Need.ACCOUNTS in traits_of(policy).reads
+        yield Effect("site", cluster.name, "" if seen else f"{policy.name} does not look at them", counted=True)
     asked = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())} - set(_NO_SIZE))
     for option in ("order", "backfill_order"):
         order = getattr(inner, option, None)
         if isinstance(order, str) and order in BY_CORES and asked:
             of = f"what jobs ask of {', '.join(asked)} on {option}={order}"
             yield Effect("order", of, "it counts cores alone")
+        if order == MULTIFACTOR:
+            why = "" if weighed else f"{cluster.name} has no site.priority, and all jobs are equal"
+            yield Effect("order", f"{option}={order}", why)
 
 
 def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
@@ -185,6 +197,11 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
                 yield Effect("resources", f"{part.name} {quantity}", why)
         else:  # some say how others are asked
             yield Effect("resources", part.name, "" if asked else f"no job asks for {part.name}")
+
+
+def _preempts(cluster: Cluster, policy: Policy[Any]) -> Iterator[Effect]:
+    if isinstance(policy, Preempting) and policy.on:
+        yield Effect("preempt", "", "" if preempts(cluster) else f"{cluster.name} has no table site.preempt")
 
 
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
@@ -208,7 +225,9 @@ WORDS = {
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
     "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
+    "site": "the weights of priorities of {of}",
     "slowdowns": "how slowdowns combine",
+    "preempt": "preempt=yes",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",

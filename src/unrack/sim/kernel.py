@@ -341,23 +341,23 @@ class Kernel:
     def stop(self, decision: Requeue, now: int) -> None:
         """A job was stopped; the core has queued it again already."""
         job = decision.job
-        at_start = self.kept_work.get(job, float(self.work[job]))
+        code, at_start = decision.reason.code, self.kept_work.get(job, float(self.work[job]))
         left = stopped_at = self.works.left(job, now) if self.slowdown else at_start - (now - self.running[job][0])
         if decision.keep_work:
-            if decision.reason.code == Code.OUT_OF_MEMORY:  # only what a checkpoint has kept
+            if self.changes.decide_what_is_kept(code):
                 returned = job in self.kept_work and job not in self.standing
                 left = self.changes.left_us(self.work[job], at_start, left, returned)
             self.kept_work[job] = left
-            if self.slowdown:
+            if self.slowdown or left > stopped_at:  # a checkpoint has kept less
                 self.core.handle(Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
-        if decision.reason.code == Code.OUT_OF_MEMORY:
-            again = self.kept_work.get(job, float(self.work[job]))
-            assert self.following is not None
-            self.following.note_stop(decision.reason, max(0, int(again - stopped_at)))
-        lease = self.end(job, now, OUTCOMES.get(decision.reason.code, Outcome.PREEMPTED))
-        self.update_speeds(lease, now)
+        lost_us = max(0, int(self.kept_work.get(job, float(self.work[job])) - stopped_at))
+        if code == Code.PREEMPTED:
+            self.recorder.preemption(decision.reason, lost_us)
+        elif code == Code.OUT_OF_MEMORY and self.following is not None:
+            self.following.note_stop(decision.reason, lost_us)
+        self.update_speeds(self.end(job, now, OUTCOMES.get(code, Outcome.PREEMPTED)), now)
         self.detach()
 
     def update_speeds(self, lease: Lease, now: int, started: int = -1) -> None:

@@ -15,7 +15,7 @@ from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
-from unrack.sim.recorder import MemoryStop, Recorder, Rows
+from unrack.sim.recorder import MemoryStop, Preemption, Recorder, Rows
 from unrack.workload.job import JobTable
 
 
@@ -63,6 +63,7 @@ class RunLog:
     memory: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     # attempt that ended for lack of memory → why, and what was lost with it
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
+    preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
@@ -116,6 +117,7 @@ class RunLog:
             attempt_failure=recorder.attempt_failures(),
             memory=np.zeros((0, 4), np.int64) if memory is None else memory,
             memory_stops=recorder.memory_stops,
+            preempted=recorder.preempted,
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
             eligible_us=eligible_us,

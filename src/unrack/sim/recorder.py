@@ -55,6 +55,13 @@ class MemoryStop:
     lost_us: int  # work of the stopped job, at speed 1, that no checkpoint has kept
 
 
+class Preemption(NamedTuple):
+    """Why an attempt was preempted."""
+
+    reason: Reason  # what the scheduler said: for which job
+    lost_us: int  # work of the stopped job, at speed 1, that is not kept
+
+
 CHUNK = 16_384
 """Spans whose rows are kept one by one before they are packed."""
 
@@ -82,6 +89,7 @@ class Recorder:
         self.failures: list[Failure] = []
         self.stopped: list[tuple[int, int]] = []
         self.memory_stops: dict[int, MemoryStop] = {}
+        self.preempted: dict[int, Preemption] = {}
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []
@@ -171,6 +179,10 @@ class Recorder:
         """Note a failure that stopped the attempts noted last, so many."""
         self.failures.append(failure)
         self.stopped.append((len(self.job) - stopped, len(self.job)))
+
+    def preemption(self, reason: Reason, lost_us: int) -> None:
+        """Note why the attempt that is noted next was preempted, and the work that is lost with it."""
+        self.preempted[len(self.job)] = Preemption(reason, lost_us)
 
     def attempt_failures(self) -> Ints:
         """int64[attempts]: which failure stopped each; -1: none."""

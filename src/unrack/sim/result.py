@@ -19,11 +19,19 @@ from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
+from unrack.policy.preemption.preempting import preempts
 from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
-from unrack.sim.frames.jobs import jobs_frame, memory_frame, rounds_frame, usage_frame, use_columns
+from unrack.sim.frames.jobs import (
+    jobs_frame,
+    memory_frame,
+    preemption_columns,
+    rounds_frame,
+    usage_frame,
+    use_columns,
+)
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
@@ -224,6 +232,8 @@ def _jobs(result: Result) -> pl.DataFrame:
         more += tier_columns(log, result.tier_holding)
     if "memory" in result.tables:
         more += use_columns(log)
+    if preempts(log.cluster):
+        more += preemption_columns(log)
     if "cores" in result.tables:
         more += core_columns(log, result.table("cores"))
     return jobs_frame(log, result.fastest, result.lends, more)

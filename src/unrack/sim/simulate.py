@@ -13,6 +13,7 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
+from unrack.policy.preemption.preempting import as_site_says
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.effect import effects, notes_of, too_late
@@ -139,6 +140,7 @@ def prepared(
     """
     policy = seeded(policy, seed)
     cluster, jobs = settled(cluster, jobs)
+    policy = as_site_says(policy, cluster)
     keeps = world.contention is not None or jobs.usage is not None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)
     return (make or Kernel)(core, world, jobs if arrivals else None)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.lease import Lease
+from unrack.ledger.promises import NO_PROMISES
+from unrack.ledger.state import QUEUED, REJECTED
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
@@ -51,6 +57,18 @@ class Draft:
         """
         state = self._state
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
+
+    def stop(self, job: int) -> None:
+        """Stop a running job for good."""
+        self._state.release(job, self.now, REJECTED)
+
+    def only(self, jobs: Sequence[int]) -> None:
+        """Turn away all that wait but these jobs, and promise nothing to them."""
+        state = self._state
+        state.status[state.queue[state.queue_start : state.queue_end]] = REJECTED
+        state.status[list(jobs)] = QUEUED
+        state.queue[: len(jobs)] = np.sort(np.array(jobs, np.int64))
+        state.queue_start, state.queue_end, state.promises = 0, len(jobs), NO_PROMISES
 
     def next_end_us(self) -> int | None:
         """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""

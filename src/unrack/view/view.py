@@ -260,7 +260,8 @@ class View:
         runs, known = self.columns.runs, self._state.known
         if runs is None:
             return None
-        return Runs(runs.started_us[:known], runs.ran_us[:known], runs.ended[: self._state.ended_count])
+        ended = runs.ended[: self._state.ended_count]
+        return Runs(runs.started_us[:known], runs.ran_us[:known], ended, runs.released_us[:known])
 
     def equal_cores(self) -> bool:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""

@@ -173,6 +173,7 @@ class JobTable:
             Need.DEADLINES: bool((self.deadline_us >= 0).any()),
             Need.PRIORITIES: bool((self.priority != 0).any()),
             Need.USERS: bool((self.user >= 0).any()),
+            Need.ACCOUNTS: "account" in self.extra.columns,
             Need.APPS: bool((self.app >= 0).any()),
             Need.MEMORY: bool((self.memory_mb > 0).any()),
             Need.DEVICES: not all(map(is_resource, asked)),

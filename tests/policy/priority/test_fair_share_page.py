@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from unrack.cluster.spec import Cluster
 from unrack.policy.priority.fair_share import fair_share
 from unrack.policy.priority.fair_tree import fair_tree, level_fair_share
+from unrack.resources.site.installed import Site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fair-share.md").read_text()
 
@@ -34,3 +37,12 @@ def test_the_example_of_the_page_has_its_numbers() -> None:
     assert rows == {}
     found = {name: f"{value:.2f}" for name, value in zip(tree.name, classic.factor, strict=True)}
     assert (found["ann"], found["bob"], found["cy"]) == ("0.30", "0.48", "0.33")
+
+
+def test_the_cluster_of_the_page_is_one() -> None:
+    block = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert block is not None
+    site = Cluster.from_dict(tomllib.loads(block[1])).places.installed["site"]
+    assert isinstance(site, Site)
+    assert site.file.priority is not None
+    assert set(re.findall(r"`(\w+)`", PAGE)) >= set(type(site.file.priority).model_fields)

@@ -108,6 +108,10 @@ def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, mo
     verdict = _verdict(story, attempt.end_us, attempt.outcome)
     lines.append(f"  ended       {clock(attempt.end_us)} after {ran}: {attempt.outcome}{verdict}")
     lines += [f"  because     {attempt.failure}"] if attempt.failure else []
+    if attempt.preempted is not None and attempt.preempted.reason.what:
+        lost = attempt.preempted.lost_us
+        left = f": {seconds_text(lost / SECOND_US)} of work are lost" if lost else ""
+        lines.append(f"  because     it was preempted {attempt.preempted.reason.what}{left}")
     if attempt.stopped is not None:
         nodes = sum(last - first + 1 for first, last in (attempt.changes or (attempt,))[-1].nodes)
         lines += _why(story, attempt.stopped, nodes)

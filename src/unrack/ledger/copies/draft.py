@@ -10,6 +10,7 @@ from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.jobs import Runs
 from unrack.ledger.state import ClusterState
 from unrack.sealed import shown
 from unrack.units import NEVER_US
@@ -37,7 +38,8 @@ def copied(state: ClusterState) -> ClusterState:
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
     twin.pool[: state.pool_used] = state.pool[: state.pool_used]
-    twin.runs = None  # nobody learns from what did not happen
+    if state.runs is not None:
+        twin.runs = Runs(*(column.copy() for column in state.runs))
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
     twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end

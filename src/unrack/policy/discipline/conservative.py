@@ -78,12 +78,12 @@ class Conservative(Planning):
         compress, memory.freed = mark != memory.freed, mark
         if not view.waiting:
             return [], memory
-        jobs = in_order(self.order, view, now).copy()
+        jobs = in_order(self.order, view, now, memory.noted).copy()
         if self.outgrown(view, memory) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
-            memory = self.new_plan(view)
-            memory.freed = mark
+            noted, memory = memory.noted, self.new_plan(view)
+            memory.freed, memory.noted = mark, noted
         starts = memory.round(view, jobs, now, Round(compress, trust=True), partial(self.choices, view, memory))
         return self.by_rule(view, memory, starts), memory
 

@@ -20,7 +20,7 @@ from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import limits_of, met
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.orders import Order, changes_us, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -122,8 +122,9 @@ class ListScheduler(AnyResource):
         by_arrival = self.order == "fcfs" and memory.alike
         settles = self.settles and not len(memory.columns.windows)
         memory.complete = settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
-        jobs = in_order(self.order, view, now)
-        second = NO_SECOND if self.backfill_order is None else places_in(jobs, in_order(self.backfill_order, view, now))
+        jobs, second = in_order(self.order, view, now, memory.noted), NO_SECOND
+        if self.backfill_order is not None:
+            second = places_in(jobs, in_order(self.backfill_order, view, now, memory.noted))
         if not jobs.flags.writeable:  # a kernel is compiled for either kind
             jobs = jobs.copy()
         return memory.pass_over(view, jobs, second, now, self.pass_rule, partial(self._choices, view, memory))
@@ -165,8 +166,14 @@ class ListScheduler(AnyResource):
         )
 
     def next_round(self, view: View, memory: ListNotes, now: int) -> int | None:
-        """When time alone gives one of those who were tried a place; most fit at events alone, in whatever order."""
-        return self.placement.opens_us(view, memory.notes, memory.opening, now) if memory.opening else None
+        """When time alone gives one of those who were tried a place, or puts another first who may have one.
+
+        Most fit at events alone, in whatever order.
+        """
+        opens = self.placement.opens_us(view, memory.notes, memory.opening, now) if memory.opening else None
+        every = self.backfill == "any" and self.depth == UNLIMITED
+        again = changes_us(memory.noted, now) if memory.noted and view.waiting > 1 and not every else None
+        return again if opens is None else opens if again is None else min(opens, again)
 
     def why(self, view: View, memory: ListNotes, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""
@@ -176,13 +183,13 @@ class ListScheduler(AnyResource):
         )
         if missing is not None:
             return missing
-        jobs = in_order(self.order, view, now)
+        jobs = in_order(self.order, view, now, memory.noted)
         head = self._in_the_way(view, notes, jobs, job, now)
         if head < 0:
             return Reason(Code.NOT_YET)
         if self.backfill == "none":
             return Reason(Code.BEHIND, f"job {view.job(head).id}")
-        behind = jobs if self.backfill_order is None else in_order(self.backfill_order, view, now)
+        behind = jobs if self.backfill_order is None else in_order(self.backfill_order, view, now, memory.noted)
         place = 1 + int(np.flatnonzero(behind[behind != head] == job)[0])
         if place > self.depth:
             return Reason(Code.TOO_DEEP, "jobs considered behind the head", place, self.depth)

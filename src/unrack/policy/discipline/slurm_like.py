@@ -20,7 +20,7 @@ from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.columns import Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.orders import Order, in_order, is_fixed
+from unrack.policy.orders import Order, changes_us, in_order, is_fixed
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.reasons import Code, Reason
@@ -65,8 +65,8 @@ class SlurmLike(Planning):
         """Nothing planned yet."""
         return self.new_plan(view)
 
-    def _jobs(self, view: View, now: int) -> Ints:
-        return in_order(self.order, view, now)[: self.queue].copy()
+    def _jobs(self, view: View, memory: Plan, now: int) -> Ints:
+        return in_order(self.order, view, now, memory.noted)[: self.queue].copy()
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Run the main loop; at a multiple of the interval, plan and backfill as well."""
@@ -85,7 +85,7 @@ class SlurmLike(Planning):
 
     def _plan(self, view: View, memory: Plan, now: int, brief: bool) -> list[Start]:
         """Plan anew; ``brief``: only as far as there are jobs that may start now."""
-        jobs = self._jobs(view, now)[: self.depth]
+        jobs = self._jobs(view, memory, now)[: self.depth]
         memory.make_room(view)
         memory.forget(jobs)
         return self.plan(view, memory, jobs, now, brief)
@@ -97,7 +97,7 @@ class SlurmLike(Planning):
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
-        jobs = self._jobs(view, now)
+        jobs = self._jobs(view, memory, now)
         apart = memory.columns.aside.any() or len(memory.columns.windows) > 0
         one_queue = len(view.columns.open_to) == 1 and not apart  # behind one head wait all
         if one_queue and memory.blocked.still(view, jobs) and self.mixed.timeless:
@@ -115,17 +115,19 @@ class SlurmLike(Planning):
         if not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us
-        same = memory.planned_version == view.version and is_fixed(self.order) and not len(memory.columns.windows)
-        if same and view.first_end_us > following:
-            return None
-        return following
+        if memory.planned_version != view.version or view.first_end_us <= following or len(memory.columns.windows):
+            return following
+        again = changes_us(memory.noted, now)
+        if again is not None:
+            return max(following, -(-min(again, view.first_end_us) // self.interval_us) * self.interval_us)
+        return None if is_fixed(self.order) else following
 
     def why(self, view: View, memory: Plan, job: int, now: int) -> Reason:
         """No room, too deep in the queue, a reservation for later, or waiting for the next backfill."""
         missing = self.missing(view, memory, job, now)
         if missing is not None:
             return missing
-        place = np.flatnonzero(self._jobs(view, now) == job)
+        place = np.flatnonzero(self._jobs(view, memory, now) == job)
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
         reserved = memory.reserved(job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class Notes:
     attempts: list[Attempt] = field(default_factory=list)
     fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     started: list[Lease] = field(default_factory=list)
+    noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
     # numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`
     counts: array[int] = field(default_factory=lambda: array("q"))
 

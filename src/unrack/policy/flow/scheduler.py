@@ -38,7 +38,7 @@ from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.flow.stories.round import counted, told
 from unrack.policy.flow.stories.why import why
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.orders import Order, in_order, reads_of
+from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.rounds import RoundCount, RoundStory
@@ -109,6 +109,7 @@ class Flow:
             reads=reads_of(self.order, None),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
+            learns=learns_of(self.order),
         )
 
     def begin(self, view: View) -> Notes:
@@ -189,7 +190,7 @@ class Round:
     def run(self) -> list[Decision]:
         """The decisions."""
         notes, sorts = self.notes, self.notes.sorts
-        jobs = in_order(self.flow.order, self.view, self.now).copy()
+        jobs = in_order(self.flow.order, self.view, self.now, notes.noted).copy()
         sorts.learn(self.view, jobs, self.view.app[None])
         notes.attempts, notes.rounds = [], notes.rounds + 1
         if len(notes.fate) < len(sorts.of):
@@ -373,10 +374,10 @@ class Round:
     def _again_us(self, stay: Ints) -> int:
         """When time alone may give one who stays a place: waiting grows dearer with every round, and patience ends."""
         notes, fate = self.notes, self.notes.fate[stay]
-        first = NEVER_US
+        first = NEVER_US if len(stay) < 2 else changes_us(notes.noted, self.now) or NEVER_US
         dearest = MOST_COST / self.flow.weight + postpones(self.flow.terms.cost)
         of = self.notes.sorts.of[stay[(fate == Fate.WAITS) & (notes.sorts.passed[stay] < self.flow.passes)]]
         if notes.idle <= dearest and any(self._fits(kind) for kind in np.unique(of).tolist()):
-            first = self.now + (self.flow.interval_us or SECOND_US)
+            first = min(first, self.now + (self.flow.interval_us or SECOND_US))
         opens = notes.beyond.opens_us(self.view, stay[fate == Fate.APART].tolist(), self.now)
         return first if opens is None else min(first, opens)

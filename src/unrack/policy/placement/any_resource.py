@@ -11,7 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.orders import Order, reads_of
+from unrack.policy.orders import Order, learns_of, reads_of
 from unrack.policy.placement.claiming import claims_asked
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LentMemory
@@ -44,12 +44,14 @@ class AnyResource:
     @cached_property
     def traits(self) -> Traits:
         """It places all that jobs ask for: beside the nodes of a function of the user's own, by rules with a name."""
-        reads = reads_of(self.order, getattr(self, "backfill_order", None))
+        orders = self.order, getattr(self, "backfill_order", None)
+        reads = reads_of(*orders)
         return Traits(
             places=self.memory.places | EVERYTHING,
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
+            learns=learns_of(*orders),
             does=self.does | self.memory.does,
         )
 

@@ -10,7 +10,7 @@ from unrack.ledger.candidate import Candidate
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Start, Traits
 from unrack.policy.members import said_by_members
-from unrack.policy.orders import Order, in_order
+from unrack.policy.orders import Noted, Order, in_order
 from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.placement.on_nodes import why_not_on
@@ -31,9 +31,10 @@ REST = Mixed()
 
 @dataclass(slots=True)
 class Pass:
-    """The jobs still to be tried in this round; ``None`` between rounds."""
+    """The jobs still to be tried in this round, ``None`` between rounds; and what orders remember."""
 
     left: list[int] | None = field(default=None)
+    noted: Noted = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,13 @@ class Placed:
 
     def decide(self, view: View, memory: Pass, now: int) -> tuple[list[Decision], Pass]:
         """Start the next job that has a place; asked again until there is none."""
-        left = in_order(self.order, view, now).tolist() if memory.left is None else memory.left
+        left = in_order(self.order, view, now, memory.noted).tolist() if memory.left is None else memory.left
         for i, job in enumerate(left):
             chosen = checked_lease(self.place, self.place(view, view.job(job), now), job, view, now)
             lease = None if chosen is None else REST.on(view, None, job, now, chosen)
             if lease is not None:
-                return [Start(lease, self.label)], Pass(left[i + 1 :])
-        return [], Pass()
+                return [Start(lease, self.label)], Pass(left[i + 1 :], memory.noted)
+        return [], Pass(None, memory.noted)
 
     def next_round(self, view: View, memory: Pass, now: int) -> int | None:
         """Only events matter."""

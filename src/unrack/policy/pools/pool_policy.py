@@ -22,7 +22,7 @@ import numpy as np
 
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
-from unrack.policy.orders import reads_of
+from unrack.policy.orders import learns_of, reads_of
 from unrack.policy.pools.place_kernel import (
     LATE,
     LEADER,
@@ -88,7 +88,10 @@ class Pooled(PoolPlacement):
     def traits(self) -> Traits:
         """It places devices, one job a step."""
         does = frozenset({Ability.SEEDED} if self.rule == "random-fit" else ())
-        return Traits(places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True, does=does)
+        return Traits(
+            places=EVERYTHING, reads=reads_of(self.order), estimates=self.estimates, stepwise=True,
+            learns=learns_of(self.order), does=does,
+        )  # fmt: skip
 
     @property
     def name(self) -> str:

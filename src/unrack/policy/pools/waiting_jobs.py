@@ -10,7 +10,7 @@ from heapq import heappush
 import numpy as np
 
 from unrack.ledger.devices.columns import Columns
-from unrack.policy.orders import in_order
+from unrack.policy.orders import Noted, in_order
 from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT, Answer
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -85,6 +85,7 @@ class Queue:
     releases: int = -1
     patient: int = -1  # a job whose own deadline does not count just now; -1: none
     started_us: int = -1  # when a job was last started; -1: none was
+    noted: Noted = field(default_factory=dict)
 
     def read(self, view: View, now: int) -> None:
         """Bring the lists up to date with the queue."""
@@ -102,7 +103,7 @@ class Queue:
             for job in queue[queue.size - new :].tolist():
                 self.enter(view, job)
         else:
-            for rank, job in enumerate(in_order(self.order, view, now).tolist()):
+            for rank, job in enumerate(in_order(self.order, view, now, self.noted).tolist()):
                 self.waiting[self.shape(view, job)].append((rank, job))
         self.known, self.last_job = queue.size, max(self.last_job, last)
 

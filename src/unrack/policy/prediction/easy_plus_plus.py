@@ -198,7 +198,7 @@ class EasyPlusPlus:
         elif self.backfill_order == "fcfs":
             second = NO_SECOND
         else:
-            second = places_in(jobs, in_order(self.backfill_order, seen, now))
+            second = places_in(jobs, in_order(self.backfill_order, seen, now, memory.noted))
 
         def choices(now: int, trust: bool) -> Choices:
             if isinstance(self.place, str):

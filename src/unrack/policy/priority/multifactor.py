@@ -97,8 +97,10 @@ class Whole(NamedTuple):
 
 def _part(amount: Ints | Floats, whole: float) -> Floats:
     """The share of a whole, 0 to 1; 0 of nothing."""
-    part: Floats = np.clip(amount / whole, 0.0, 1.0) if whole > 0 else np.zeros(len(amount))
-    return part
+    if not whole > 0:
+        return np.zeros(len(amount))
+    part: Floats = amount / whole
+    return np.minimum(np.maximum(part, 0.0, out=part), 1.0, out=part)
 
 
 def size_factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> Floats:
@@ -139,4 +141,4 @@ def priorities(weights: Multifactor, jobs: Jobs, whole: Whole) -> Ints:
         total += getattr(weights, name) * factor
     for kind, weight in weights.tres.items():
         total += weight * _part(jobs.tres[kind], whole.tres[kind])
-    return np.clip(total - jobs.nice, 1, HIGHEST).astype(np.int64)
+    return np.minimum(np.maximum(total - jobs.nice, 1.0), HIGHEST).astype(np.int64)

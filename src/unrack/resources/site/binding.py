@@ -10,7 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import BY_NODES, Counts, Site, Where
+from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
 from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
 from unrack.units import SECOND_US, seconds_text
 
@@ -32,6 +32,7 @@ class Said(NamedTuple):
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
     submit_us: Ints
+    nice: Ints  # what is taken off its priority
     tasks: Ints
     cores: Ints
     mb: Ints
@@ -61,8 +62,10 @@ class Binding:
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
+        by_qos = site.file.preempt is not None and site.file.preempt.by == "qos"
         count = len(said.tasks)
-        self.where, self.counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
+        self.owners: dict[Whose, int] = {}
         self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
         # what they ask, and how many of a job's own tasks one is: more than one where a job has nodes to itself
         self.tasks, self.cores, self.mb = said.tasks.copy(), said.cores.copy(), said.mb.copy()
@@ -71,14 +74,27 @@ class Binding:
             where = self._where(job)
             if where.partitions and len(sizes := {self._whole(name) for name in where.partitions}) == 1:
                 self._on_whole_nodes(job, *sizes.pop())
+            if by_qos and said.qos[job] in self.qos and not where.why:
+                where = where._replace(qos=said.qos[job])
             if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
             if row := self._counts(job, where):
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
+            if site.file.priority is not None:
+                self.whose[job] = self.owners.setdefault(self._whose(job, where), len(self.owners) + 1)
 
     def bound(self) -> Site:
         """The site that knows these numbers."""
-        return self.site.bound(tuple(self.wheres), tuple(self.rows), [place for _, place in self.places.values()])
+        places = [place for _, place in self.places.values()]
+        return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
+
+    def _whose(self, job: int, where: Where) -> Whose:
+        """What decides when it is its turn."""
+        said, qos = self.said, self.qos.get(self.said.qos[job])
+        parts = [self.site.partitions[name] for name in where.partitions or ()]
+        tier, priority = max(((part.tier, part.priority) for part in parts), default=(1, 1))
+        own = (0, 1.0) if qos is None else (qos.priority, qos.usage_factor)
+        return Whose(said.account[job], said.user[job], tier, priority, *own, int(said.nice[job]))
 
     def _whole(self, name: str) -> tuple[int, int]:
         """Cores and MB of a node of a partition whose jobs have nodes to themselves; 0: they share them."""

@@ -1,7 +1,7 @@
 """The site of a cluster: which nodes a job may run on, and what it counts for in limits.
 
-Jobs ask for ``site.where``, the number of a :class:`Where`, and ``site.counts``, the number of a row of what they count
-for; 0: nothing. ``binding.py`` numbers them.
+Jobs ask for ``site.where``, the number of a :class:`Where`; ``site.counts``, the number of a row of what they count
+for; and ``site.whose``, the number of a :class:`Whose`. 0: nothing. ``binding.py`` numbers them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Pla
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, ways_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.ranks import Ranks, ranks_of
 
-WHERE, COUNTS = range(2)
-QUANTITIES = ("where", "counts")
+WHERE, COUNTS, WHOSE = range(3)
+QUANTITIES = ("where", "counts", "whose")
 BY_NODES = -1
 """In place of an amount: as much as the job has nodes."""
 NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
@@ -39,6 +40,19 @@ class Where(NamedTuple):
     without: str = ""  # a list of nodes that are not used
     reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
+    qos: str = ""  # its quality of service, where that says whom it may preempt
+
+
+class Whose(NamedTuple):
+    """What decides who is first, as far as it is not in what jobs ask; jobs that say the same have the same number."""
+
+    account: str = ""
+    user: str = ""
+    tier: int = 1  # of its partition; of several the highest
+    partition: int = 1  # the partition's priority, of the highest tier among several
+    qos: int = 0  # of its quality of service
+    usage_factor: float = 1.0  # so often what it uses counts
+    nice: int = 0
 
 
 class Site(Usual):
@@ -77,19 +91,23 @@ class Site(Usual):
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
         self.places: Sequence[Place] = tuple(Place(*one) for one in bound.get("places", ()))
+        self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
     def _mask(self, members: Sequence[str], key: str) -> Bools:
         found = np.zeros(len(self.computing), np.bool_)
         found[self.cluster_nodes.named(members, f"{self.at}.{key}")] = True
         return found & self.computing
 
-    def bound(self, wheres: Sequence[Where], counts: Sequence[Counts], places: Sequence[Place]) -> Site:
+    def bound(
+        self, wheres: Sequence[Where], counts: Sequence[Counts], places: Sequence[Place], whose: Sequence[Whose]
+    ) -> Site:
         """The same site, of jobs that ask for these."""
         made = {
             "where": [one._asdict() for one in wheres],
             "counts": [[list(one) for one in row] for row in counts],
             "places": [list(place) for place in places],
         }
+        made |= {"whose": [list(one) for one in whose]} if whose else {}
         return Site({**self.written(), "bound": made}, self.cluster_nodes, self.at)
 
     # --- where ------------------------------------------------------------------------------------------------------
@@ -141,6 +159,11 @@ class Site(Usual):
         """The ways, where there are several."""
         ways = self.ways(asked)
         return tuple(way.nodes for way in ways) if len(ways) > 1 else ()
+
+    @cached_property
+    def ranks(self) -> Ranks | None:
+        """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
+        return ranks_of(self.file, [((), ""), *((one.partitions or (), one.qos) for one in self.wheres)])
 
     # --- see Installed ----------------------------------------------------------------------------------------------
 
@@ -196,7 +219,7 @@ class Site(Usual):
             over = np.array([False, *(self._over(row) is not None for row in self.counts)])
             return np.asarray(over[asked], np.bool_)
         found = np.zeros(len(asked), np.bool_)
-        for number in np.unique(asked).tolist():
+        for number in [] if quantity == WHOSE else np.unique(asked).tolist():
             own = (asked == number) & (asked > 0)
             if own.any():
                 ways = self.ways_of_wheres[number]

@@ -9,11 +9,16 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from unrack.resources.checked import Strict
 from unrack.units import memory_mb, time_us
 
+DAY_US = 86_400_000_000
 MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
 MOST_WINDOWS = 1000
 """How often a reservation comes at most."""
+WEIGHED = ("cores", "memory_gb", "nodes")
+"""Of what a job asks there may be weights, beside ``KIND.QUANTITY``."""
 PER = ("all", "user", "account", "job")
+Mode = Literal["requeue", "cancel", "checkpoint", "off"]
+"""What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on; or it never is."""
 
 
 def _whole(value: object) -> object:
@@ -48,7 +53,17 @@ def _amounts(value: object) -> object:
     return found
 
 
+def _weights(value: object) -> object:
+    for name in value if isinstance(value, dict) else ():
+        if name not in WEIGHED and "." not in name:
+            raise ValueError(f"weights of {', '.join(WEIGHED)} or KIND.QUANTITY")
+    return value
+
+
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
+Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
+Shares = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] | Literal["parent"]
 Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
 
 
@@ -75,7 +90,7 @@ class PartitionFile(Bounded):
     # node numbers, racks, domains or names such as ``["0-15", "rack3", "n[17-20]"]``; default: every node with cores
     nodes: list[str] | None = None
     default: bool = False  # whether jobs that name no partition run here
-    tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=priority``
+    tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=multifactor``
     priority: Whole = 1  # the partition's factor of the priority of jobs
     # who may run here: names of accounts and qualities of service; default: all; ``denied_accounts``: who may not
     accounts: list[str] | None = None
@@ -87,19 +102,35 @@ class PartitionFile(Bounded):
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
     open: bool = True  # False: jobs wait until it is open
+    preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
 class QosFile(Bounded):
     """A ``[[site.qos]]`` table: a quality of service, which jobs ask for by name."""
 
     priority: Whole = 0  # its factor of the priority of jobs
+    usage_factor: float = Field(default=1.0, ge=0)  # how often what its jobs use counts as used
+    preempts: list[str] = Field(default_factory=list)  # qualities of service whose jobs its own may preempt
+    preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
+
+
+class PreemptFile(Strict):
+    """The table ``site.preempt``: jobs that run are stopped for others."""
+
+    # ``"qos"``: as ``preempts`` of the qualities of service says; ``"partition"``: for jobs of a higher tier
+    by: Literal["qos", "partition"]
+    mode: Mode = "requeue"
+    # who is stopped first: who started last, who holds most cores, or who loses least work
+    victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
+    exempt_time: Time = 0  # who has run for less is not preempted: ``"10 min"``, or seconds
 
 
 class UserFile(Strict):
     """A user of an account."""
 
     name: str = Field(min_length=1)
-    shares: Whole = 1
+    shares: Shares = 1  # of what its account has, beside the others; ``"parent"``: none of its own
+    priority: Whole | None = None  # the factor of its association of the priority of jobs; default: its account's
     limits: list[LimitFile] = Field(default_factory=list)
 
 
@@ -111,7 +142,8 @@ class AccountFile(Bounded):
     """A ``[[site.accounts]]`` table: an account, under another or under the root."""
 
     parent: str = ""
-    shares: Whole = 1  # of what its parent has, beside its siblings
+    shares: Shares = 1  # of what its parent has, beside its siblings; ``"parent"``: none of its own
+    priority: Whole | None = None  # as of users; default: its parent's, of the first accounts 0
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
 
 
@@ -152,6 +184,38 @@ class ReservationFile(Strict):
         return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
 
 
+class PriorityFile(Strict):
+    """The table ``site.priority``: who is first under ``order=multifactor``.
+
+    Of the keys of Slurm, :class:`unrack.policy.priority.multifactor.Multifactor` has the formula.
+    """
+
+    age: Weight = 0
+    fair_share: Weight = 0
+    job_size: Weight = 0
+    partition: Weight = 0
+    qos: Weight = 0
+    association: Weight = 0
+    tres: Weights = Field(default_factory=dict)  # of WEIGHED alone
+    max_age: Annotated[Time, Field(gt=0)] = 7 * DAY_US  # at which age the factor is 1
+    favor_small: bool = False
+    small_relative_to_time: bool = False
+    half_life: Time = 7 * DAY_US  # after which usage counts half; 0: nothing is forgotten
+    reset: Time = 0  # at each multiple of it usage becomes 0; 0: never
+    fair_share_by: Literal["tree", "classic"] = "tree"
+    dampening: float = Field(default=1.0, gt=0)  # of the classic factor
+    calc_period: Annotated[Time, Field(gt=0)] = 300_000_000  # how often usage, ages and the order are looked at anew
+    billing: Weights = Field(default_factory=lambda: {"cores": 1.0})  # what a job uses, a second
+
+    @model_validator(mode="after")
+    def _known(self) -> PriorityFile:
+        if odd := [name for name in self.tres if name not in WEIGHED]:
+            raise ValueError(f"tres of {', '.join(WEIGHED)}, not {odd[0]!r}")
+        if None in (self.max_age, self.half_life, self.reset, self.calc_period):
+            raise ValueError("times")
+        return self
+
+
 class SiteFile(Strict):
     """The table ``site``."""
 
@@ -162,6 +226,8 @@ class SiteFile(Strict):
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
     reservations: list[ReservationFile] = Field(default_factory=list)
+    preempt: PreemptFile | None = None  # default: nobody is preempted
+    priority: PriorityFile | None = None  # weights of the order ``multifactor``
     # What the jobs of a run ask, by number; made when a run begins, for its record.
     bound: dict[str, Any] | None = None
 
@@ -189,4 +255,31 @@ class SiteFile(Strict):
                 for name in getattr(partition, key) or ():
                     if name not in there:
                         raise ValueError(f"{key} of partition {partition.name} that there are, not {name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _preempts(self) -> SiteFile:
+        """Who preempts whom has no circles: else two jobs could stop each other for ever."""
+        preempts = {one.name: one.preempts for one in self.qos}
+        for name, others in preempts.items():
+            if others and (self.preempt is None or self.preempt.by != "qos"):
+                raise ValueError(f"preempts only beside a table preempt with by = 'qos', not of {name!r}")
+            for other in others:
+                if other not in preempts:
+                    raise ValueError(f"preempts of {name} that there are, not {other!r}")
+        path: list[str] = []
+        safe: set[str] = set()
+
+        def follow(name: str) -> None:
+            if name in path:
+                circle = " → ".join([*path[path.index(name) :], name])
+                raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
+            if name not in safe:
+                path.append(name)
+                for other in preempts[name]:
+                    follow(other)
+                safe.add(path.pop())
+
+        for name in preempts:
+            follow(name)
         return self

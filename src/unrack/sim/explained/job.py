@@ -23,7 +23,7 @@ from unrack.sim.explained.waits import Waits
 from unrack.sim.faults.failure import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import OUTCOME_NAMES, MemoryStop
+from unrack.sim.recorder import OUTCOME_NAMES, MemoryStop, Preemption
 from unrack.sim.simulate import prepared
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
@@ -240,6 +240,7 @@ class Attempt(Held):
     devices: tuple[str, ...]  # in words, one entry a share
     failure: str  # what failed, in words, where that ended the attempt
     stopped: MemoryStop | None  # why memory did
+    preempted: Preemption | None  # for whom, where it was
     changes: tuple[Change, ...]  # what it held later
 
 
@@ -257,7 +258,7 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
     return Attempt(
         **held[0], start_us=int(log.attempt_start_us[i]), end_us=int(log.attempt_end_us[i]),
         outcome=OUTCOME_NAMES[int(log.attempt_outcome[i])], devices=devices, failure=_failure(log, i),
-        stopped=log.memory_stops.get(i), changes=changes,
+        stopped=log.memory_stops.get(i), preempted=log.preempted.get(i), changes=changes,
     )  # fmt: skip
 
 

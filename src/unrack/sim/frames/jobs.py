@@ -233,6 +233,20 @@ def use_columns(log: RunLog) -> list[pl.Series]:
     ]
 
 
+def preemption_columns(log: RunLog) -> list[pl.Series]:
+    """Further columns of jobs where jobs are stopped for others.
+
+    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them).
+    """
+    count, lost = np.zeros(len(log.jobs), np.int64), np.zeros(len(log.jobs))
+    cores = log.amounts[1]
+    for attempt, preempted in log.preempted.items():
+        job = log.attempt_job[attempt]
+        count[job] += 1
+        lost[job] += cores[log.attempt_spans[attempt]] * preempted.lost_us / SECOND_US
+    return [pl.Series("preemptions", count), pl.Series("core_s_lost_preempted", lost)]
+
+
 def rounds_frame(counts: Ints | None) -> pl.DataFrame:
     """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.kernels.arrays import Ints
+from unrack.reasons import Code
 from unrack.units import amount_of, bandwidth_mb_s, time_us
 
 _time = amount_of(time_us, "a time: seconds, or text such as '2 min'")
@@ -37,6 +38,10 @@ class MemoryChanges(BaseModel):
             return work_us
         made: Ints = np.maximum(work_us - 1, 0) // self.checkpoint_every
         return work_us + made * self.checkpoint_cost
+
+    def decide_what_is_kept(self, code: Code) -> bool:
+        """Whether a job that is stopped and keeps its work has only what its last checkpoint kept."""
+        return code == Code.OUT_OF_MEMORY or (code == Code.PREEMPTED and self.checkpoint_every is not None)
 
     def kept_us(self, done_us: float) -> float:
         """Of work done, what the last checkpoint has kept, its own cost included."""

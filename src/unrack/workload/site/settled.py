@@ -57,7 +57,8 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     _check_partitions(site, said)
     binding = Binding(site, said)
     installed = {**cluster.places.installed, "site": binding.bound()}
-    asks = {("site", name): column for name, column in zip(QUANTITIES, (binding.where, binding.counts), strict=True)}
+    columns = binding.where, binding.counts, binding.whose
+    asks = {("site", name): column for name, column in zip(QUANTITIES, columns, strict=True)}
     places = Places(installed, cluster.places.nodes)
     if binding.begin_us.any():
         jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
@@ -89,7 +90,8 @@ def said_by(jobs: JobTable, cluster: Cluster) -> Said:
         for (kind, name), amounts in jobs.devices.items()
     }
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us, tasks=jobs.tasks,
+        user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us,
+        nice=_numbers(jobs, "nice"), tasks=jobs.tasks,
         cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
 
@@ -113,6 +115,7 @@ def idle(site: Site, jobs: JobTable) -> str:
         file.limits,
         file.partitions and ("partition" in said or any(one.default for one in file.partitions)),
         said & {"features", "nodes", "without"},
+        file.reservations,
         file.qos and "qos" in said,
         file.accounts and ("account" in said or jobs.user_names),
         ("site", QUANTITIES[0]) in jobs.devices,

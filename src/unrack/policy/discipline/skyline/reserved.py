@@ -13,6 +13,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.jobs import FINISHED, REJECTED
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
@@ -80,6 +81,7 @@ class Reserved:
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
+    noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
     # reservations that hold devices
     leases: dict[int, Lease] = field(default_factory=dict)
     choosing: int = -1  # the place in the order of the job for which a choice was made last
@@ -177,7 +179,8 @@ class Reserved:
             return
         self.make_room(view)
         wants = self.columns.wants
-        for job in range(first, self.known):
+        status = view.status[first:]
+        for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
             claims = claims_anywhere(view, job)
             if asks or claims is None or self.every:

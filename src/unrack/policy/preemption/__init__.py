@@ -1,0 +1,1 @@
+"""Jobs that are stopped for others: by partition tier or quality of service."""

@@ -1,0 +1,124 @@
+"""Whom to stop for a job: the first of those that may be stopped, as far as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from unrack.errors import RefusedError
+from unrack.ledger.lease import LENDER, Lease
+from unrack.policy.contract import Policy, Start
+from unrack.policy.members import traits_of
+from unrack.resources.places import PLACE
+from unrack.view import Draft, View
+
+
+class Victim(NamedTuple):
+    """A job that runs, or is about to start, and may be stopped for another."""
+
+    job: int
+    fresh: bool  # whether it is only about to start: then nothing is lost
+    started_us: int
+    cores: int
+    keeps: bool  # whether its work is kept
+
+
+KEYS: dict[str, Callable[[Victim, int], tuple[int, ...]]] = {
+    "youngest": lambda one, now: (),
+    "fewest": lambda one, now: (-one.cores,),
+    "cheapest": lambda one, now: (0 if one.keeps else one.cores * (now - one.started_us),),
+}
+"""Rule → by what those are sorted who may be stopped; of equal ones the youngest is first, then the highest number."""
+
+
+def in_turn(victims: Sequence[Victim], rule: str, now: int) -> list[int]:
+    """The jobs in the order in which they are stopped; those that are only about to start go first."""
+    key = KEYS[rule]
+    turn = sorted(victims, key=lambda one: (not one.fresh, *key(one, now), -one.started_us, -one.job))
+    return [one.job for one in turn]
+
+
+def least(
+    base: View, victims: Sequence[int], find: Callable[[Draft], Lease | None], now: int
+) -> tuple[Lease, list[int]] | None:
+    """The lease of a job, and the victims without whom there is none: as few of the first of them as possible.
+
+    O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way.
+
+    Parameters
+    ----------
+    base
+        What the ledger will be like.
+    find
+        The lease of the job on a draft; ``None``: it has no place there.
+
+    Returns
+    -------
+    tuple or None
+        ``None``: it has no place even if all are stopped. No victims: it has a place already.
+    """
+    found = find(without(base, victims, now))
+    if found is None:
+        return None
+    few, many = -1, len(victims)  # with so many it has no place, and has one
+    while many - few > 1:
+        middle = (few + many) // 2
+        lease = find(without(base, victims[:middle], now))
+        if lease is None:
+            few = middle
+        else:
+            found, many = lease, middle
+    needed = [job for job in victims[:many] if touches(found, base.lease(job))]
+    for job in needed[::-1]:
+        fewer = [other for other in needed if other != job]
+        if fits(without(base, fewer, now), found):
+            needed = fewer
+    return found, needed
+
+
+def without(base: View, jobs: Sequence[int], now: int) -> Draft:
+    """What would be if these jobs were stopped."""
+    draft = Draft(base, now)
+    for job in jobs:
+        draft.stop(job)
+    return draft
+
+
+def fits(draft: Draft, lease: Lease) -> bool:
+    """Whether a waiting job can start as its lease says; then it has."""
+    try:
+        draft.start(lease)
+    except RefusedError:
+        return False
+    return True
+
+
+def touches(lease: Lease, other: Lease) -> bool:
+    """Whether two leases have a node, a lender, a device or a place of a resource in common."""
+    pairs = [
+        (held_nodes(lease), held_nodes(other)),
+        ({device for share in lease.shares for device in share.devices},
+         {device for share in other.shares for device in share.devices}),
+        (set(lease.claims[:, PLACE].tolist()), set(other.claims[:, PLACE].tolist())),
+    ]  # fmt: skip
+    return any(not one.isdisjoint(two) for one, two in pairs)
+
+
+def held_nodes(lease: Lease) -> set[int]:
+    """The nodes of a lease and of those that lend to it."""
+    return {*lease.nodes.tolist(), *lease.borrowed[:, LENDER].tolist()}
+
+
+def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: int = -1) -> dict[int, Lease]:
+    """Whom a policy starts, and where, if nobody waits but these jobs; it is asked until it has started ``wanted``."""
+    draft.only(jobs)
+    view, now, found = draft.view, draft.now, dict[int, Lease]()
+    memory, stepwise = policy.begin(view), traits_of(policy).stepwise
+    while True:
+        decisions, memory = policy.decide(view, memory, now)
+        starts = {decision.lease.job: decision.lease for decision in decisions if isinstance(decision, Start)}
+        found |= starts
+        if not stepwise or not starts or wanted in found:
+            return found
+        for lease in starts.values():
+            draft.start(lease)

@@ -1,0 +1,231 @@
+"""The order ``multifactor``: a site's jobs by tier of their partition, then by Slurm's multifactor priority.
+
+The order holds from one whole multiple of ``calc_period`` to the next: usage and ages are those of that time, and jobs
+that come in between get their place, with no age yet. What counts as used are the last attempts of jobs that have
+ended, and what those that run have used so far; an attempt that was stopped counts up to the time at which usage was
+looked at last. But for that, all of it follows from the ledger, so that a run may go on elsewhere.
+
+O(waiting log waiting) a round; once a period O(waiting + running + ended since + users log users) more.
+
+References
+----------
+Slurm, priority_multifactor.html; slurm.conf(5), PriorityTier, PriorityCalcPeriod and TRESBillingWeights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unrack.cluster.spec import UNCOUNTED_MB
+from unrack.errors import PolicyError
+from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.growing import grown, room_for
+from unrack.policy.priority.fair_share import fair_share
+from unrack.policy.priority.fair_tree import fair_tree
+from unrack.policy.priority.members import Members
+from unrack.policy.priority.multifactor import WEIGHTS, Jobs, Multifactor, Whole, priorities
+from unrack.policy.priority.usage import Decay
+from unrack.resources.site.installed import Site, Whose
+from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
+from unrack.view import View
+from unrack.workload.job import ESTIMATE
+
+TIER_BITS = 32
+"""Bits of a key that are below those of the tier."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a site says of who is first, made ready; it does not change."""
+
+    accounts: tuple[AccountFile, ...]
+    table: PriorityFile
+    weights: Multifactor
+    decay: Decay
+    whole: Whole
+    whose: tuple[Whose, ...]
+    about: Ints  # int64[4, whose]: rank of the tier, priority of the partition, of the QOS, nice
+    usage_factor: Floats  # float64[whose]
+    quantity: int  # the row of ``site.whose`` in what jobs ask; -1: they do not say
+    most_cores: int  # of a node
+
+    @classmethod
+    def of(cls, view: View) -> Rules:
+        """The rules of the cluster's site; without any, all jobs are equal."""
+        cluster, places = view.cluster, view.cluster.places
+        site = places.installed.get("site")
+        file = site.file if isinstance(site, Site) else SiteFile()
+        whose = site.whose if isinstance(site, Site) else (Whose(),)
+        table, key = file.priority or PriorityFile(), ("site", "whose")
+        named = {name: getattr(table, name) for name in (*WEIGHTS, "tres", "favor_small", "small_relative_to_time")}
+        tiers = sorted({one.tier for one in whose})
+        about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in whose], np.int64)
+        counted = cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB]
+        all_of = {"cores": int(cluster.cores.sum()), "memory_gb": int(counted.sum())}
+        all_of["nodes"] = int((cluster.cores > 0).sum())
+        associations = [0, *(one.priority or 0 for one in file.accounts)]
+        associations += [user.priority or 0 for one in file.accounts for user in one.users]
+        whole = Whole(
+            nodes=all_of["nodes"], cores=all_of["cores"], tres=all_of, association=max(associations),
+            partition=max((one.priority for one in file.partitions), default=1),
+            qos=max((one.priority for one in file.qos), default=0),
+        )  # fmt: skip
+        return cls(
+            accounts=tuple(file.accounts), table=table, weights=Multifactor(**named, max_age_us=table.max_age or 0),
+            decay=Decay(table.half_life or 0, table.reset or 0), whole=whole, whose=whose, about=about.T.copy(),
+            usage_factor=np.array([one.usage_factor for one in whose]),
+            quantity=places.quantities.index(key) if key in places.quantities else -1,
+            most_cores=int(cluster.cores.max()),
+        )  # fmt: skip
+
+    def asked(self, view: View, kind: str, jobs: Ints) -> Ints:
+        """int64[k]: how much all tasks of jobs ask of a kind, as of WEIGHED, or KIND.QUANTITY; memory in MB.
+
+        Raises
+        ------
+        PolicyError
+            The cluster does not have that kind.
+        """
+        tasks, cores, mb, _ = view.asks[:, jobs]
+        found: Ints
+        if kind == "nodes":  # the fewest that they may have
+            found = -(-tasks // np.maximum(1, self.most_cores // np.maximum(cores, 1)))
+            return found
+        if kind in ("cores", "memory_gb"):
+            found = tasks * (cores if kind == "cores" else mb)
+            return found
+        name, _, quantity = kind.partition(".")
+        keys, devices, seen = view.cluster.places.quantities, view.cluster.devices, view.columns
+        pooled = dict(zip(devices.kinds, devices.quantities, strict=True)).get(name, ())
+        if seen.claimed is not None and (name, quantity) in keys:
+            found = tasks * seen.claimed.asked_by(jobs)[keys.index((name, quantity))]
+        elif seen.devices is not None and quantity in pooled:
+            found = tasks * seen.devices.columns.wants[devices.kinds.index(name), pooled.index(quantity), jobs]
+        else:
+            raise PolicyError("site.priority, billing", kind, "what the cluster has")
+        return found
+
+    def billed(self, view: View, jobs: Ints, whose: Ints) -> Floats:
+        """float64[k]: what jobs use while they run, a second of it."""
+        total = np.zeros(len(jobs))
+        for kind, weight in self.table.billing.items():
+            total += weight / (1024 if kind == "memory_gb" else 1) * self.asked(view, kind, jobs)
+        billed: Floats = total * self.usage_factor[whose]
+        return billed
+
+
+class Standing:
+    """Who is first, and what was used as far as it was looked at: what a policy remembers of this order."""
+
+    def __init__(self, view: View) -> None:
+        if view.runs is None:
+            raise PolicyError("order multifactor", "a policy that does not look at runs", "learns = True beside it")
+        self.rules = Rules.of(view)
+        self.members = Members(self.rules.accounts)
+        self.row = [-1] * len(self.rules.whose)  # of the users of each Whose; -1: nobody of them has come
+        self.known = 0  # how many submitted jobs have been seen
+        # by job: its Whose, the row of its user, and what it uses a second; its key, and as of when that is, µs
+        self.whose, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
+        self.rate = np.zeros(0)
+        # by row: what was used as of `at_us`, with the first `ended` jobs that have ended; and the factors
+        self.used, self.factor = np.zeros(0), np.zeros(0)
+        self.at_us, self.ended = -1, 0
+
+    def order(self, view: View, queue: Ints, now: int) -> Ints:
+        """The queue in order."""
+        at_us = now // self.period_us * self.period_us
+        grows = view.jobs > self.known and self._learn(view)
+        if at_us != self.at_us:
+            self._use(view, at_us)
+        if grows or at_us != self.at_us:
+            self.at_us = at_us
+            self.keyed_us[: self.known] = -1
+            self._share()
+        stale = queue[self.keyed_us[queue] != at_us]
+        if len(stale):
+            self._key(view, stale)
+        jobs: Ints = queue[np.argsort(self.key[queue], kind="stable")]
+        return jobs
+
+    @property
+    def period_us(self) -> int:
+        """How often all is looked at anew."""
+        return self.rules.table.calc_period or 1
+
+    def changes_us(self, now: int) -> int:
+        """When time alone may change the order next."""
+        return (now // self.period_us + 1) * self.period_us
+
+    def _learn(self, view: View) -> bool:
+        """Take note of jobs that were submitted; whether there are users among them that nobody knew."""
+        rules, tree = self.rules, self.members.tree
+        jobs = np.arange(self.known, view.jobs)
+        if len(self.key) < view.jobs:
+            room = room_for(view.jobs, len(self.key))
+            self.whose, self.member, self.key = (grown(one, room) for one in (self.whose, self.member, self.key))
+            self.rate, self.keyed_us = grown(self.rate, room), grown(self.keyed_us, room, -1)
+        claimed, whose = view.columns.claimed, np.zeros(len(jobs), np.int64)
+        if claimed is not None and rules.quantity >= 0:
+            whose = claimed.asked_by(jobs)[rules.quantity]
+        for number in whose.tolist():
+            if self.row[number] < 0:
+                self.row[number] = self.members.row(rules.whose[number].account, rules.whose[number].user)
+        self.whose[jobs] = whose
+        self.member[jobs] = [self.row[number] for number in whose.tolist()]
+        self.rate[jobs] = rules.billed(view, jobs, whose)
+        self.known = view.jobs
+        return self.members.tree is not tree
+
+    def _use(self, view: View, at_us: int) -> None:
+        """What was used until then, in place of what was used until it was looked at last."""
+        runs, decay = view.runs, self.rules.decay
+        assert runs is not None
+        ended, running = runs.ended[self.ended :], view.running_jobs
+        ends_us = runs.started_us[ended] + runs.ran_us[ended]
+        jobs = np.concatenate([ended, running])
+        since_us = np.maximum(runs.started_us[jobs], self.at_us)
+        until_us = np.minimum(np.concatenate([ends_us, np.full(len(running), at_us)]), at_us)
+        some = np.flatnonzero(until_us > since_us)
+        jobs, since_us, until_us = jobs[some], since_us[some], until_us[some]
+        none, nothing = np.zeros(len(jobs)), np.zeros(len(jobs), np.int64)
+        more = decay.later(decay.later(none, self.rate[jobs], since_us, until_us), nothing, until_us, at_us)
+        before = grown(self.used, len(self.members.tree.name))
+        since, idle = np.full(len(before), max(self.at_us, 0)), np.zeros(len(before), np.int64)
+        self.used = decay.later(before, idle, since, at_us) + np.bincount(self.member[jobs], more, len(before))
+        self.ended += int(np.searchsorted(ends_us, at_us, side="right"))
+
+    def _share(self) -> None:
+        """The factors of what was used."""
+        tree, table = self.members.tree, self.rules.table
+        self.used = grown(self.used, len(tree.name))
+        if not table.fair_share:
+            self.factor = np.zeros(len(tree.name))
+            return
+        # sums in another order differ in their last bits, and must not untie what is tied
+        fraction, exponent = np.frexp(self.used)
+        used = np.ldexp(np.round(fraction * 2.0**40), exponent)
+        by_tree = table.fair_share_by == "tree"
+        self.factor = fair_tree(tree, used) if by_tree else fair_share(tree, used, table.dampening).factor
+
+    def _key(self, view: View, jobs: Ints) -> None:
+        """Price some jobs, as of the time at which usage was looked at."""
+        rules, runs = self.rules, view.runs
+        assert runs is not None
+        tier, partition, qos, nice = rules.about[:, self.whose[jobs]]
+        member = self.member[jobs]
+        waits_since = np.maximum(view.submit_us[jobs], runs.released_us[jobs])
+        asked = Jobs(
+            np.maximum(self.at_us - waits_since, 0), self.factor[member], rules.asked(view, "nodes", jobs),
+            rules.asked(view, "cores", jobs), view.asks[ESTIMATE, jobs], partition, qos,
+            self.members.priority[member], nice,
+            {kind: rules.asked(view, kind, jobs) for kind in rules.weights.tres},
+        )  # fmt: skip
+        self.key[jobs] = -((tier << TIER_BITS) + priorities(rules.weights, asked, rules.whole))
+        self.keyed_us[jobs] = self.at_us
+
+
+def multifactor(view: View, queue: Ints, now: int) -> Ints:
+    """Highest tier, then highest multifactor priority first: without memory, from all that has ever run."""
+    return Standing(view).order(view, queue, now)

@@ -1,0 +1,70 @@
+"""Who may preempt whom on a site: classes of jobs, and a strict order of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Bools, Ints
+from unrack.resources.site.keys import SiteFile
+
+
+class Ranks(NamedTuple):
+    """Classes of jobs: 0 is of those that preempt nobody and are never preempted.
+
+    Attributes
+    ----------
+    of : int64[numbers of Where]
+        The class of the jobs with a number.
+    may : bool[classes, classes]
+        Whether jobs of one class may preempt those of another; there are no circles.
+    height : int64[classes]
+        Larger than that of every class whose jobs may be preempted.
+    mode
+        By class, what becomes of its jobs when they are preempted: a ``Mode``.
+    victims, exempt_us
+        As of :class:`unrack.resources.site.keys.PreemptFile`.
+    """
+
+    of: Ints
+    may: Bools
+    height: Ints
+    mode: tuple[str, ...]
+    victims: str
+    exempt_us: int
+
+
+def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str]]) -> Ranks | None:
+    """The classes of jobs that may run in some partitions (none: anywhere), with a quality of service.
+
+    A job of several partitions may preempt as one of the lowest of their tiers may, and is preempted as one of the
+    highest.
+    """
+    rules = file.preempt
+    if rules is None:
+        return None
+    names: dict[object, int] = {"": 0, (): 0}
+    by_qos = rules.by == "qos"
+    keys = [qos if by_qos else partitions for partitions, qos in jobs]
+    of = np.array([names.setdefault(key, max(names.values()) + 1) for key in keys], np.int64)
+    classes = [key for key in names if key not in ("", ())]
+    mode, may = ["off"], np.zeros((len(classes) + 1, len(classes) + 1), np.bool_)
+    if by_qos:
+        qos = {one.name: one for one in file.qos}
+        mode += [qos[name].preempt_mode or rules.mode for name in classes]  # type: ignore[index]  # they are names
+        for i, name in enumerate(classes):
+            may[i + 1, 1:] = [other in qos[name].preempts for other in classes]  # type: ignore[index]
+    else:
+        partitions = {one.name: one for one in file.partitions}
+        own = [[partitions[name] for name in some] for some in classes]  # type: ignore[attr-defined]  # tuples of names
+        highest = [max(some, key=lambda one: one.tier) for some in own]
+        mode += [one.preempt_mode or rules.mode for one in highest]
+        lowest = np.array([min(one.tier for one in some) for some in own], np.int64)
+        may[1:, 1:] = lowest[:, None] > np.array([one.tier for one in highest], np.int64)
+    may &= np.array([one != "off" for one in mode])
+    height = np.zeros(len(may), np.int64)
+    for _ in range(len(may)):
+        height = np.where(may, height + 1, 0).max(axis=1)
+    return Ranks(of, may, height, tuple(mode), rules.victims, rules.exempt_time or 0)

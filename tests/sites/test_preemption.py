@@ -1,0 +1,172 @@
+"""Preemption: the engine against a scheduler in plain Python, and laws of it under every discipline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.sites.preempting import ORDER, Preempting, mixed_site, preempting_site
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError
+from unrack.ledger.state import Status
+from unrack.policy.preemption.preempting import site_of
+from unrack.policy.table import parse_policy
+from unrack.sim.explained.job import explain
+from unrack.sim.log import RunLog
+from unrack.sim.recorder import Outcome
+from unrack.sim.simulate import prepared
+from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.world import World
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_first_come_first_served_with_preemption_of_the_youngest(seed: int) -> None:
+    site = preempting_site(seed)
+    twin = Preempting(site)
+    twin.run(None)
+    found = unrack.simulate(site.cluster, site.workload, "fcfs").placements
+    rows = {
+        (int(job) - 1, round(start), round(end), outcome)
+        for job, start, end, outcome in found.select("job", "start_s", "end_s", "outcome").iter_rows()
+    }
+    assert rows == set(twin.attempts)
+
+
+POLICIES = (
+    "fcfs", "list(backfill=any, order=sjf)", "easy", "conservative", "slurm", "slurm(main=interval, interval=7 s)",
+    "flow(interval=5 s)", "easy(memory=local)", "conservative(memory=disaggregated)",
+    "conservative(nodes=whole, place=best-fit)", "best-fit", "lookahead", "random-fit",
+    "fcfs(wait=no)", "disaggregated", "easy(memory=naive, provisioning=dynamic)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(6))
+def test_laws_of_preemption(seed: int, policy: str) -> None:
+    cluster, workload = mixed_site(seed)
+    log = prepared(cluster, workload.jobs, parse_policy(policy)).run()
+    check(cluster, workload, log)
+    result = unrack.simulate(cluster, workload, policy)  # what was held is audited
+    assert result.metrics["preemptions"] == len(log.preempted)
+
+
+@pytest.mark.parametrize("policy", POLICIES[:5])
+@pytest.mark.parametrize("seed", range(0, 12, 2))
+def test_a_policy_that_begins_anew_after_every_round_preempts_the_same(seed: int, policy: str) -> None:
+    cluster, workload = mixed_site(seed)
+    kept, forgetful = (prepared(cluster, workload.jobs, parse_policy(policy)) for _ in range(2))
+    one, two = kept.run(), forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
+    for name in ("attempt_job", "attempt_start_us", "attempt_end_us"):
+        assert getattr(one, name).tolist() == getattr(two, name).tolist()
+    assert one.preempted == two.preempted
+
+
+def check(cluster: Cluster, workload: Workload, log: RunLog) -> None:
+    """Whom jobs were stopped for, when and how, from nothing but the log."""
+    qos, ids = workload.jobs.extra["qos"].to_list(), [str(job) for job in workload.jobs.ids]
+    site = site_of(cluster)
+    assert site is not None
+    assert site.file.preempt is not None
+    modes = {one.name: one.preempt_mode or "requeue" for one in site.file.qos}
+    starts = {(int(j), int(t)) for j, t in zip(log.attempt_job, log.attempt_start_us, strict=True)}
+    for attempt, preempted in log.preempted.items():
+        job, start, end = (int(x[attempt]) for x in (log.attempt_job, log.attempt_start_us, log.attempt_end_us))
+        other = ids.index(preempted.reason.what.removeprefix("for job "))
+        assert qos[job] in ORDER[qos[other]], "it was preempted by one that may not"
+        assert (other, end) in starts, "it was preempted in vain"
+        assert end - start >= (site.file.preempt.exempt_time or 0), "it had not run for long enough"
+        assert (preempted.lost_us > 0) == (modes[qos[job]] != "checkpoint" and end > start)
+        if modes[qos[job]] == "cancel":
+            assert not any(j == job and t > end for j, t in starts), "it was cancelled and ran again"
+            assert log.state[job] == Status.REJECTED
+    ended = log.attempt_job[log.attempt_outcome == Outcome.FINISHED].tolist()
+    assert len(set(ended)) == len(ended)
+    assert len(log.preempted) < 10 * len(ids), "they stop each other for ever"
+
+
+def by_hand(**changes: Any) -> tuple[Cluster, Workload]:
+    """One node of two cores: two jobs of standby from 0 s and 10 s on, and one that may preempt them at 30 s."""
+    preempt = {"by": "qos", **{key: value for key, value in changes.items() if key != "third"}}
+    qos = [{"name": "high", "preempts": ["standby"]}, {"name": "standby"}]
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": {"qos": qos, "preempt": preempt}})
+    seconds = {"submit_us": [0, 10, 30], "work_us": [100, 100, 20], "request_us": [100, 100, 20]}
+    jobs = job_table(
+        **{key: np.array(values) * 10**6 for key, values in seconds.items()}, tasks=np.ones(3, np.int64),
+        extra=pl.DataFrame({"qos": ["standby", "standby", changes.get("third", "high")]}),
+    )  # fmt: skip
+    return cluster, Workload("by hand", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "world", "wanted"),
+    [
+        ({}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished"),
+                  (2, 50, 150, "finished")}),
+        ({"mode": "checkpoint"}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished"),
+                                      (2, 50, 130, "finished")}),
+        ({"mode": "checkpoint"}, {"checkpoint_every": 15}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"),
+                                                             (1, 0, 100, "finished"), (2, 50, 135, "finished")}),
+        ({"mode": "cancel"}, {}, {(2, 10, 30, "preempted"), (3, 30, 50, "finished"), (1, 0, 100, "finished")}),
+        ({"mode": "off"}, {}, {(1, 0, 100, "finished"), (2, 10, 110, "finished"), (3, 100, 120, "finished")}),
+        ({"exempt_time": 25}, {}, {(1, 0, 30, "preempted"), (3, 30, 50, "finished"), (2, 10, 110, "finished"),
+                                   (1, 50, 150, "finished")}),
+        ({"exempt_time": 35}, {}, {(1, 0, 35, "preempted"), (3, 35, 55, "finished"), (2, 10, 110, "finished"),
+                                   (1, 55, 155, "finished")}),
+        ({"third": "standby"}, {}, {(1, 0, 100, "finished"), (2, 10, 110, "finished"), (3, 100, 120, "finished")}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "first-fit"])
+def test_work_and_times_of_those_who_are_stopped(
+    policy: str, changes: dict[str, Any], world: dict[str, Any], wanted: set[tuple[int, int, int, str]]
+) -> None:
+    cluster, workload = by_hand(**changes)
+    physics = World(changes=make_memory_changes(world) if world else None)
+    found = unrack.simulate(cluster, workload, policy, world=physics).placements
+    rows = found.select("job", "start_s", "end_s", "outcome").iter_rows()
+    assert {(int(job), round(start), round(end), outcome) for job, start, end, outcome in rows} == wanted
+
+
+def test_a_policy_may_say_no() -> None:
+    cluster, workload = by_hand()
+    assert unrack.simulate(cluster, workload, "easy(preempt=no)").metrics["preemptions"] == 0
+    assert unrack.simulate(cluster, workload, "easy(preempt=yes)").metrics["core_h_lost_preempted"] == pytest.approx(
+        20 / 3600
+    )
+    plain = Cluster.homogeneous(nodes=1, cores=2)
+    notes = unrack.simulate(plain, workload, "easy(preempt=yes)").notes
+    assert any(note.startswith("no effect of preempt=yes") for note in notes)
+
+
+def test_who_it_was_for_is_told() -> None:
+    cluster, workload = by_hand()
+    story = explain(cluster, workload.jobs, parse_policy("easy"), 1)
+    assert [str(one.preempted.reason) for one in story.attempts if one.preempted] == ["preempted: for job 3"]
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        ({"qos": [{"name": "a", "preempts": ["b"]}], "preempt": {"by": "qos"}}, "not 'b'"),
+        ({"qos": [{"name": "a", "preempts": ["a"]}], "preempt": {"by": "qos"}}, "not a → a"),
+        (
+            {"qos": [{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["c"]},
+                     {"name": "c", "preempts": ["b"]}], "preempt": {"by": "qos"}},
+            "not b → c → b",
+        ),
+        ({"qos": [{"name": "a", "preempts": ["b"]}, {"name": "b"}]}, "only beside a table preempt"),
+        ({"preempt": {"by": "qos", "exempt_time": -1}}, "exempt_time"),
+        ({"preempt": {"by": "qos", "victims": "oldest"}}, "victims"),
+        ({"preempt": {"by": "user"}}, "by"),
+        ({"preempt": {}}, "by"),
+        ({"partitions": [{"name": "a", "preempt_mode": "suspend"}], "preempt": {"by": "partition"}}, "preempt_mode"),
+    ],
+)  # fmt: skip
+def test_tables_that_make_no_sense_are_refused(site: dict[str, Any], words: str) -> None:
+    with pytest.raises(ClusterError, match=words):
+        Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": site})
