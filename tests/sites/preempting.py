@@ -55,7 +55,7 @@ def preempting_site(seed: int, jobs: int = 60) -> PreemptingSite:
         job.submit = job.submit * 400 + 3 * number  # hardly any two things happen at once
         job.work, job.request = job.work * 1000 + 7 * number, job.request * 1000 + 11 * number + 60_000
     exempt = int(draw.choice([0, 0, 10_000, 40_000]))
-    return PreemptingSite(site.nodes, site.partitions, site.limits, site.jobs, tiers, modes, exempt=exempt)
+    return PreemptingSite(site.nodes, site.partitions, site.limits, site.jobs, tiers=tiers, modes=modes, exempt=exempt)
 
 
 class Preempting(Loop):

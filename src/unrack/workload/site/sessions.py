@@ -88,10 +88,10 @@ def _said(jobs: JobTable) -> tuple[Ints, Ints]:
 
 def _by_user(jobs: JobTable, most_us: int) -> tuple[Ints, Ints]:
     """The last job of each one's user, if that had ended, and at most so long ago (µs)."""
-    known = [name for name in ("start_s", "wait_s") if name in jobs.extra.columns]
+    known = [name for name in ("start_s", "log_wait_s") if name in jobs.extra.columns]
     if not known or bool((jobs.user < 0).all()):
         got = "a log without users" if known else "a log that does not say when jobs started"
-        raise InputError("filter sessions", got, "users, and start_s or wait_s of jobs")
+        raise InputError("filter sessions", got, "users, and start_s or log_wait_s of jobs")
     said = jobs.extra[known[0]].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() * SECOND_US
     end_us = (said if known[0] == "start_s" else said + jobs.submit_us) + jobs.work_us
     first, think_us = np.full(len(jobs), NONE, np.int64), np.zeros(len(jobs), np.int64)
