@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from tests.sites.twins import J, Loop, RandomSite, fcfs, random_site
+from twins import J, Loop, RandomSite, fcfs, random_site
 
 from unrack.cluster.spec import Cluster
 from unrack.workload.formats.rules import Intake

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tests.policy.priority.plain_fair_share import classic, drawn, ranked
-from tests.sites.twins import J, Loop, RandomSite, random_site
+from twins import J, Loop, RandomSite, random_site
 
 
 def random_priorities(seed: int, jobs: int) -> RandomSite:

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.sites.twins import random_graph, random_site
+from twins import random_graph, random_site
 from typer.testing import CliRunner
 
 import unrack

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.sites.preempting import ORDER, Preempting, mixed_site, preempting_site
+from preempting import ORDER, Preempting, mixed_site, preempting_site
 
 import unrack
 from unrack.cluster.spec import Cluster

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.sites.priority_twins import Prioritised, random_priorities
-from tests.sites.test_twins import starts
-from tests.sites.twins import easy, fcfs
+from priority_twins import Prioritised, random_priorities
+from test_twins import starts
+from twins import easy, fcfs
 
 import unrack
 from unrack.cluster.spec import Cluster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sites.twins import (
+from twins import (
     Graphed,
     Loop,
     RandomSite,
