@@ -269,7 +269,7 @@ class Cheating:
     def decide(self, view: View, memory: object, now: int) -> tuple[list[Decision], object]:
         """Write 1000 into the free columns; start everybody on node 0."""
         for found in gc.get_objects():
-            if isinstance(found, ClusterState) and found.cluster is view.cluster:
+            if type(found) is ClusterState and found.cluster is view.cluster:
                 found.free[...] = 1000
         return [start_on(job, 0) for job in view.queue.tolist()], memory
 
@@ -303,7 +303,7 @@ from unrack.policy import Lease, Start
 class Cheating:
     def decide(self, view, memory, now):
         for found in gc.get_objects():
-            if isinstance(found, ClusterState) and found.cluster is view.cluster:
+            if type(found) is ClusterState and found.cluster is view.cluster:
                 found.free[...] = 1000
         return [Start(Lease.on(job, [0], [1], [1], [0])) for job in view.queue.tolist()], memory
 
