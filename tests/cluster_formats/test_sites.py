@@ -186,11 +186,9 @@ def test_what_is_not_taken_over_is_said_once_a_kind() -> None:
         "DefMemPerCPU of partitions is not taken over: debug (2000).",
         "OverSubscribe of partitions is not taken over: all (FORCE:2).",
         "Partitions without nodes that are kept are left out: none, gone.",
-        "Jobs are not preempted: PreemptType=preempt/partition_prio, PreemptMode=REQUEUE.",
         "DefaultTime of partitions is not taken over: batch (01:00:00).",
         "Flags of QOS is not taken over: high (DenyOnLimit), capped (DenyOnLimit).",
         "GraceTime of QOS is not taken over: high (00:05:00).",
-        "Fairshare=parent is not taken over: 1 share each: account chem, bob in physics.",
         "GrpTRESMins of accounts and users is not taken over: account chem (cpu=1000).",
         "Limits of gres/gpu:a100 are not taken over: account physics (GrpTRES gres/gpu:a100=4).",
         "Limits above those of the account above hold in Slurm, while here the lowest does: account theory (9 jobs).",
@@ -202,7 +200,8 @@ def test_what_is_not_taken_over_is_said_once_a_kind() -> None:
 
 def test_partitions_that_scontrol_shows_count_in_place_of_those_of_a_file_before() -> None:
     found = by_name(site(CONF, PARTITIONS)["partitions"])
-    assert found["batch"] == {"default": True, "max_time": "2 d", "accounts": ["physics", "chem"]}
+    batch = {"default": True, "max_time": "2 d", "accounts": ["physics", "chem"], "preempt_mode": "requeue"}
+    assert found["batch"] == batch
     assert found["gpu"]["denied_accounts"] == ["guests"]
     assert found["gpu"]["open"] is False
     one_line = "\n".join(" ".join(block.split()) for block in PARTITIONS.split("\n\n"))
@@ -238,7 +237,7 @@ def test_a_dump_is_its_accounts_users_shares_and_limits() -> None:
             {"per": "all", "amounts": {"cores": 100, "gpus.count": 8, "memory": 2**20}},
             {"per": "user", "amounts": {"jobs": 5}},
         ],
-        "users": ["bob"],
+        "users": [{"name": "bob", "shares": "parent"}],
     }
     assert accounts["chem"]["limits"] == [
         {"per": "all", "amounts": {"jobs": 7}},
@@ -434,3 +433,46 @@ def test_a_mutated_file_is_read_or_refused_in_words(text: str, data: st.DataObje
             Cluster.from_dict(converted(together([conf, system])).content, "x")
     except InputError:
         return
+
+
+FIRST = """\
+PriorityType=priority/multifactor
+PriorityWeightFairshare=10000
+PriorityWeightAge=1000
+PriorityDecayHalfLife=14-0
+PriorityMaxAge=7-0
+PriorityFlags=NO_FAIR_TREE,ACCRUE_ALWAYS
+PriorityUsageResetPeriod=MONTHLY
+PreemptType=preempt/qos
+PreemptMode=GANG,CANCEL
+PreemptExemptTime=00:10:00
+NodeName=n[1-2] CPUs=4
+PartitionName=a Nodes=n[1-2] Default=YES
+"""
+
+
+def test_who_is_first_and_who_is_stopped_for_others_comes_along() -> None:
+    made = read(FIRST, QOS)
+    found = made.content["site"]
+    assert found["priority"] == {
+        "age": 1000, "fair_share": 10000, "half_life": 14 * 86400, "max_age": 7 * 86400, "fair_share_by": "classic",
+    }  # fmt: skip
+    assert found["preempt"] == {"by": "qos", "mode": "cancel", "exempt_time": 600}
+    assert by_name(found["qos"])["high"]["preempts"] == ["normal"]
+    assert "Flags of priorities are not taken over: ACCRUE_ALWAYS." in made.notes
+    assert "Of priorities is not taken over: PriorityUsageResetPeriod=MONTHLY." in made.notes
+    Cluster.from_dict(made.content)
+
+
+@pytest.mark.parametrize("kind", ["preempt/partition_prio", "preempt/qos"])
+def test_jobs_that_slurm_suspends_are_not_preempted_here_and_that_is_said(kind: str) -> None:
+    conf = FIRST.replace("preempt/qos", kind).replace("GANG,CANCEL", "SUSPEND,GANG")
+    made = read(conf, QOS)
+    assert "preempt" not in made.content["site"]
+    assert not any("preempts" in one for one in made.content["site"]["qos"])
+    assert "Jobs are not preempted: PreemptMode=suspend,gang." in made.notes
+
+
+def test_a_weight_that_is_no_number_is_refused_with_its_place() -> None:
+    with pytest.raises(ClusterError, match=r"PriorityWeightAge: got 'much', wanted a whole number"):
+        read(FIRST.replace("PriorityWeightAge=1000", "PriorityWeightAge=much"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from unrack.cluster.formats.described import Described, counter, parsed
-from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, max_time, says_nothing, whole
+from unrack.cluster.formats.first import MODES
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.tres import tres
 from unrack.units import time_us
@@ -157,7 +158,7 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
             if "max_time" in keys:
                 lose(lost, "MaxWall of the root is not taken over", row.said("maxwall"))
             continue
-        shares = _shares(row, f"account {row.account}", lost)
+        shares = _shares(row)
         parent = {} if row.parent == _ROOT else {"parent": row.parent}
         accounts[row.account], lines[row.account] = {**parent, **shares, **keys}, row
     users: dict[tuple[str, str], Keys] = {}
@@ -192,7 +193,7 @@ def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str],
         lose(lost, "MaxWall of users is not taken over", whose, row.said("maxwall"))
     of_account = _amounts(above)  # sacctmgr shows what users inherit as if it were their own
     own = {key: most for key, most in _amounts(keys).items() if key[0] == "all" or of_account.get(key) != most}
-    users[row.account, row.user] = _shares(row, whose, lost) | _limits(own)
+    users[row.account, row.user] = _shares(row) | _limits(own)
 
 
 def _check_parents(accounts: Mapping[str, Keys], rows: Mapping[str, _Row]) -> None:
@@ -226,11 +227,10 @@ def _note_looser(accounts: Mapping[str, Keys], lost: Lost) -> None:
                 lose(lost, text, whose, f"MaxWall {table['max_time']}")
 
 
-def _shares(row: _Row, whose: str, lost: Lost) -> Keys:
+def _shares(row: _Row) -> Keys:
     text = row.said(*_SHARES).strip().lower()
     if text in _PARENT:
-        lose(lost, "Fairshare=parent is not taken over: 1 share each", whose)
-        return {}
+        return {"shares": "parent"}
     return {"shares": shares} if text and (shares := whole(text, f"{row.at}, Fairshare")) != 1 else {}
 
 
@@ -241,11 +241,30 @@ def _qos(rows: list[tuple[str, dict[str, str]]]) -> SaidSite:
         name = row.said("name").strip().lower()
         if not name:
             raise ClusterError(f"{at}, Name", "nothing", "the name of a quality of service")
-        own = {key: value for key, value in fields.items() if _plain(key) != "priority"}
+        taken = ("priority", "preempt", "preemptmode", "usagefactor")
+        own = {key: value for key, value in fields.items() if _plain(key) not in taken}
         first = row.said("priority").strip()
-        priority = {"priority": whole(first, f"{at}, Priority")} if first not in ("", "0") else {}
+        priority: Keys = {"priority": whole(first, f"{at}, Priority")} if first not in ("", "0") else {}
+        if (mode := row.said("preemptmode").strip().lower()) in MODES:
+            priority["preempt_mode"] = MODES[mode]
+        elif mode not in ("", "cluster"):
+            lose(lost, "PreemptMode of QOS is not taken over", name, mode)
+        if preempts := lower(row.said("preempt").split(",")):
+            priority["preempts"] = preempts
+        if (factor := row.said("usagefactor").strip()) and not says_nothing(factor):
+            priority["usage_factor"] = _factor(factor, f"{at}, UsageFactor")
         found[name] = priority | _bounds(own, f"QOS {name}", at, lost)
     return SaidSite(qos=found, lost=lost)
+
+
+def _factor(text: str, at: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor < 1e6:
+        raise ClusterError(at, repr(text[:80]), "a number of 0 or more")
+    return factor
 
 
 def _bounds(fields: Mapping[str, str], whose: str, at: str, lost: Lost) -> Keys:

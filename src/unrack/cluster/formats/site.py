@@ -37,6 +37,7 @@ class SaidSite:
     accounts: Mapping[str, Keys] = field(default_factory=dict)
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # partition → its nodes, or ALL, where it says
     limits: Sequence[Keys] = ()  # of all jobs
+    rules: Keys = field(default_factory=dict)  # the tables ``priority`` and ``preempt``
     lost: Lost = field(default_factory=dict)  # what is not taken over
     lost_of_partitions: Lost = field(default_factory=dict)  # the same, by partition
 
@@ -44,7 +45,8 @@ class SaidSite:
         """What both say; of what both say, the later counts."""
         return SaidSite(
             {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
-            {**self.members, **later.members}, later.limits or self.limits, _both(self.lost, later.lost),
+            {**self.members, **later.members}, later.limits or self.limits, {**self.rules, **later.rules},
+            _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
         )  # fmt: skip
 
@@ -114,6 +116,14 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         named = [name for one in partitions for name in (*(one.get(key) or ()), *one.get(f"denied_{key}", ()))]
         table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
     table["limits"] = list(said.limits)
+    table |= said.rules
+    by_qos = said.rules.get("preempt", {}).get("by") == "qos"
+    for one in table["qos"]:
+        named = [name for name in one.pop("preempts", ()) if by_qos]
+        table["qos"] += [{"name": name} for name in named if name not in {other["name"] for other in table["qos"]}]
+        one |= {"preempts": named} if named else {}
+    for one in [] if "preempt" in said.rules else [*partitions, *table["qos"]]:
+        one.pop("preempt_mode", None)
     for text, owners in said.lost_of_partitions.items():
         for name, value in owners.items():
             if partition in (None, name):

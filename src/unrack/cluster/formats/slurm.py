@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.cluster.formats.described import Described, DescribedNode, parsed
+from unrack.cluster.formats.first import preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, says_nothing
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import Record, records
@@ -157,10 +158,10 @@ def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, D
             fields.setdefault("oversubscribe", fields.pop("shared", ""))  # what it was called before 17.11
             partitions[name] = partition_keys(fields, line.where, lost_of)
             members[name] = members_of(fields.get("nodes", ""), line.where, sets, [ALL])
-    for key in ("preempttype", "preemptmode"):
-        if not says_nothing(said := settings.get(key, "")) and said != "preempt/none":
-            lose(lost, "Jobs are not preempted", f"{spelled(key)}={said}")
-    return SaidSite(partitions, members=members, lost=lost, lost_of_partitions=lost_of)
+    where = lines[0].where.rpartition(", line ")[0] if lines else ""
+    rules = {"priority": priority_of(settings, where, lost), "preempt": preempt_of(settings, where, lost)}
+    rules = {name: table for name, table in rules.items() if table}
+    return SaidSite(partitions, members=members, rules=rules, lost=lost, lost_of_partitions=lost_of)
 
 
 def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:

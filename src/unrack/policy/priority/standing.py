@@ -214,11 +214,13 @@ class Standing:
         rules, runs = self.rules, view.runs
         assert runs is not None
         tier, partition, qos, nice = rules.about[:, self.whose[jobs]]
-        member = self.member[jobs]
+        member, none = self.member[jobs], np.zeros(len(jobs), np.int64)
+        by_size = rules.weights.job_size > 0
         waits_since = np.maximum(view.submit_us[jobs], runs.released_us[jobs])
         asked = Jobs(
-            np.maximum(self.at_us - waits_since, 0), self.factor[member], rules.asked(view, "nodes", jobs),
-            rules.asked(view, "cores", jobs), view.asks[ESTIMATE, jobs], partition, qos,
+            np.maximum(self.at_us - waits_since, 0), self.factor[member],
+            rules.asked(view, "nodes", jobs) if by_size else none,
+            rules.asked(view, "cores", jobs) if by_size else none, view.asks[ESTIMATE, jobs], partition, qos,
             self.members.priority[member], nice,
             {kind: rules.asked(view, kind, jobs) for kind in rules.weights.tres},
         )  # fmt: skip
