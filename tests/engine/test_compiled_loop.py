@@ -211,7 +211,7 @@ def test_a_short_run_does_not_wait_for_the_loop_to_be_compiled() -> None:
 @compiled
 def _place(free: Any, total: Any, most: Any, ask: Any, whole: bool, skip: bool, out: Any) -> int:
     if skip:
-        return first_fit(free, total, most, ask[0], ask[1], ask[2], whole, out, 0)
+        return first_fit(free, total, most, ask[0], ask[1], ask[2], whole, np.array([0, free.shape[1]]), out, 0)
     return place_job(free, total, ask[0], ask[1], ask[2], whole, 0, out, 0)
 
 

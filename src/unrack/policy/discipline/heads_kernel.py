@@ -65,6 +65,25 @@ def head_of(order: Ints, place: int, c: Any) -> int:
 
 
 @inlined
+def cores_open(job: int, c: Any) -> int:
+    """How many cores are free at most on the nodes that a job may use."""
+    own = c.set_of[job]
+    if c.set_free[own] < 0:
+        found = 0
+        for node in range(c.spans[own, 0], c.spans[own, 1]):
+            found += max(c.now[CPU, node], 0) if c.installed[own, CPU, node] > 0 else 0
+        c.set_free[own] = found
+    return int(c.set_free[own])
+
+
+@inlined
+def look_again(c: Any) -> None:
+    """Something has started: how many cores are free is to be counted anew."""
+    for s in range(c.set_free.shape[0]):
+        c.set_free[s] = -1
+
+
+@inlined
 def only_limits(job: int, c: Any) -> bool:
     """Whether a limit leaves too little for a job."""
     for k in range(c.fixed_at[0, job], c.fixed_at[1, job]):

@@ -31,9 +31,11 @@ from unrack.policy.discipline.head_search import change_claims
 from unrack.policy.discipline.heads_kernel import (
     PassRule,
     asking,
+    cores_open,
     head_of,
     judged,
     lacking,
+    look_again,
     only_limits,
     set_aside,
 )
@@ -179,7 +181,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if stage == LOOK:
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0
             walk[LOOKED_AT], stage = job, PLACED
-            possible = tasks * cores <= walk[FREE_CORES]
+            possible = tasks * cores <= walk[FREE_CORES] and (one_set or tasks * cores <= cores_open(job, c))
             if rule.backfill == 2 and alike and behind >= 0 and 0 <= heads[behind, SHADOW] < now + us:
                 first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
                 possible = possible and heads[behind, ROOM] - tasks >= first  # else wherever it went
@@ -199,7 +201,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                         for column in range(2):
                             claims[claim + k, column] = c.fixed[fixed_at[0, job] + k, column]
                     if rule.fit == 0:
-                        walk[FOUND] = first_fit(free, total, most, tasks, cores, mb, rule.whole, out, at)
+                        span = c.spans[c.set_of[job]]
+                        walk[FOUND] = first_fit(free, total, most, tasks, cores, mb, rule.whole, span, out, at)
                     else:
                         walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
                     walk[CLAIMS_FOUND] = claim + fixed
@@ -240,6 +243,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if walk[CLAIMS_FOUND] > claim:
             change_claims(left, 0, slots, Span(out, 0, 0, claims, claim, walk[CLAIMS_FOUND]), -1)
         walk[FREE_CORES] -= take_rows(free, most, out, at, walk[FOUND])
+        look_again(c)
         n = walk[COUNT]
         started[JOB, n], started[UNTIL, n] = job, now + walk[HELD_US]
         started[ROW, n], started[ROW_END, n] = at, walk[FOUND]
@@ -300,6 +304,7 @@ def passed(
         begin_walk(sky.walk, sky.cursor, slots, free_cores)
         if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, free_cores):
             return 0
+        look_again(sky)
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
         refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)

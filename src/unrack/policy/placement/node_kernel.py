@@ -168,17 +168,17 @@ def end_of_run(free: Ints, total: Ints, node: int, end: int) -> int:
 
 @inlined
 def first_fit(
-    free: Ints, total: Ints, most: Ints, tasks: int, cores: int, mb: int, whole: bool, out: Ints, at: int
+    free: Ints, total: Ints, most: Ints, tasks: int, cores: int, mb: int, whole: bool, span: Ints, out: Ints, at: int
 ) -> int:
-    """As :func:`place_job` by first fit.
+    """As :func:`place_job` by first fit, on nodes from ``span[0]`` on and before ``span[1]``.
 
     Blocks of which ``most`` says that no node has the cores are skipped, and equal nodes beside each other are taken
     as one.
     """
-    nodes = free.shape[1]
-    blocks = count_blocks(nodes)
+    nodes: int = span[1]
+    blocks = count_blocks(free.shape[1])
     start, left = at, tasks
-    node: int = 0
+    node: int = span[0]
     while node < nodes:
         block = node // SIZE
         if most[blocks + block // SIZE] < cores:

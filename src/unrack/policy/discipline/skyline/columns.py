@@ -95,6 +95,8 @@ class _Columns(NamedTuple):
     claimed_at: Ints
     # what is installed, and when who may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
+    spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
+    set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: nobody has looked
     set_owner: Ints  # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside
     # int64[k, 7]: when windows begin and end, µs; their owner; their first and last of `window_rows`, and of
     # `window_groups`
@@ -176,6 +178,13 @@ def windows_of(view: View) -> tuple[Ints, Ints]:
             rows += [[node, 1, 1, cores[node], mb[node]] for node in np.flatnonzero(window.nodes).tolist()]
             windows.append((window.start_us, window.end_us, window.owner, first, len(rows), first, len(rows)))
     return np.array(windows, np.int64).reshape(-1, 7), np.array(rows, np.int64).reshape(-1, 5)
+
+
+def spans_of(open_to: Ints) -> Ints:
+    """int64[sets, 2]: the first of the nodes of each set, and the one behind the last."""
+    inside = open_to[:, CPU] > 0
+    last = inside.shape[1] - np.argmax(inside[:, ::-1], axis=1)
+    return np.stack([np.argmax(inside, axis=1), np.where(inside.any(axis=1), last, 0)], axis=1).astype(np.int64)
 
 
 def limits_of(view: View) -> Ints:

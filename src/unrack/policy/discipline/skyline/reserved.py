@@ -28,6 +28,7 @@ from unrack.policy.discipline.skyline.columns import (
     ledger_of,
     limits_of,
     met,
+    spans_of,
     windows_of,
 )
 from unrack.policy.discipline.skyline.plan_round import first_due
@@ -248,7 +249,8 @@ class Reserved:
         """Take over which nodes jobs may use, and when."""
         seen, (windows, rows) = view.columns, windows_of(view)
         self.replace(
-            installed=seen.open_to.copy(), set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
+            installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
+            set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
             window_rows=rows, window_groups=rows,
         )  # fmt: skip
 
