@@ -221,10 +221,7 @@ class Core:
 
     def _hold(self, event: Held) -> list[Decision]:
         state = self.state
-        job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
-        if job > state.known:
-            state.condition(job)
-            raise RefusedError(f"hold job {job}: the next one is job {state.known}; jobs come in order")
+        job = self._in_order(event, "hold")
         if state.condition(job) == UNKNOWN and self._admission.never(job):
             return self._submit(Submitted(job))
         state.hold(job)
@@ -232,10 +229,7 @@ class Core:
 
     def _submit(self, event: Submitted) -> list[Decision]:
         state = self.state
-        job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
-        if job > state.known:
-            state.condition(job)
-            raise RefusedError(f"submit job {job}: the next one is job {state.known}; jobs come in order")
+        job = self._in_order(event, "submit")
         if state.condition(job) == UNKNOWN and self._admission.never(job):
             reason = self.too_big(job)
             state.reject(job)
@@ -246,6 +240,14 @@ class Core:
         state.submit(job)
         self._memory.reserve(job)
         return NOTHING
+
+    def _in_order(self, event: Held | Submitted, what: str) -> int:
+        """The number of the job of an event, which is known already or the next one."""
+        job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
+        if job > self.state.known:
+            self.state.condition(job)
+            raise RefusedError(f"{what} job {job}: the next one is job {self.state.known}; jobs come in order")
+        return job
 
     def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
         """Take in a job that nobody knew, which the policy is to place or somebody else has; returns its number.
