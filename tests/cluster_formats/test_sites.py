@@ -277,6 +277,17 @@ def test_a_tree_of_blanks_says_parents_and_without_any_that_is_said() -> None:
     assert accounts["a"]["limits"] == [{"per": "all", "amounts": {"cores": 40}}]
     assert accounts["c"]["limits"] == [{"per": "user", "amounts": {"jobs": 6}}]
     assert [note for note in read(CONF, tree.replace(" ", "")).notes if "no parents are said" in note]
+    flat = "Account|User|Share|\nroot|||\n a||2|\n a|x|1|\n"  # no account below another, and the tree says so
+    assert not [note for note in read(CONF, flat).notes if "no parents are said" in note]
+
+
+def test_the_policy_that_is_like_the_scheduler_is_told() -> None:
+    assert "Its scheduler as a policy: slurm(order=fcfs, interval=30 s, depth=500, queue=500)." in read(CONF).notes
+    own = "SchedulerParameters=bf_interval=60,bf_max_job_test=40 # ours\nPriorityWeightAge=10\n"
+    told = "Its scheduler as a policy: slurm(order=multifactor, interval=60 s, depth=40, queue=100)."
+    assert told in read(CONF + own).notes
+    builtin = f"{CONF}SchedulerType=sched/builtin\nSelectType=select/linear\n"
+    assert "Its scheduler as a policy: list(order=fcfs, nodes=whole)." in read(builtin).notes
 
 
 def test_qualities_of_service_have_priorities_and_limits_and_bound_partitions() -> None:
@@ -319,7 +330,7 @@ def test_files_of_one_site_are_converted_together_and_load_again_as_the_same(tmp
     out = tmp_path / "site.toml"
     done = CliRunner().invoke(app, ["cluster", "convert", *(str(tmp_path / name) for name in names), "-o", str(out)])
     assert done.exit_code == 0, done.output
-    assert "6 nodes, 128 cores, 8 GPUs, 4 partitions, 4 accounts" in done.output
+    assert "6 nodes, 128 cores, 8 GPUs, 4 partitions, 5 accounts" in done.output
     again = Cluster.load(out)
     assert tomllib.loads(out.read_text())["site"] == site(CONF, PARTITIONS, ASSOC, QOS)
     assert again.digest() == Cluster.from_dict(read(CONF, PARTITIONS, ASSOC, QOS).content).digest()

@@ -68,6 +68,15 @@ def test_a_limit_is_named_and_hours_are_counted(tmp_path: Path) -> None:
     assert (found.used_real, found.used_simulated) == (pytest.approx(1.0), pytest.approx(0.5))
 
 
+def test_jobs_that_may_run_beside_a_partition_are_not_counted_in_it(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(HEAD + "1,0,100,100,2,1,a,right,,0\n2,0,100,100,4,1,b,left,,0\n")
+    site = {"partitions": [{"name": "left", "nodes": ["0-1"]}, {"name": "right", "nodes": ["1-2"]}]}
+    cluster = Cluster.from_dict({"nodes": [{"count": 3, "cores": 2}], "site": site})
+    found = check_history(cluster, unrack.read_trace(str(tmp_path / "jobs.csv")), "fcfs")
+    (one,) = found.different  # job 1 was really on the last node, and is on the middle one here
+    assert (one.job, one.cause, one.words) == ("2", Cause.NO_ROOM_PERHAPS, "2 to 4 cores free, 4 asked")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_history_made_by_the_same_rules_agrees(seed: int) -> None:
     made = random_graph(seed, 60) if seed % 2 else random_site(seed, 60)

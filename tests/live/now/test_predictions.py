@@ -20,8 +20,8 @@ from unrack.live.slurm.prediction.hindsight import hindsight
 from unrack.live.slurm.prediction.learnt import LEAST, Learnt, Past, past_of_reading
 from unrack.live.slurm.prediction.saved import Saved, SavedStart, load_saved, save, seen_starts
 from unrack.live.slurm.prediction.starts import predicted, quicker
-from unrack.live.slurm.snapshot.scheduler import Scheduler
 from unrack.live.slurm.snapshot.snapshot import snapshot_of
+from unrack.slurm_text.scheduler import Scheduler
 
 FULL = [running(number, {f"n{number}": (8, 100)}) for number in range(1, 5)]  # all end in 540 s at the latest
 QUEUE = [*FULL, *(waiting(number, cpus=8) for number in range(11, 16))]

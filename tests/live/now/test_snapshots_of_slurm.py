@@ -13,10 +13,10 @@ from now_readings import AT_S, node, reading, running, waiting
 from unrack.errors import InputError
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import waits_for_more
-from unrack.live.slurm.snapshot.scheduler import Scheduler, scheduler_of
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
 from unrack.policy.table import make_policy
 from unrack.sim.simulate import simulate
+from unrack.slurm_text.scheduler import Scheduler, scheduler_of
 from unrack.study.grid import load_study
 from unrack.study.runner import simulated
 

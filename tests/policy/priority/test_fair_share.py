@@ -66,7 +66,8 @@ def test_parents_come_before_children_in_whatever_order_accounts_are_given() -> 
         ([{"name": "ab"}, {"name": "c", "parent": "aab"}], "1.parent: got 'aab', wanted 'ab' perhaps"),
         ([{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}], "a, b: in or below a circle"),
         ([{"name": "a"}, {"name": "a"}], "1.name: got 'a'"),
-        ([{"name": "root"}], "0.name: got 'root'"),
+        ([{"name": "root", "shares": 2}], "0.name: got 'root'"),
+        ([{"name": "root"}, {"name": "root"}], "1.name: got 'root'"),
         ([{"name": "a", "users": ["x", {"name": "x"}]}], "each user once"),
     ],
 )
@@ -214,3 +215,29 @@ def test_shares_and_amounts_add_up(given_tree: tuple[Associations, list[int]]) -
         if tree.shares[below].any():
             assert part[below].sum() == pytest.approx(1)
             assert shares[below].sum() == pytest.approx(shares[account] if account >= 0 else 1)
+
+
+def test_factors_and_levels_are_those_that_a_real_slurm_printed() -> None:
+    """``sshare -a -l`` of Slurm 22.05.8 after 300 jobs: amounts of core seconds, and a user of the root itself."""
+    tree = associations(
+        [
+            {"name": "root", "users": ["root"]},
+            {"name": "chem", "users": ["man"]},
+            {"name": "phys", "shares": 3, "users": [{"name": "daemon", "shares": 2}, "games"]},
+        ]
+    )
+    rows = tree.rows()
+    amounts = np.zeros(len(rows))
+    for key, raw in {("chem", "man"): 6635, ("phys", "daemon"): 6680, ("phys", "games"): 7521}.items():
+        amounts[rows[key]] = raw
+    factor, level = fair_tree(tree, amounts), level_fair_share(tree, amounts)
+    users = [("root", "root"), ("phys", "daemon"), ("phys", "games"), ("chem", "man")]
+    assert [factor[rows[key]] for key in users] == [1.0, 0.75, 0.5, 0.25]
+    printed = {
+        ("phys", "daemon"): 1.417263,
+        ("phys", "games"): 0.629394,
+        ("chem", ""): 0.628052,
+        ("phys", ""): 0.880339,
+    }
+    assert [level[rows[key]] for key in printed] == pytest.approx(list(printed.values()), abs=1e-4)
+    assert np.isinf(level[rows["root", "root"]])

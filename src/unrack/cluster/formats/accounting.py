@@ -163,14 +163,15 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
         accounts[row.account], lines[row.account] = {**parent, **shares, **keys}, row
     users: dict[tuple[str, str], Keys] = {}
     for row in rows:
-        if row.user and (row.account != _ROOT or row.user != _ROOT):
+        if row.user:
             _add_user(row, accounts, users, lost)
     for (account, name), keys in users.items():
         accounts[account].setdefault("users", []).append({"name": name, **keys} if keys else name)
     _check_parents(accounts, lines)
     _note_looser(accounts, lost)
     header = {_plain(key) for key in rows[0].fields} if rows else set()
-    if "account" in header and "parname" not in header and not any("parent" in keys for keys in accounts.values()):
+    flat = not any(row.said("account").startswith(" ") for row in rows)  # no tree of blanks
+    if "account" in header and "parname" not in header and flat:
         lose(lost, "All accounts are under the root, as no parents are said (format=…,ParentName)", where)
     return SaidSite(accounts=accounts, limits=limits, lost=lost)
 
@@ -178,8 +179,7 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
 def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str], Keys], lost: Lost) -> None:
     whose = f"{row.user} in {row.account}"
     if row.account == _ROOT:
-        lose(lost, "Users of the account root are left out", row.user)
-        return
+        accounts.setdefault(_ROOT, {})
     if row.account not in accounts:
         known = ", ".join(accounts) or "none is"
         raise ClusterError(f"{row.at}, Account", repr(row.account), f"an account that has a row of its own: {known}")

@@ -15,6 +15,7 @@ from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import Record, records
+from unrack.slurm_text.scheduler import scheduler_from
 from unrack.slurm_text.states import UNUSABLE, node_words
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 
@@ -78,9 +79,13 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
         also = f" ({'; '.join(notes)})" if notes else ""
         raise ClusterError(where, f"no line NodeName=…{also}", "one or more")
     notes += _facts(lines, settings)
+    site = _site(lines, settings, nodes)
+    order = "multifactor" if "priority" in site.rules else "fcfs"
+    scheduler = scheduler_from({"schedulertype": "sched/backfill", **settings})
+    notes.append(f"Its scheduler as a policy: {scheduler.spec(order)}.")
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     name = settings.get("clustername", path.stem)
-    return Described(where, name, tuple(nodes.values()), held, tuple(notes), _site(lines, settings, nodes))
+    return Described(where, name, tuple(nodes.values()), held, tuple(notes), site)
 
 
 def _lines(path: Path, text: str, where: str, notes: list[str], depth: int) -> Iterator[_Line]:

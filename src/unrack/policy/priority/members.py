@@ -40,7 +40,7 @@ class Members:
         """The row of a user in an account, which are added if need be; ``""``: nobody knows."""
         account = account or self._home.get(user, "")
         if (account, user) not in self._users:
-            if account and account not in self._accounts:
+            if account not in ("", ROOT) and account not in self._accounts:
                 self._accounts[account] = self._add(account, -1, is_user=False)
             self._users[account, user] = self._add(user, self._accounts.get(account, -1), is_user=True)
         return self._users[account, user]

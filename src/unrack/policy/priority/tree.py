@@ -18,7 +18,7 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.resources.checked import Path, Strict, validated
 
 ROOT = "root"
-"""The parent of accounts that have no other; it is in no column."""
+"""The parent of accounts that have no other; it is in no column. Users may be its own."""
 
 FROM_PARENT = -1
 """In place of shares: the user or account has none of its own."""
@@ -75,7 +75,7 @@ class Associations(NamedTuple):
     def rows(self) -> dict[tuple[str, str], int]:
         """Account and user to row; the user of an account's own row is empty."""
         of = [
-            (self.name[up], name) if user else (name, "")
+            (self.name[up] if up >= 0 else ROOT, name) if user else (name, "")
             for name, up, user in zip(self.name, self.parent.tolist(), self.is_user.tolist(), strict=True)
         ]
         return {key: row for row, key in enumerate(of)}
@@ -96,7 +96,7 @@ def associations(accounts: Sequence[Any], where: str = "accounts") -> Associatio
     ------
     InputError
         A key is unknown, missing or wrong; a parent is unknown; accounts are in a circle; two accounts have
-        the same name, or two users of one account; an account has the name of the root.
+        the same name, or two users of one account; the root has shares, or a parent.
 
     Examples
     --------
@@ -109,26 +109,34 @@ def associations(accounts: Sequence[Any], where: str = "accounts") -> Associatio
         return list((UserTable if "users" in path else AccountTable).model_fields)
 
     tables = validated(_ACCOUNTS.validate_python, list(accounts), f"{where}, ", known, InputError)
+    usual = root = AccountTable(name=ROOT)
     below: dict[str, list[AccountTable]] = {ROOT: []}
     for i, table in enumerate(tables):
-        if table.name in below:
+        if table.name == ROOT and root is usual and (table.parent, table.shares) == (ROOT, 1):
+            root = table
+        elif table.name in below:
             raise InputError(f"{where}, {i}.name", repr(table.name), "a name that no other account has")
-        below[table.name] = []
+        else:
+            below[table.name] = []
     for i, table in enumerate(tables):
         if table.parent not in below:
             raise InputError(f"{where}, {i}.parent", repr(table.parent), nearest(table.parent, below))
-        below[table.parent].append(table)
+        if table is not root:
+            below[table.parent].append(table)
     name: list[str] = []
     columns: list[tuple[int, int, bool]] = []
-    waiting = [(table, -1) for table in reversed(below[ROOT])]
+    waiting = [(root, -1)]
     while waiting:
         table, parent = waiting.pop()
-        row = len(name)
+        row = -1 if table is root else len(name)
         users = [user.name for user in table.users]
         if len(set(users)) < len(users):
             raise InputError(f"{where}, {table.name}.users", ", ".join(users), "each user once")
-        name += [table.name, *users]
-        columns += [(parent, table.shares, False), *((row, user.shares, True) for user in table.users)]
+        if table is not root:
+            name.append(table.name)
+            columns.append((parent, table.shares, False))
+        name += users
+        columns += [(row, user.shares, True) for user in table.users]
         waiting += [(child, row) for child in reversed(below.pop(table.name))]
     lost = [table.name for table in tables if table.name in below]
     if lost:

@@ -6,6 +6,9 @@ else held it; a job submitted later went first in reality and not in the simulat
 one that really started earlier: what it waits for came later in the simulation; more cores were really in use than the
 cluster has; a limit was full in the simulation; its nodes had room in the simulation, and it was kept back for a job
 ahead; it really went before a job submitted earlier; its nodes had no room in the simulation.
+
+A log seldom says on which nodes jobs ran. What is held on the nodes of a partition is at least what jobs hold that can
+be nowhere else, and at most what all hold that may be there: there was room, or none, only if both say so.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class Cause(StrEnum):
     KEPT_BACK = "kept back in the simulation for a job ahead: backfill by estimates, or priorities"
     WENT_FIRST = "went before a job submitted earlier: priorities, or backfill by other estimates"
     NO_ROOM_HERE = "its nodes had no room in the simulation: other jobs were there"
+    NO_ROOM_PERHAPS = "its nodes may have had no room: other partitions share them"
     UNKNOWN = "not known"
 
 
@@ -56,8 +60,8 @@ class Starts:
         What each holds: cores, and MB where memory is counted.
     partition : int64[jobs]
         Where it runs.
-    meets : bool[partitions, partitions]
-        Which have nodes in common.
+    meets, within : bool[partitions, partitions]
+        Which have nodes in common; of which all nodes are those of another, which comes first.
     capacity : int64[measures, partitions]
         Their cores, and MB.
     claims, limits
@@ -73,17 +77,18 @@ class Starts:
     asks: Ints
     partition: Ints
     meets: Bools
+    within: Bools
     capacity: Ints
     claims: pl.DataFrame
     limits: Mapping[str, int]
-    _steps: dict[str | tuple[int, bool], tuple[Floats, Ints]] = field(default_factory=dict, repr=False)
+    _steps: dict[str | tuple[int, bool, bool], tuple[Floats, Ints]] = field(default_factory=dict, repr=False)
 
     def cause(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
         """The cause of a difference, and what was found, in words."""
         return self._later(job, tolerance_s) if self.real[job] > self.told[job] else self._earlier(job, tolerance_s)
 
     def _later(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
-        told, real, cores = self.told[job], self.real[job], int(self.asks[0, job])
+        told, real = self.told[job], self.real[job]
         if self.own_word[0, job] > told + tolerance_s:
             return Cause.OWN_WORD, f"really at {self.own_word[0, job]:,.0f} s"
         room, free = self._room(job, told, real, really=True)
@@ -93,15 +98,13 @@ class Starts:
         first = there & (self.submit > self.submit[job]) & (self.real < real) & (self.told > told)
         if first.any():
             return Cause.LATER_FIRST, f"job {self.ids[int(np.argmax(first))]}"
-        if free < cores:
-            return Cause.NO_ROOM_REALLY, f"{max(free, 0):,} cores free, {cores:,} asked"
-        return Cause.UNKNOWN, ""
+        return self._full(job, told, Cause.NO_ROOM_REALLY, free)
 
     def _earlier(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
-        told, real, cores = self.told[job], self.real[job], int(self.asks[0, job])
+        told, real = self.told[job], self.real[job]
         if self.own_word[1, job] > real + tolerance_s:
             return Cause.OWN_WORD, f"in the simulation at {self.own_word[1, job]:,.0f} s"
-        _, free = self._room(job, real, real, really=True)
+        free = self._most_free(job, real, really=True)
         if free < 0:
             most = int(self.capacity[0, self.partition[job]])
             return Cause.TOO_MUCH, f"{most - free:,} cores of {most:,}"
@@ -114,16 +117,28 @@ class Starts:
         passed = self._beside(job) & (self.submit < self.submit[job]) & (self.real > real) & (self.told < told)
         if passed.any():
             return Cause.WENT_FIRST, f"job {self.ids[int(np.argmax(passed))]}"
-        if free < cores:
-            return Cause.NO_ROOM_HERE, f"{max(free, 0):,} cores free, {cores:,} asked"
+        return self._full(job, real, Cause.NO_ROOM_HERE, free)
+
+    def _full(self, job: int, at: float, cause: Cause, least: int) -> tuple[Cause, str]:
+        """A cause by which there was no room at a time, when so many cores were free at least."""
+        cores, most = int(self.asks[0, job]), self._most_free(job, at, cause == Cause.NO_ROOM_REALLY)
+        if most < cores:
+            return cause, f"{max(most, 0):,} cores free, {cores:,} asked"
+        if least < cores:
+            return Cause.NO_ROOM_PERHAPS, f"{max(least, 0):,} to {most:,} cores free, {cores:,} asked"
         return Cause.UNKNOWN, ""
+
+    def _most_free(self, job: int, at: float, really: bool) -> int:
+        """How many cores of a job's partition were free at most."""
+        times, level = self._of_nodes(int(self.partition[job]), really, least=True)
+        return int(self.capacity[0, self.partition[job]] - level[0, np.searchsorted(times, at, "right") - 1])
 
     def _beside(self, job: int) -> Bools:
         found: Bools = self.meets[self.partition[job]][self.partition]
         return found
 
     def _room(self, job: int, start: float, end: float, really: bool) -> tuple[float, int]:
-        """In which part of a time there was room for a job in one of the histories, and what was free at its start."""
+        """In which part of a time there was room for a job in one of the histories; what was free at least."""
         times, level = self._of_nodes(int(self.partition[job]), really)
         first, last = int(np.searchsorted(times, start, "right")) - 1, int(np.searchsorted(times, end, "left"))
         edges = np.clip(times[max(first, 0) : last + 1], start, end)
@@ -148,16 +163,17 @@ class Starts:
             self._steps[place] = held_between(own, min(times), max(times))
         return self._steps[place]
 
-    def _of_nodes(self, partition: int, really: bool) -> tuple[Floats, Ints]:
-        """The cores held on the nodes of a partition at most: by jobs of all that have nodes in common with it."""
-        if (partition, really) not in self._steps:
+    def _of_nodes(self, partition: int, really: bool, least: bool = False) -> tuple[Floats, Ints]:
+        """What is held on the nodes of a partition, at least or at most."""
+        key = partition, really, least
+        if key not in self._steps:
             begin = self.real if really else self.told
-            own = self.meets[partition][self.partition] & ~np.isnan(begin)
+            own = (self.within if least else self.meets)[partition][self.partition] & ~np.isnan(begin)
             last = float(np.nanmax(np.concatenate([self.real, self.told]) + np.tile(self.run, 2)))
             times, held = np.zeros(0), []
             for asked in self.asks:
                 rows = {"start_s": begin[own], "end_s": (begin + self.run)[own], "amount": asked[own]}
                 times, level = held_between(pl.DataFrame(rows), float(self.submit.min()) - 1.0, last + 1.0)
                 held.append(level)
-            self._steps[partition, really] = times, np.stack(held)
-        return self._steps[partition, really]
+            self._steps[key] = times, np.stack(held)
+        return self._steps[key]

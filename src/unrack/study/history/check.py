@@ -207,8 +207,9 @@ def _starts(result: Result) -> tuple[pl.DataFrame, Starts, Sequence[str]]:
         [str(one) for one in frame["job"].to_list()], submit, real, frame["start_s"].fill_null(float("nan")).to_numpy(),
         jobs.work_us / SECOND_US, np.stack([_own_word(jobs, real), _eligible(log, submit)]), asks,
         np.array([numbers.get(name, len(masks)) for name in named], np.int64),
-        np.any(inside[:, None] & inside[None], axis=2), np.stack(room) @ inside.T,
-        _claims(log), {} if site is None else {place.name: place.amount for place in site.places},
+        np.any(inside[:, None] & inside[None], axis=2), np.all(inside[:, None] | ~inside[None], axis=2),
+        np.stack(room) @ inside.T, _claims(log),
+        {} if site is None else {place.name: place.amount for place in site.places},
     )  # fmt: skip
     return frame, starts, names
 

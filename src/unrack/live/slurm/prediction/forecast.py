@@ -17,8 +17,9 @@ from unrack.live.slurm.prediction.learnt import Learnt, Past, past_of_reading, p
 from unrack.live.slurm.prediction.saved import Saved, load_saved, saved_of, seen_starts
 from unrack.live.slurm.prediction.starts import DRAWS, Prediction, Start, predicted
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.snapshot.scheduler import Scheduler, read_scheduler
+from unrack.live.slurm.snapshot.scheduler import read_scheduler
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
+from unrack.slurm_text.scheduler import Scheduler
 from unrack.study.grid import load_study
 from unrack.study.input.inputs import PolicySpec
 from unrack.units import SECOND_US

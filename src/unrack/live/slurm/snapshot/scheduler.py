@@ -1,83 +1,13 @@
-"""How a Slurm schedules at present, as ``scontrol show config`` says it, and the policy that is most like it."""
+"""How a running Slurm schedules at present."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all
+from unrack.slurm_text.scheduler import Scheduler, scheduler_of
 
-_LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
 _MOST_BYTES = 1_000_000
-_NUMBER = re.compile(r"[0-9]{1,6}")
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """What is configured."""
-
-    kind: str = "backfill"  # ``"backfill"``, ``"builtin"``, or what else there is; ``""``: not known
-    interval_s: int = 30  # time between two backfills
-    # backfill_depth, queue_depth: how many jobs a backfill and the main loop look at
-    backfill_depth: int = 500
-    queue_depth: int = 100
-    memory: bool = True  # whether memory is counted
-    whole_nodes: bool = False  # whether jobs get whole nodes
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The policy that is most like it, as a study has it; jobs go by the priorities that Slurm gave them."""
-        nodes = {"nodes": "whole"} if self.whole_nodes else {}
-        if self.kind == "builtin":
-            return {"name": "list", "order": "priority", "label": "present (builtin)", **nodes}
-        return {
-            "name": "slurm",
-            "order": "priority",
-            "interval": f"{self.interval_s} s",
-            "depth": self.backfill_depth,
-            "queue": max(self.queue_depth, self.backfill_depth),
-            "label": "present (backfill)",
-            **nodes,
-        }
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the policy leaves out, a sentence each."""
-        known = self.kind in ("backfill", "builtin")
-        other = () if known else (f"SchedulerType is {self.kind or 'not known'}: taken for sched/backfill.",)
-        return (*other, "Priorities are those of now: they do not age, and no limit of accounts or QOS is kept.")
-
-
-def scheduler_of(text: str) -> Scheduler:
-    r"""What a configuration says, as ``scontrol show config`` prints it; what it does not say is as Slurm's defaults.
-
-    Examples
-    --------
-    >>> text = "SchedulerType           = sched/backfill\nSchedulerParameters     = bf_interval=5,bf_max_job_test=50"
-    >>> found = scheduler_of(text)
-    >>> found.kind, found.interval_s, found.backfill_depth, found.memory
-    ('backfill', 5, 50, False)
-    """
-    said: Mapping[str, str] = {match[1].lower(): match[2].strip() for match in _LINE.finditer(text)}
-    parameters = dict(
-        one.strip().lower().partition("=")[::2] for one in said.get("schedulerparameters", "").split(",") if one
-    )
-
-    def number(key: str, default: int) -> int:
-        value = parameters.get(key, "")
-        return max(int(value), 1) if _NUMBER.fullmatch(value) else default
-
-    kind = said.get("schedulertype", "").rpartition("/")[2].lower()
-    return Scheduler(
-        kind=re.sub(r"[^a-z0-9_-]", "", kind)[:40],
-        interval_s=number("bf_interval", 30),
-        backfill_depth=number("bf_max_job_test", 500),
-        queue_depth=number("default_queue_depth", 100),
-        memory="memory" in said.get("selecttypeparameters", "").lower(),
-        whole_nodes=said.get("selecttype", "").endswith("linear"),
-    )
 
 
 def read_scheduler(timeout_s: float = 10.0, environment: Mapping[str, str] | None = None) -> Scheduler:

@@ -18,7 +18,7 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, Row, columns_of, rows_of, table_row
-from unrack.live.slurm.snapshot.scheduler import Scheduler
+from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.read import read_table

@@ -84,11 +84,6 @@ class Plan(Passes):
         else:
             self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
 
-    def too_coarse(self, view: View) -> bool:
-        """As of passes; or a job has come that may use other nodes than those before it."""
-        sets = len(view.columns.open_to)
-        return Passes.too_coarse(self, view) or (self.grain != Grain.CORES and len(self.columns.total) != sets)
-
     def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
         self.rule = self.rule._replace(grain=int(grain))
         of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))

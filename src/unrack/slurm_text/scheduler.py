@@ -1,0 +1,91 @@
+"""How a Slurm schedules, as ``slurm.conf`` or ``scontrol show config`` says it, and the policy that is most like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
+_NUMBER = re.compile(r"[0-9]{1,6}")
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """What is configured."""
+
+    kind: str = "backfill"  # ``"backfill"``, ``"builtin"``, or what else there is; ``""``: not known
+    interval_s: int = 30  # time between two backfills
+    # backfill_depth, queue_depth: how many jobs a backfill and the main loop look at
+    backfill_depth: int = 500
+    queue_depth: int = 100
+    memory: bool = True  # whether memory is counted
+    whole_nodes: bool = False  # whether jobs get whole nodes
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The policy that is most like it, as a study has it; jobs go by the priorities that Slurm gave them."""
+        name, parameters = self._like("priority")
+        label = "present (builtin)" if self.kind == "builtin" else "present (backfill)"
+        return {"name": name, **parameters, "label": label}
+
+    def spec(self, order: str) -> str:
+        """The same as the command line has it, for jobs in another order.
+
+        Examples
+        --------
+        >>> Scheduler(interval_s=60).spec("multifactor")
+        'slurm(order=multifactor, interval=60 s, depth=500, queue=500)'
+        """
+        name, parameters = self._like(order)
+        return f"{name}({', '.join(f'{key}={value}' for key, value in parameters.items())})"
+
+    def _like(self, order: str) -> tuple[str, dict[str, Any]]:
+        nodes = {"nodes": "whole"} if self.whole_nodes else {}
+        if self.kind == "builtin":
+            return "list", {"order": order, **nodes}
+        queue = max(self.queue_depth, self.backfill_depth)
+        interval = f"{self.interval_s} s"
+        return "slurm", {"order": order, "interval": interval, "depth": self.backfill_depth, "queue": queue, **nodes}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the policy leaves out, a sentence each."""
+        known = self.kind in ("backfill", "builtin")
+        other = () if known else (f"SchedulerType is {self.kind or 'not known'}: taken for sched/backfill.",)
+        return (*other, "Priorities are those of now: they do not age, and no limit of accounts or QOS is kept.")
+
+
+def scheduler_of(text: str) -> Scheduler:
+    r"""What a configuration says, as ``scontrol show config`` prints it; what it does not say is as Slurm's defaults.
+
+    Examples
+    --------
+    >>> text = "SchedulerType           = sched/backfill\nSchedulerParameters     = bf_interval=5,bf_max_job_test=50"
+    >>> found = scheduler_of(text)
+    >>> found.kind, found.interval_s, found.backfill_depth, found.memory
+    ('backfill', 5, 50, False)
+    """
+    return scheduler_from({match[1].lower(): match[2].strip() for match in _LINE.finditer(text)})
+
+
+def scheduler_from(said: Mapping[str, str]) -> Scheduler:
+    """As :func:`scheduler_of`, of what is said by keys in small letters."""
+    parameters = dict(
+        one.strip().lower().partition("=")[::2] for one in said.get("schedulerparameters", "").split(",") if one
+    )
+
+    def number(key: str, default: int) -> int:
+        value = parameters.get(key, "")
+        return max(int(value), 1) if _NUMBER.fullmatch(value) else default
+
+    kind = said.get("schedulertype", "").rpartition("/")[2].lower()
+    return Scheduler(
+        kind=re.sub(r"[^a-z0-9_-]", "", kind)[:40],
+        interval_s=number("bf_interval", 30),
+        backfill_depth=number("bf_max_job_test", 500),
+        queue_depth=number("default_queue_depth", 100),
+        memory="memory" in said.get("selecttypeparameters", "").lower(),
+        whole_nodes=said.get("selecttype", "").endswith("linear"),
+    )
