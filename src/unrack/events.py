@@ -88,6 +88,10 @@ class Detached(NamedTuple):
     devices: tuple[int, ...]
 
 
+class Opened(NamedTuple):
+    """Jobs may use other nodes than before: nodes begin, or cease, to be kept for some of them."""
+
+
 class Round(NamedTuple):
     """Time for the policy to decide."""
 
@@ -155,7 +159,7 @@ class Drained(NamedTuple):
 
 Event = (
     Submitted | Held | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
-    | Promised | Failed | Drained | Repaired | Detached | Stuck | Round
+    | Promised | Failed | Drained | Repaired | Detached | Opened | Stuck | Round
 )  # fmt: skip
 
 ROUND = Round()

@@ -101,3 +101,28 @@ def test_dependencies_on_what_is_over_change_nothing(policy: str) -> None:
     jobs["submit_us"][0], jobs["submit_us"][1:] = 0, jobs["submit_us"][1:] + 100 * S
     after = starts(NODES, jobs, policy, dependency=[None] + ["afterok:1"] * (count - 1))
     assert after == starts(NODES, jobs, policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_waits_for_a_window_to_end_or_to_come_again_starts_then_though_nothing_else_happens(policy: str) -> None:
+    users = pl.Series(["a", "a", "a"])
+    jobs: dict[str, Any] = {"submit_us": np.array([0, 0, 1]) * S, "user": users, "cores": np.array([2, 2, 2])}
+    jobs |= {"tasks": np.ones(3, np.int64), "memory_mb": np.zeros(3, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.array([60, 60, 5000]) * S
+    two = {"nodes": [{"count": 2, "cores": 2, "memory": 4}]}
+    again = {"name": "r", "nodes": ["0"], "start": 100, "duration": 100, "every": 1000, "until": 5000}
+    found = starts(two | {"site": {"reservations": [again]}}, jobs, policy, reservation=["r", "r", ""])
+    assert found == [100.0, 1100.0, 1.0]
+    one = {"nodes": [{"count": 1, "cores": 2, "memory": 4}]}
+    jobs["work_us"] = jobs["request_us"] = np.array([10, 100, 100]) * S
+    closed = {"name": "m", "nodes": ["0"], "start": 50, "duration": 100, "maintenance": True}
+    assert starts(one | {"site": {"reservations": [closed]}}, jobs, policy) == [0.0, 150.0, 250.0]
+
+
+def test_a_job_that_could_start_late_by_its_own_word_is_predicted_like_any_other() -> None:
+    jobs: dict[str, Any] = {"submit_us": np.array([0, 1, 2, 5]) * S, "user": pl.Series(list("abcd"))}
+    jobs |= {"tasks": np.array([2, 3, 1, 3]), "cores": np.ones(4, np.int64), "memory_mb": np.zeros(4, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.array([100, 50, 500, 10]) * S
+    # the third would delay the head if it started when its begin time has come
+    found = starts({"nodes": [{"count": 3, "cores": 1, "memory": 4}]}, jobs, "easy++", begin_s=[0, 0, 10, 0])
+    assert found == [0.0, 100.0, 150.0, 650.0]

@@ -59,11 +59,15 @@ class RandomSite:
                 table["tier"], table["priority"] = self.ranks[name]
             partitions.append(table)
         classes = [{"count": 1, "cores": cores} for cores in self.nodes]
-        reservations = [
-            {"name": name, "start": start, "duration": end - start, "nodes": [str(node) for node in sorted(nodes)]}
-            for name, start, end, nodes in self.windows
-        ]
-        site = {"partitions": partitions, "reservations": reservations, **self.more}
+        reservations: dict[str, dict[str, Any]] = {}
+        for name, start, end, nodes in self.windows:
+            if name in reservations:  # it comes again
+                reservations[name].setdefault("every", start - reservations[name]["start"])
+                reservations[name]["until"] = end
+            else:
+                known = [str(node) for node in sorted(nodes)]
+                reservations[name] = {"name": name, "start": start, "duration": end - start, "nodes": known}
+        site = {"partitions": partitions, "reservations": [*reservations.values()], **self.more}
         return Cluster.from_dict({"nodes": classes, "site": site})
 
     @property
@@ -98,13 +102,19 @@ class RandomSite:
         own = self.of_partition(job)
         if job.reservation:
             own &= next(nodes for name, _, _, nodes in self.windows if name == job.reservation)
+        inside = not job.reservation
         for name, start, end, nodes in self.windows if time is not None else ():
             assert time is not None
             if name == job.reservation:
-                own = own if start <= time and time + job.request <= end else set()
+                inside = inside or (start <= time and time + job.request <= end)
             elif time < end and start < time + job.request:
                 own = own - nodes
-        return own
+        return own if inside or time is None else set()
+
+    def openings(self, job: J) -> list[int]:
+        """When its reservation begins, each time that it could still run to its end in it."""
+        mine = [(start, end) for name, start, end, _ in self.windows if name == job.reservation]
+        return [start for start, end in mine if max(start, job.submit) + job.request <= end]
 
     def of_partition(self, job: J) -> set[int]:
         """The nodes of its partition."""
@@ -124,9 +134,8 @@ class RandomSite:
         """Whether a job could ever run."""
         counts = self.counts(job)
         room = sum(self.nodes[node] // job.cores for node in self.eligible(job))
-        for name, start, end, _ in self.windows:
-            if name == job.reservation and max(start, job.submit) + job.request > end:
-                return False
+        if job.reservation and not self.openings(job):
+            return False
         return room >= job.tasks and (counts is None or counts[1] <= counts[2])
 
 
@@ -178,11 +187,14 @@ def random_reservations(seed: int, jobs: int, exact: bool = False) -> RandomSite
     for name in "xyz"[: int(draw.integers(1, 4))]:
         start, size = int(draw.integers(0, last)), int(draw.integers(1, len(site.nodes) + 1))
         nodes = set(draw.choice(len(site.nodes), size, replace=False).tolist())
-        site.windows.append((name, start, start + int(draw.integers(50, 400)), nodes))
+        length, every = int(draw.integers(50, 400)), int(draw.integers(0, 300))
+        often = int(draw.integers(2, 4)) if draw.random() < 0.5 else 1
+        begins = [start + i * (length + every) for i in range(often)]
+        site.windows += [(name, begin, begin + length, nodes) for begin in begins]
     for job in site.jobs:
         if draw.random() < 0.25:
             job.reservation = site.windows[int(draw.integers(0, len(site.windows)))][0]
-            job.begin = next(start for name, start, _, _ in site.windows if name == job.reservation)
+            job.begin = next(iter(site.openings(job)), 0)
     return site
 
 
@@ -317,7 +329,7 @@ def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
     its = site.counts(job)
     held = 0 if its is None else loop.held.get(its[0], 0)
     ends = [(max(booked, now + 1e-6), number) for number, (_, booked, _) in loop.running.items()]
-    ends = sorted(ends + [(float(end), -1) for _, _, end, _ in site.windows if end > now])
+    ends = sorted(ends + [(float(t), -1) for _, *times, _ in site.windows for t in times if t > now])
     for i, (end, number) in enumerate(ends):
         for node, cores in loop.running[number][2].items() if number >= 0 else ():
             free[node] += cores
@@ -386,8 +398,10 @@ class Graphed(Loop):
         """When something happens next; ``None``: nothing does."""
         last = max([-1, *self.seen])
         times = [end for end, _, _ in self.running.values()]
-        if come - set(self.start) - set(ended):
+        if waiting := come - set(self.start) - set(ended):
             times += [end for _, _, end, _ in self.site.windows if end > last]
+            wanted = {self.site.jobs[number].reservation for number in waiting}
+            times += [start for name, start, _, _ in self.site.windows if start > last and name in wanted]
         for number, job in enumerate(self.site.jobs):
             if number in come or number in ended:
                 continue

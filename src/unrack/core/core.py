@@ -27,6 +27,7 @@ from unrack.events import (
     Finished,
     Held,
     Kept,
+    Opened,
     Promised,
     Repaired,
     Round,
@@ -167,6 +168,9 @@ class Core:
             return self._memory.reserved(stopped)
         if isinstance(event, Detached):
             state.detached(event.devices, now)
+            return NOTHING
+        if isinstance(event, Opened):
+            state.opened()
             return NOTHING
         if isinstance(event, Repaired):
             for node in event.nodes:

@@ -364,6 +364,10 @@ class ClusterState(LeaseLedger):
         early = any(self.devices.detaching.get(device, now) > now for device in devices)
         self.devices.detached(devices)
         self.unforeseen += early
+        self.opened()
+
+    def opened(self) -> None:
+        """Jobs may use what they could not before, though no job gave it back."""
         self.version += 1
         self.releases += 1
 

@@ -209,7 +209,7 @@ class Kernel:
         if rank == RELEASE:
             return self.graph is not None and self.graph.release(what, now)
         if rank == CLOSE:
-            return self.windows.close(what, now)
+            return self.windows.change(what, version, now)
         if rank == FAIL:
             return self.outages.begin(what, now)
         if rank == DETACH:

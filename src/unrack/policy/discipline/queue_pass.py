@@ -16,7 +16,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOOSE, CLOSES_US, JOB, LENT
+from unrack.policy.discipline.skyline.columns import CHOOSE, CLOSES_US, JOB, LENT, OPENS_US
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.discipline.walk import BEGIN, HEADS, PLACE, STAGE
@@ -76,11 +76,11 @@ class Passes(Reserved):
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
     def note_moments(self, now: int, more: Ints = NO_SECOND) -> None:
-        """When more is free though no job ends: windows close after ``now``; and others, µs."""
+        """When more is free though no job ends: windows open and close after ``now``; and others, µs."""
         windows = self.columns.windows
         if len(windows) or len(more) or len(self.columns.moments):
-            closing = windows[windows[:, CLOSES_US] > now, CLOSES_US]
-            self.replace(moments=np.unique(np.concatenate([closing, more])))
+            times = windows[:, [OPENS_US, CLOSES_US]]
+            self.replace(moments=np.unique(np.concatenate([times[times > now], more])))
 
     def kind_of(self, job: int, made: Choices) -> int:
         """The number of a job's kind, which is noted."""

@@ -82,7 +82,7 @@ def begun(view: View, once: bool) -> Forecast:
         last = int(np.searchsorted(end_us, when[i], side="right"))
         learn(runs, memory.ended, last, user, memory.users)
         memory.ended = max(memory.ended, last)
-        predict(job, asks, user, memory.users, 0, memory.average_us, memory.asks)
+        predict(job, asks, user, memory.users, False, memory.average_us, memory.asks)
     memory.asks[:3, : view.jobs] = asks[:3]
     memory.jobs = view.jobs
     return memory
@@ -134,10 +134,10 @@ def learn(runs: Runs, first: int, last: int, user: Ints, users: Ints) -> None:
 
 
 @compiled
-def predict(queue: Ints, asks: Ints, user: Ints, users: Ints, since: int, average_us: Ints, told: Ints) -> None:
-    """Predict the run times of jobs: from the history of now those from number ``since`` on, others as before."""
+def predict(queue: Ints, asks: Ints, user: Ints, users: Ints, once: bool, average_us: Ints, told: Ints) -> None:
+    """Predict the run times of jobs from the history of now; ``once``: of those of which nothing was told before."""
     for job in queue:
-        if job >= since:
+        if not once or told[3, job] == 0:
             of = user[job]
             average_us[job] = NEVER_US
             if of >= 0 and users[0, of] == 2:
@@ -184,9 +184,9 @@ def follow(
     for job in range(news.known, news.jobs):
         for row in range(3):
             told[row, job] = asks[row, job]
-    predict(queue, asks, user, users, news.known if once else 0, average_us, told)
+    predict(queue, asks, user, users, once, average_us, told)
     ran_when_they_came = booked[WHO, :booked_count]
-    predict(ran_when_they_came, asks, user, users, news.known, average_us, told)
+    predict(ran_when_they_came, asks, user, users, True, average_us, told)
     kept = 0
     for i in range(count):
         end, job = running[ENDS_US, i], running[WHO, i]

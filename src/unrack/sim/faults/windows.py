@@ -1,14 +1,18 @@
-"""Windows in which nodes are kept for some jobs: what happens when one is over."""
+"""Windows in which nodes are kept for some jobs: what happens when one begins, and when it is over."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.events import CLOSE, Withdrawn
+from unrack.events import CLOSE, Opened, Withdrawn
 from unrack.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from unrack.sim.kernel import Kernel
+
+
+OPENS = 1
+"""In place of a version: a window begins."""
 
 
 class Windows:
@@ -18,17 +22,30 @@ class Windows:
         self.kernel = kernel
         self.windows = kernel.core.state.cluster.places.windows
         for number, window in enumerate(self.windows):
+            kernel.push(window.start_us, CLOSE, number, OPENS)
             kernel.push(window.end_us, CLOSE, number, 0)
 
-    def close(self, number: int, now: int) -> bool:
-        """Nodes are free for others again; who waits for another of its kind waits in vain if none comes."""
+    def change(self, number: int, version: int, now: int) -> bool:
+        """A window begins or is over; False: that matters to nobody."""
+        if version == OPENS and not self._waiting(number):
+            return False
+        self.kernel.core.handle(Opened(), now)
+        if version != OPENS:
+            self._close(number, now)
+        return True
+
+    def _waiting(self, number: int) -> list[int]:
+        """The jobs in the queue that run in windows of this kind."""
+        state, owner = self.kernel.core.state, self.windows[number].owner
+        queue = state.queue[state.queue_start : state.queue_end].tolist()
+        return [job for job in queue if state.set_owner[state.set_of[job]] == owner]
+
+    def _close(self, number: int, now: int) -> None:
+        """Who waits for another window of its kind waits in vain if none comes."""
         owner, kernel = self.windows[number].owner, self.kernel
         if any(window.owner == owner and window.end_us > now for window in self.windows):
-            return True
-        state = kernel.core.state
-        for job in state.queue[state.queue_start : state.queue_end].tolist():
-            if state.set_owner[state.set_of[job]] == owner:
-                kernel.core.handle(Withdrawn(job, Reason(Code.WITHDRAWN, "its reservation is over")), now)
-                if kernel.graph is not None:
-                    kernel.graph.ended(job, now, well=False)
-        return True
+            return
+        for job in self._waiting(number):
+            kernel.core.handle(Withdrawn(job, Reason(Code.WITHDRAWN, "its reservation is over")), now)
+            if kernel.graph is not None:
+                kernel.graph.ended(job, now, well=False)
