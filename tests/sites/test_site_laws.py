@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from twins import random_reservations
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -126,3 +127,15 @@ def test_a_job_that_could_start_late_by_its_own_word_is_predicted_like_any_other
     # the third would delay the head if it started when its begin time has come
     found = starts({"nodes": [{"count": 3, "cores": 1, "memory": 4}]}, jobs, "easy++", begin_s=[0, 0, 10, 0])
     assert found == [0.0, 100.0, 150.0, 650.0]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nobody_runs_where_nodes_are_kept_for_others_and_nobody_waits_for_ever(policy: str) -> None:
+    for seed in range(10, 14):
+        site = random_reservations(seed, 40)
+        found = unrack.simulate(site.cluster, site.workload, policy).jobs["start_s"].to_list()
+        for job, start in zip(site.jobs, found, strict=True):
+            if start is not None:
+                assert site.eligible(job, int(start)), (seed, job, start)
+            else:
+                assert job.reservation or not site.possible(job), (seed, job)

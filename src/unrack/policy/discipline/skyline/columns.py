@@ -10,7 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.memory.loan_rows import with_loans
-from unrack.ledger.names import CPU
+from unrack.ledger.names import ASKED_US, CPU
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
@@ -85,6 +85,7 @@ class _Columns(NamedTuple):
 
     # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
     asks: Ints
+    limit_us: Ints  # int64[jobs]: how long jobs may run, where a policy expects something else in ``asks``
     free: Ints
     set_of: Ints
     running: Ints
@@ -204,7 +205,7 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
-    claimed, nodes = seen.claimed, (seen.asks, seen.free, seen.set_of)
+    claimed, nodes = seen.claimed, (seen.asks, seen.asks[ASKED_US], seen.free, seen.set_of)
     claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
     if not lends:
         return *nodes, seen.running, seen.pool, seen.lease_at, *claims

@@ -8,7 +8,7 @@ from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import ASKED_US, CPU, MEM
+from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
@@ -63,7 +63,7 @@ def usable(job: int, time: int, sky: Any) -> Ints:
     if sky.windows.shape[0] == 0:
         return own
     found: Ints = sky.usable
-    windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.asks[ASKED_US, job])
+    windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])
     inside = mine == 0
     for w in range(windows.shape[0] if mine > 0 else 0):
         inside = inside or (
