@@ -169,9 +169,6 @@ class Core:
         if isinstance(event, Detached):
             state.detached(event.devices, now)
             return NOTHING
-        if isinstance(event, Opened):
-            state.opened()
-            return NOTHING
         if isinstance(event, Repaired):
             for node in event.nodes:
                 state.resume(node)
@@ -179,7 +176,7 @@ class Core:
         return self._outside(event, now)
 
     def _outside(self, event: Event, now: int) -> list[Decision]:
-        """What others did, or what became of what was decided: events of worlds in which a start is an intention."""
+        """What others did, what became of what was decided, where a start is an intention, or what time has opened."""
         state = self.state
         if isinstance(event, Adopted):
             self._adopt(event, now)
@@ -197,6 +194,8 @@ class Core:
                 self.reasons[event.job] = event.reason
             else:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
+        elif isinstance(event, Opened):
+            state.opened()
         elif isinstance(event, Expected):
             state.rebook(event.job, max(event.end_us, now))
         elif isinstance(event, Promised):
