@@ -139,3 +139,12 @@ def test_nobody_runs_where_nodes_are_kept_for_others_and_nobody_waits_for_ever(p
                 assert site.eligible(job, int(start)), (seed, job, start)
             else:
                 assert job.reservation or not site.possible(job), (seed, job)
+
+
+def test_a_job_that_leaves_out_a_node_of_its_reservation_does_not_take_that_from_it() -> None:
+    jobs: dict[str, Any] = {"submit_us": np.zeros(2, np.int64), "user": pl.Series(["a", "b"])}
+    jobs |= {"tasks": np.ones(2, np.int64), "cores": np.array([2, 2]), "memory_mb": np.zeros(2, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.array([100, 100]) * S
+    kept = {"name": "r", "nodes": ["0-3"], "start": 0, "duration": 500}
+    found = starts(NODES | {"site": {"reservations": [kept]}}, jobs, "fcfs", reservation=["r", ""], exc_nodes=["0", ""])
+    assert found == [0.0, 500.0]

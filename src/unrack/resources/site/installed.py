@@ -124,7 +124,7 @@ class Site(Usual):
         if where.reservation:
             base = next(window.nodes for window in self.windows if window.owner == self.owners[where.reservation])
         if where.without:
-            base &= ~self._mask([where.without], "without")
+            base = base & ~self._mask([where.without], "without")
         needed: tuple[tuple[int, Bools], ...] = ()
         if where.nodes:
             listed = self._mask([where.nodes], "nodes")
