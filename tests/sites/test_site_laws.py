@@ -148,3 +148,62 @@ def test_a_job_that_leaves_out_a_node_of_its_reservation_does_not_take_that_from
     kept = {"name": "r", "nodes": ["0-3"], "start": 0, "duration": 500}
     found = starts(NODES | {"site": {"reservations": [kept]}}, jobs, "fcfs", reservation=["r", ""], exc_nodes=["0", ""])
     assert found == [0.0, 500.0]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_hours_of_a_partition_are_a_reservation_that_keeps_no_nodes(policy: str) -> None:
+    """Of a partition with nodes of its own, whose jobs all come before it opens first."""
+    jobs, times = jobs_of(7), {"start": 70, "duration": 90, "every": 200, "until": 4000}
+    count = len(jobs["tasks"])
+    inside = np.arange(count) % 3 == 0
+    nodes = {"nodes": [{"count": 6, "cores": 2, "memory": 4}]}
+    parts: list[dict[str, Any]] = [{"name": "day", "nodes": ["0-3"]}, {"name": "night", "nodes": ["4-5"]}]
+    names = np.where(inside, "night", "day").tolist()
+    jobs["tasks"] = np.where(inside, np.minimum(jobs["tasks"], 2), jobs["tasks"])
+    kept = {"partitions": parts, "reservations": [{"name": "r", "nodes": ["4-5"], **times}]}
+    held = starts(nodes | {"site": kept}, jobs, policy, partition=names, reservation=np.where(inside, "r", "").tolist())
+    parts[1] = parts[1] | {"hours": [times]}
+    found = starts(nodes | {"site": {"partitions": parts}}, jobs, policy, partition=names)
+    late = [start for start, own in zip(found, inside, strict=True) if own and start is not None]
+    assert len(late) == inside.sum()
+    assert all((start - 70) % 200 < 90 for start in late)
+    if not policy.startswith(("flow", "slurm", "disaggregated(scheduler=slurm)")):  # look at the order of submission
+        assert found == held
+    always = {"start": 0, "duration": 200, "every": 200, "until": 10**5}
+    plain = starts(nodes | {"site": {"partitions": [parts[0], {"name": "night", "nodes": ["4-5"]}]}}, jobs, policy,
+                   partition=names)  # fmt: skip
+    parts[1] = {"name": "night", "nodes": ["4-5"], "hours": [always | {"duration": 10**5, "every": 10**5}]}
+    assert starts(nodes | {"site": {"partitions": parts}}, jobs, policy, partition=names) == plain
+
+
+def test_hours_that_cannot_be_are_refused_and_those_that_are_too_short_say_so() -> None:
+    jobs = jobs_of(1, 2)
+    for hours, words in (
+        ({"start": 0}, "duration"),
+        ({"start": 0, "duration": 9, "every": 5, "until": 99}, "every of at"),
+    ):
+        with pytest.raises(unrack.ClusterError, match=words):
+            starts(NODES | {"site": {"partitions": [{"name": "p", "hours": [hours]}]}}, jobs, "fcfs")
+    site = {"partitions": [{"name": "p", "hours": [{"start": 0, "duration": 0.5}]}]}
+    workload = Workload("law", job_table(**jobs, extra=pl.DataFrame({"partition": ["p", "p"]})),
+                        Intake("", "", (), {}, {}, {}, {}, {}))  # fmt: skip
+    found = unrack.simulate(Cluster.from_dict(NODES | {"site": site}), workload, "fcfs").jobs
+    assert found["state"].to_list() == ["rejected"] * 2
+    assert "partition p is not open for as long as it asks for" in found["reason"][0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("policy", [one for one in POLICIES if not one.startswith(("flow", "easy++"))])
+def test_a_partition_that_is_full_delays_nobody_on_other_nodes(policy: str, seed: int) -> None:
+    """But under EASY++, which learns from its users' runs there, and flow, whose network is one for all nodes."""
+    jobs = jobs_of(seed)
+    there = np.arange(len(jobs["tasks"])) % 3 == 0
+    jobs["tasks"] = np.where(there, np.minimum(jobs["tasks"], 2), jobs["tasks"])
+    jobs["work_us"] = np.where(there, 500 * S, jobs["work_us"])
+    jobs["request_us"] = np.maximum(jobs["work_us"], jobs["request_us"])
+    parts = [{"name": "own", "nodes": ["0-3"]}, {"name": "full", "nodes": ["4-5"]}]
+    cluster = {"nodes": [{"count": 6, "cores": 2, "memory": 4}], "site": {"partitions": parts}}
+    alone = {key: column.filter(pl.Series(~there)) if key == "user" else column[~there] for key, column in jobs.items()}
+    expected = starts(cluster, alone, policy, partition=["own"] * int((~there).sum()))
+    found = starts(cluster, jobs, policy, partition=np.where(there, "full", "own").tolist())
+    assert [start for start, full in zip(found, there, strict=True) if not full] == expected

@@ -24,7 +24,7 @@ class NodeSets(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Nodes that are kept for some jobs, or for none, from ``start_us`` until ``end_us``.
+    """When some jobs run, or none, from ``start_us`` until ``end_us``, and nodes that are kept for them.
 
     ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes].
     """

@@ -116,7 +116,7 @@ def claim_violation(t: Tables) -> Violation | None:
 
 
 def window_violation(t: Tables) -> Violation | None:
-    """The first job that starts where and when nodes are kept for others."""
+    """The first job that starts where and when nodes are kept for others, or when none of its windows is open."""
     places, p, held = t.cluster.places, t["placements"], t.held
     begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else NOTHING
     if not len(begins):
@@ -127,10 +127,14 @@ def window_violation(t: Tables) -> Violation | None:
     which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
     row = begins[which]
     start, whose = held.start[row], owner[held.job[row]]
+    outside = whose > 0
     for window in places.windows:
+        outside &= (whose != window.owner) | (start < window.start_us) | (start >= window.end_us)
         inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & (whose != window.owner)
         if inside.any():
             return _first(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
+    if outside.any():
+        return _first(t, held, np.isin(np.arange(len(held.job)), row[outside]), "starts when it may not run")
     return None
 
 

@@ -11,7 +11,7 @@ from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
-from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
+from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile, Times
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -130,6 +130,9 @@ class Binding:
             why = why or fault
             if not fault:
                 open_to.append(name)
+        if len(open_to) > 1 and not all(name in site.hours for name in open_to):
+            open_to = [name for name in open_to if name not in site.hours]
+        open_to = open_to[:1] if open_to and open_to[0] in site.hours else open_to
         return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
     def _fault(self, features: str) -> str:
@@ -155,6 +158,8 @@ class Binding:
         what, account = f"partition {name}", said.account[job]
         if not part.open:
             return f"{what} is not open"
+        if part.hours and not self._ends_in(job, part.hours):
+            return f"{what} is not open for as long as it asks for, from its submission on"
         lineage = set(self._lineage(account))
         if (part.accounts is not None and not lineage & set(part.accounts)) or lineage & set(part.denied_accounts):
             return f"{what} is not for account {account!r}"
@@ -205,11 +210,17 @@ class Binding:
             return f"{what} is not for account {said.account[job]!r}"
         if said.request_us[job] > one.duration:
             return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
-        for start, end in one.windows_us:
-            if max(start, int(said.submit_us[job])) + int(said.request_us[job]) <= end:
-                self.begin_us[job] = start
-                return ""
-        return f"{what} is over before it could end"
+        first = self._ends_in(job, [one])
+        if first is None:
+            return f"{what} is over before it could end"
+        self.begin_us[job] = first[0]
+        return ""
+
+    def _ends_in(self, job: int, times: Sequence[Times]) -> tuple[int, int] | None:
+        """The first of some times in which a job could run from start to end, µs; ``None``: there is none."""
+        submit_us, request_us = int(self.said.submit_us[job]), int(self.said.request_us[job])
+        every = (window for one in times for window in one.windows_us)
+        return min((w for w in every if max(w[0], submit_us) + request_us <= w[1]), default=None)
 
     def _too_much(self, job: int) -> str:
         """What it is over, wherever it runs."""

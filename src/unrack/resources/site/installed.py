@@ -85,6 +85,15 @@ class Site(Usual):
             for i, one in enumerate(self.file.reservations)
             for start, end in one.windows_us
         )
+        open_at = [one for one in self.file.partitions if one.hours]
+        self.hours = {one.name: number for number, one in enumerate(open_at, len(self.owners) + 1)}
+        nowhere = np.zeros(len(self.computing), np.bool_)  # hours keep no nodes from others
+        self.windows += tuple(
+            Window(start, end, self.hours[one.name], nowhere)
+            for one in open_at
+            for times in one.hours
+            for start, end in times.windows_us
+        )
         bound = self.file.bound or {}
         self.wheres = tuple(_where(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(
@@ -151,9 +160,15 @@ class Site(Usual):
             np.logical_or.reduce([way.nodes for way in ways]) if (ways := self.ways_of_wheres[n]) else none[0]
             for n in numbers.tolist()
         ]
-        owner = [self.owners.get(self.wheres[n - 1].reservation, 0) if n else 0 for n in numbers.tolist()]
+        owner = [self.owner_of(self.wheres[n - 1]) if n else 0 for n in numbers.tolist()]
         masks_of = np.stack(masks) if masks else none[:0]
         return NodeSets(masks_of, of.ravel().astype(np.int64), np.array(owner, np.int64))
+
+    def owner_of(self, where: Where) -> int:
+        """The owner of the windows in which jobs run: of their reservation, or of their only partition."""
+        if where.reservation:
+            return self.owners[where.reservation]
+        return self.hours.get((where.partitions or ("",))[0], 0)
 
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """The ways, where there are several."""

@@ -84,6 +84,33 @@ class Bounded(Strict):
     limits: list[LimitFile] = Field(default_factory=list)
 
 
+class Times(Strict):
+    """From when on and for how long, and when again."""
+
+    # on the clock of the workload: ``"36 h"``, or seconds
+    start: Annotated[int, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
+    duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
+    every: Time = None  # again after so long, until ``until``
+    until: Time = None
+
+    @model_validator(mode="after")
+    def _times(self) -> Times:
+        if (self.every is None) != (self.until is None):
+            raise ValueError("every and until together")
+        if self.every is not None and self.every < self.duration:
+            raise ValueError("every of at least the duration")
+        if self.every is not None and (self.until or 0) > self.start + MOST_WINDOWS * self.every:
+            raise ValueError(f"at most {MOST_WINDOWS} times until the end")
+        return self
+
+    @property
+    def windows_us(self) -> list[tuple[int, int]]:
+        """When it begins and ends, each time, µs."""
+        if self.every is None or self.until is None:
+            return [(self.start, self.start + self.duration)]
+        return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
+
+
 class PartitionFile(Bounded):
     """A ``[[site.partitions]]`` table: nodes that jobs may ask for by one name. Partitions may overlap."""
 
@@ -101,7 +128,8 @@ class PartitionFile(Bounded):
     max_nodes: Whole | None = None
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
-    open: bool = True  # False: jobs wait until it is open
+    open: bool = True  # False: nothing is started here
+    hours: list[Times] = Field(default_factory=list)  # when jobs run here, from their start to their end; default: ever
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
@@ -147,7 +175,7 @@ class AccountFile(Bounded):
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
 
 
-class ReservationFile(Strict):
+class ReservationFile(Times):
     """A ``[[site.reservations]]`` table: nodes that are kept for some jobs, or for none, for a time.
 
     Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they
@@ -156,32 +184,10 @@ class ReservationFile(Strict):
 
     name: str = Field(min_length=1)
     nodes: list[str] = Field(min_length=1)  # as of partitions
-    # on the clock of the workload: ``"36 h"``, or seconds
-    start: Annotated[int, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
-    duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
-    every: Time = None  # again after so long, until ``until``
-    until: Time = None
     # Whose jobs may use it; default: everybody's who ask for it. ``maintenance``: nobody's.
     users: list[str] | None = None
     accounts: list[str] | None = None
     maintenance: bool = False
-
-    @model_validator(mode="after")
-    def _times(self) -> ReservationFile:
-        if (self.every is None) != (self.until is None):
-            raise ValueError("every and until together")
-        if self.every is not None and self.every < self.duration:
-            raise ValueError("every of at least the duration")
-        if self.every is not None and (self.until or 0) > self.start + MOST_WINDOWS * self.every:
-            raise ValueError(f"at most {MOST_WINDOWS} times until the end")
-        return self
-
-    @property
-    def windows_us(self) -> list[tuple[int, int]]:
-        """When it begins and ends, each time, µs."""
-        if self.every is None or self.until is None:
-            return [(self.start, self.start + self.duration)]
-        return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
 
 
 class PriorityFile(Strict):

@@ -1,4 +1,4 @@
-"""Windows in which nodes are kept for some jobs: what happens when one begins, and when it is over."""
+"""Windows in which some jobs run, and nodes are kept for them: what happens when one begins, and when it is over."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Windows:
         if any(window.owner == owner and window.end_us > now for window in self.windows):
             return
         for job in self._waiting(number):
-            kernel.core.handle(Withdrawn(job, Reason(Code.WITHDRAWN, "its reservation is over")), now)
+            kernel.core.handle(
+                Withdrawn(job, Reason(Code.WITHDRAWN, "no window in which it may run comes any more")), now
+            )
             if kernel.graph is not None:
                 kernel.graph.ended(job, now, well=False)
