@@ -95,7 +95,7 @@ class Core:
         own_pace = self._pace(jobs)
         self.learns = traits.learns
         self._vacated: set[int] = set()
-        claims = cluster.places.asked(jobs.devices, len(jobs))
+        claims, self._delay_us = cluster.places.asked(jobs.devices, len(jobs)), cluster.places.delay_us
         told, lends = self._told(jobs), traits.lends or keeps_memory
         self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
         self.view = View(self.state, self.store)
@@ -113,6 +113,7 @@ class Core:
         asks = jobs.asks.copy()
         if self._exact:
             asks[ESTIMATE] = jobs.work_us
+        asks[ESTIMATE] += self._delay_us
         return np.ascontiguousarray(asks)
 
     def handle(self, event: Event, now: int) -> list[Decision]:

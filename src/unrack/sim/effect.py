@@ -14,6 +14,7 @@ from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts
 from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges
@@ -26,7 +27,7 @@ from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.settled import idle
 
-_NO_SIZE = ("counted", "links", "site", "spread")
+_NO_SIZE = ("counted", "links", "power", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""
 
 
@@ -189,6 +190,8 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             quantity for quantity in part.installed.quantities
             if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
         }  # fmt: skip
+        if isinstance(part.installed, Power):
+            continue  # metrics count by it
         if isinstance(part.installed, Site):
             yield Effect("resources", part.name, idle(part.installed, jobs))
         elif set(part.amounts) == set(part.installed.quantities):
