@@ -1,0 +1,53 @@
+"""Laws over power: what nobody reaches changes no schedule; no table, no difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from power_worlds import POLICIES, PowerWorld, random_power
+
+FAR = {"after": "900 d", "boot": 0, "shutdown": 0}
+
+
+def without(world: PowerWorld, **keys: Any) -> dict[str, Any]:
+    """The table ``power`` without cap and switching off, and with other keys."""
+    return {**{key: value for key, value in world.power.items() if key not in ("cap", "switch_off")}, **keys}
+
+
+def starts(world: PowerWorld, policy: str, power: dict[str, Any] | None) -> list[Any]:
+    """When jobs started and ended."""
+    if power is None:
+        table = {key: value for key, value in world.table.items() if key != "power"}
+        return (
+            PowerWorld(table, world.jobs, world.faults)
+            .run(policy)
+            .jobs.select("job", "start_s", "end_s", "state")
+            .rows()
+        )
+    return world.run(policy, power=power).jobs.select("job", "start_s", "end_s", "state").rows()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_cap_that_nobody_reaches_and_nodes_that_are_never_switched_off_change_no_schedule(
+    policy: str, seed: int
+) -> None:
+    world = random_power(seed)
+    plain = starts(world, policy, None)
+    assert starts(world, policy, without(world)) == plain
+    assert starts(world, policy, without(world, cap="1 MW")) == plain
+    assert starts(world, policy, without(world, switch_off=FAR)) == plain
+    assert starts(world, policy, without(world, cap="1 MW", switch_off={**FAR, "keep_on": 5, "after": 0})) == plain
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_switching_off_saves_energy_of_nodes_without_jobs_and_costs_time(seed: int) -> None:
+    world = random_power(seed)
+    stay, switch = without(world), {"after": 20, "boot": 5, "shutdown": 1}
+    kept = world.run("easy", power=stay).metrics
+    saved = world.run("easy", power=stay | {"switch_off": switch}).metrics
+    assert saved["energy_without_jobs_kwh"] < kept["energy_without_jobs_kwh"]
+    assert saved["energy_kwh"] < kept["energy_kwh"]
+    assert saved["response_s_mean"] >= kept["response_s_mean"]
+    assert saved["nodes_switched_off"] > 0 == kept["nodes_switched_off"]
