@@ -52,7 +52,7 @@ def workload_of(jobs: JobTable) -> Workload:
 
 
 def random_power(seed: int, count: int = 30) -> PowerWorld:
-    """Two classes of nodes that lend memory, GPUs at home in them, and quiet times; in some worlds failures or a cap."""
+    """Two classes of nodes that lend memory, GPUs at home in them, quiet times; in some worlds failures or a cap."""
     draw = np.random.default_rng(seed)
 
     def watts(least: int, most: int) -> float:
@@ -64,8 +64,8 @@ def random_power(seed: int, count: int = 30) -> PowerWorld:
     power["nodes"] = [{"nodes": ["0-1"], "idle": watts(60, 90), "core": watts(2, 30), "off": watts(0, 20)}]
     if seed % 4 != 3:
         power["switch_off"] = {
-            "after": int(draw.integers(0, 90)), "shutdown": int(draw.integers(0, 20)), "boot": int(draw.integers(0, 40)),
-            "keep_on": int(draw.integers(0, 3)), "boot_watts": watts(50, 160), "shutdown_watts": watts(10, 120),
+            "after": int(draw.integers(0, 90)), "shutdown": int(draw.integers(0, 20)),
+            "boot": int(draw.integers(0, 40)), "keep_on": int(draw.integers(0, 3)), "boot_watts": watts(50, 160), "shutdown_watts": watts(10, 120),
         }  # fmt: skip
     if seed % 3 == 0:
         power["cap"] = f"{draw.integers(1100, 1500)} W"

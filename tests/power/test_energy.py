@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from energy_twin import Meter
 from power_worlds import POLICIES, S, random_power
-from pytest import approx
 
 from unrack.sim.result import Result
 
@@ -29,12 +28,12 @@ def test_a_meter_in_plain_python_reads_the_same_in_every_second(policy: str, see
     until = result.log.end_us // S
     meter = Meter(world, result)
     watts, alone, off, ready = meter.measure(until)
-    assert per_second(result, "watts", until) == approx([float(value) for value in watts], abs=1e-9)
-    assert per_second(result, "watts_without_jobs", until) == approx([float(value) for value in alone], abs=1e-9)
+    assert per_second(result, "watts", until) == pytest.approx([float(value) for value in watts], abs=1e-9)
+    assert per_second(result, "watts_without_jobs", until) == pytest.approx([float(value) for value in alone], abs=1e-9)
     assert per_second(result, "nodes_off", until) == off
     if result.jobs["end_s"].max() == until:
-        assert result.metrics["energy_kwh"] == approx(float(sum(watts)) / 3.6e6, rel=1e-12)
-        assert result.metrics["power_peak_kw"] == approx(max(per_second(result, "watts", until + 1)) / 1000)
+        assert result.metrics["energy_kwh"] == pytest.approx(float(sum(watts)) / 3.6e6, rel=1e-12)
+        assert result.metrics["power_peak_kw"] == pytest.approx(max(per_second(result, "watts", until + 1)) / 1000)
     work = {row["job"]: row["work_s"] for row in result.jobs.iter_rows(named=True)}
     finished = set(result.placements.filter(outcome="finished").select("job", "attempt").rows())
     for key, (start, end) in meter.spans.items():

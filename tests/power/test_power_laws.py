@@ -19,13 +19,10 @@ def starts(world: PowerWorld, policy: str, power: dict[str, Any] | None) -> list
     """When jobs started and ended."""
     if power is None:
         table = {key: value for key, value in world.table.items() if key != "power"}
-        return (
-            PowerWorld(table, world.jobs, world.faults)
-            .run(policy)
-            .jobs.select("job", "start_s", "end_s", "state")
-            .rows()
-        )
-    return world.run(policy, power=power).jobs.select("job", "start_s", "end_s", "state").rows()
+        result = PowerWorld(table, world.jobs, world.faults).run(policy)
+    else:
+        result = world.run(policy, power=power)
+    return result.jobs.select("job", "start_s", "end_s", "state").rows()
 
 
 @pytest.mark.parametrize("seed", range(6))
