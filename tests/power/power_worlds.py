@@ -65,7 +65,8 @@ def random_power(seed: int, count: int = 30) -> PowerWorld:
     if seed % 4 != 3:
         power["switch_off"] = {
             "after": int(draw.integers(0, 90)), "shutdown": int(draw.integers(0, 20)),
-            "boot": int(draw.integers(0, 40)), "keep_on": int(draw.integers(0, 3)), "boot_watts": watts(50, 160), "shutdown_watts": watts(10, 120),
+            "boot": int(draw.integers(0, 40)), "keep_on": int(draw.integers(0, 3)),
+            "boot_watts": watts(50, 160), "shutdown_watts": watts(10, 120),
         }  # fmt: skip
     if seed % 3 == 0:
         power["cap"] = f"{draw.integers(1100, 1500)} W"
