@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,11 @@ def test_who_waits_for_watts_is_told_so_and_who_adds_more_than_the_cap_leaves_is
         ({"nodes": [{"nodes": ["1"], "core": 1}]}, "idle"),
         ({"devices": {"gpu": 3}}, "KIND.QUANTITY"),
         ({"switch_off": {"boot": 3}}, "after"),
-        ({"switch_off": {"after": "soon"}}, "seconds, or text"),
+        ({"switch_off": {"after": "soon"}}, "wanted a time"),
+        ({"caps": [{"cap": "200 W", "start": 0, "duration": 1}]}, "more than the 200 W"),
+        ({"caps": [{"cap": "300 W", "start": 0}]}, "caps.0.duration"),
+        ({"caps": [{"cap": "300 W", "start": 0, "duration": 9, "every": 4, "until": 9}]}, "at least the duration"),
+        ({"caps": [{"cap": "300 W", "start": 0, "duration": 9}], "devices": {"a.b": 1}}, "devices"),
         ({"switch_off": {"after": 1, "keep": 3}}, "keep_on"),
         ({"watts": 3}, "switch_off"),
     ],
@@ -122,3 +127,30 @@ def test_a_cluster_is_written_and_read_again() -> None:
     assert again.places.written()["power"] == written
     assert written["cap"] == 1200
     assert written["switch_off"] == {"after": 600, "boot": 90.5, "boot_watts": 151.25, "keep_on": 1}
+
+
+OFTEN, ONCE = {"start": 100, "duration": 150, "every": 400, "until": 2000}, {"start": 300, "duration": 60}
+CAPS = [{"cap": "430 W", **OFTEN}, {"cap": 389.9, **ONCE}]  # 300 W are idle; of 16 cores, 12 and 8 may be in use
+CLOSED = [{"nodes": ["3-4"], **OFTEN}, {"nodes": ["2-4"], **ONCE}]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_lower_cap_at_times_is_kept_and_is_as_maintenance_of_the_last_nodes(policy: str, seed: int) -> None:
+    world = random_power(4 * seed)
+    asks = world.jobs.asks.copy()
+    asks[3] = np.maximum(asks[3], world.jobs.work_us)
+    jobs = replace(world.jobs, asks=asks)
+    table = {key: value for key, value in world.table.items() if key != "power"}
+    power = {"idle": 60, "core": 10, "off": 5, "caps": CAPS}
+    found = unrack.simulate(Cluster.from_dict({**table, "power": power}), workload_of(jobs), policy)
+    drawn = found.table("power").to_dicts()
+    for cap, begin, end in [(430, at, at + 150) for at in range(100, 2000, 400)] + [(389.9, 300, 360)]:
+        level = [row["watts"] for row in drawn if row["time_s"] <= begin][-1:]
+        assert max([*level, *(row["watts"] for row in drawn if begin < row["time_s"] < end)]) <= cap
+    site = {"reservations": [{"name": f"r{i}", "maintenance": True, **one} for i, one in enumerate(CLOSED)]}
+    kept = unrack.simulate(Cluster.from_dict({**table, "site": site}), workload_of(jobs), policy)
+    if not policy.startswith("flow"):  # of equal cost, which is taken depends on all that is in its network
+        assert found.jobs["start_s"].to_list() == kept.jobs["start_s"].to_list()
+    free = unrack.simulate(Cluster.from_dict(table), workload_of(jobs), policy)
+    assert found.jobs["start_s"].to_list() != free.jobs["start_s"].to_list()

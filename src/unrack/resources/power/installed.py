@@ -2,7 +2,8 @@
 
 What nodes draw is linear in the cores that are in use (Fan et al. 2007; SimGrid's plugin for energy of hosts, Batsim).
 Under a cap, what all nodes draw with nothing running is set aside, and the rest is a place of watts that jobs share as
-they do licences: a job claims what its tasks add on the dearest of the nodes that it may use, wherever it runs.
+they do licences: a job claims what its tasks add on the dearest of the nodes that it may use, wherever it runs. Under a
+lower cap at some times, nodes are kept without jobs then, so that the others may be full (as of Georgiou et al. 2015).
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual, Window
 from unrack.resources.numbers import ranges
 from unrack.resources.power.keys import DrawFile, SwitchOffFile, read_keys
 
 MILLIWATTS = ("power", "milliwatts")
 """What each task of a job adds under a cap; a run fills it in."""
 WHAT = "W of the power cap"
+OWNER = 2**40
+"""Of windows in which nodes are kept without jobs: no job's."""
 
 
 class Power(Usual):
@@ -50,14 +53,31 @@ class Power(Usual):
                 raise ClusterError(f"{where}.devices", repr(key), "KIND.QUANTITY, as gpus.count or nvme.bandwidth_mb_s")
         self.places: tuple[Place, ...] = ()
         if self.file.cap is not None:
-            left = self.file.cap - int(self._standing().sum())
-            if left < 1000:
-                want = f"more than the {-(-int(self._standing().sum()) // 1000)} W that all nodes draw without a job"
-                raise ClusterError(f"{where}.cap", f"{self.file.cap / 1000:g} W", want)
-            self.places = (Place("power cap", "watts", left // 1000),)
+            self.places = (Place("power cap", "watts", self._left(self.file.cap, f"{where}.cap") // 1000),)
+        if self.file.caps and self.file.devices:
+            raise ClusterError(f"{where}.caps", "caps at times beside devices", "no devices, or one cap at all times")
+        self.windows = tuple(
+            Window(start, end, OWNER, self._closed(self._left(one.cap, f"{where}.caps.{i}.cap"), nodes.cores))
+            for i, one in enumerate(self.file.caps)
+            for start, end in one.windows_us
+        )
         self.quantities: tuple[str, ...] = MILLIWATTS[1:] if self.places else ()
         off = self.file.switch_off  # a job may have to wait until a node is off, and is on again
         self.delay_us = 0 if off is None else off.shutdown + off.boot
+
+    def _left(self, cap: int, where: str) -> int:
+        """What a cap leaves to jobs, mW."""
+        standing = int(self._standing().sum())
+        if cap - standing < 1000:
+            want = f"more than the {-(-standing // 1000)} W that all nodes draw without a job"
+            raise ClusterError(where, f"{cap / 1000:g} W", want)
+        return cap - standing
+
+    def _closed(self, left: int, cores: Ints) -> Bools:
+        """bool[nodes]: as many of the last as must be without jobs so that all others may be full."""
+        full = cores * self.core_mw
+        closed: Bools = (np.cumsum(full) > left) & (full > 0)
+        return closed
 
     def _standing(self) -> Ints:
         """int64[nodes]: mW that each node may draw with nothing running."""

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from unrack.resources.checked import Strict, validated
-from unrack.units import SECOND_US, amount_of, milliwatts, time_us
+from unrack.resources.recurring import Moment, Recurring
+from unrack.units import amount_of, milliwatts
 
 
 def _watts(mw: int | None) -> float | None:
@@ -19,11 +20,6 @@ WATTS = "watts, or text such as '350 W' or '20 kW'"
 Watts = Annotated[int, BeforeValidator(amount_of(milliwatts, WATTS)), PlainSerializer(_watts)]
 Cap = Annotated[
     int, BeforeValidator(amount_of(lambda value: milliwatts(value, "down"), WATTS, 1)), PlainSerializer(_watts)
-]
-Time = Annotated[
-    int,
-    BeforeValidator(amount_of(time_us, "seconds, or text such as '10 min'")),
-    PlainSerializer(lambda us: us / SECOND_US),
 ]
 
 
@@ -55,12 +51,18 @@ class SomeNodesFile(DrawFile):
 class SwitchOffFile(Strict):
     """The table ``switch_off``: when idle nodes are switched off, and how long it takes."""
 
-    after: Time  # how long a node is idle before it is switched off (Slurm: ``SuspendTime``)
-    shutdown: Time = 0  # until it is off (``SuspendTimeout``)
-    boot: Time = 0  # until it can be used again (``ResumeTimeout``)
+    after: Moment  # how long a node is idle before it is switched off (Slurm: ``SuspendTime``)
+    shutdown: Moment = 0  # until it is off (``SuspendTimeout``)
+    boot: Moment = 0  # until it can be used again (``ResumeTimeout``)
     shutdown_watts: Watts | None = None  # what it draws meanwhile; default: as idle
     boot_watts: Watts | None = None
     keep_on: int = Field(default=0, ge=0, strict=True)  # so many idle nodes stay on (``SuspendExcNodes=…:n``)
+
+
+class CapFile(Recurring):
+    """A ``[[power.caps]]`` table: a cap for some time; nodes are kept without jobs then, from the last on."""
+
+    cap: Cap
 
 
 class PowerFile(DrawFile):
@@ -70,6 +72,7 @@ class PowerFile(DrawFile):
     # KIND.QUANTITY, as jobs ask for it → what each unit that is in use draws beside what its node does: ``gpus.count``
     devices: dict[str, Watts] = Field(default_factory=dict)
     cap: Cap | None = None  # more than this is never drawn. Default: there is no cap
+    caps: list[CapFile] = Field(default_factory=list)  # lower ones, at some times
     switch_off: SwitchOffFile | None = None  # default: all nodes stay on
 
 
@@ -83,7 +86,7 @@ def read_keys(table: Any, where: str) -> PowerFile:
     """
 
     def known(path: tuple[int | str, ...]) -> Any:
-        inner: dict[str, type[Strict]] = {"nodes": SomeNodesFile, "switch_off": SwitchOffFile}
+        inner: dict[str, type[Strict]] = {"nodes": SomeNodesFile, "caps": CapFile, "switch_off": SwitchOffFile}
         return (inner.get(str(path[0]), PowerFile) if len(path) > 1 else PowerFile).model_fields
 
     return validated(PowerFile.model_validate, table, f"{where}.", known)
