@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from power_worlds import POLICIES, PowerWorld, random_power
+
+from unrack.metric.kinds.power import POWER_METRICS
+from unrack.resources.power.keys import PowerFile, SwitchOffFile
 
 FAR = {"after": "900 d", "boot": 0, "shutdown": 0}
 
@@ -48,3 +53,12 @@ def test_switching_off_saves_energy_of_nodes_without_jobs_and_costs_time(seed: i
     assert saved["energy_kwh"] < kept["energy_kwh"]
     assert saved["response_s_mean"] >= kept["response_s_mean"]
     assert saved["nodes_switched_off"] > 0 == kept["nodes_switched_off"]
+
+
+def test_every_key_and_metric_has_a_row_on_its_page() -> None:
+    root = Path(__file__).parents[2] / "docs"
+    rows = re.findall(r"^\| (`[^|]*) \|", (root / "power.md").read_text(), re.MULTILINE)
+    keys = set(re.findall(r"`(\w+)`", " ".join(rows)))
+    assert {*PowerFile.model_fields, *SwitchOffFile.model_fields} <= keys
+    rows = re.findall(r"^\| (`[^|]*) \|", (root / "metrics.md").read_text(), re.MULTILINE)
+    assert set(POWER_METRICS) <= set(re.findall(r"`(\w+)`", " ".join(rows)))
