@@ -62,3 +62,9 @@ def test_every_key_and_metric_has_a_row_on_its_page() -> None:
     assert {*PowerFile.model_fields, *SwitchOffFile.model_fields} <= keys
     rows = re.findall(r"^\| (`[^|]*) \|", (root / "metrics.md").read_text(), re.MULTILINE)
     assert set(POWER_METRICS) <= set(re.findall(r"`(\w+)`", " ".join(rows)))
+
+
+def test_power_of_what_nobody_asks_for_is_told() -> None:
+    world = random_power(3)
+    told = world.run("easy", power=without(world, devices={"gpu.devices": 5, "gpus.count": 300})).notes
+    assert told == ("no effect of the power of gpus.count of the cluster: no job asks for gpus.count",)

@@ -190,8 +190,12 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             quantity for quantity in part.installed.quantities
             if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
         }  # fmt: skip
-        if isinstance(part.installed, Power):
-            continue  # metrics count by it
+        if isinstance(part.installed, Power):  # all else of it counts in every run
+            for key in part.installed.file.devices:
+                amounts = jobs.devices.get((key.partition(".")[0], key.partition(".")[2]), np.zeros(0, np.int64))
+                why = "" if bool((amounts > 0).any()) else f"no job asks for {key}"
+                yield Effect("resources", f"{part.name} of {key}", why, counted=True)
+            continue
         if isinstance(part.installed, Site):
             yield Effect("resources", part.name, idle(part.installed, jobs))
         elif set(part.amounts) == set(part.installed.quantities):
