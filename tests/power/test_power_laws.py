@@ -11,6 +11,8 @@ from power_worlds import POLICIES, PowerWorld, random_power
 
 from unrack.metric.kinds.power import POWER_METRICS
 from unrack.resources.power.keys import PowerFile, SwitchOffFile
+from unrack.resources.power.resource import PowerResource
+from unrack.resources.telling import Kept
 
 FAR = {"after": "900 d", "boot": 0, "shutdown": 0}
 
@@ -68,3 +70,17 @@ def test_power_of_what_nobody_asks_for_is_told() -> None:
     world = random_power(3)
     told = world.run("easy", power=without(world, devices={"gpu.devices": 5, "gpus.count": 300})).notes
     assert told == ("no effect of the power of gpus.count of the cluster: no job asks for gpus.count",)
+
+
+def test_the_report_has_energy_by_policy_and_power_over_time_with_the_cap() -> None:
+    world = random_power(0)
+    runs = [(policy, world.run(policy)) for policy in ("fcfs", "easy")]
+    kept = [Kept(policy, 0, world.power, run.metrics, run.table("claims"), None, run.table) for policy, run in runs]
+    (told,) = PowerResource().section([one._replace(written={"cap": 1234.0}) for one in kept])
+    energy = [run.metrics["energy_kwh"] for _, run in runs]
+    assert [row[:2] for row in told.rows] == [("fcfs", f"{energy[0]:,.1f}"), ("easy", f"{energy[1]:,.1f}")]
+    assert "cap: 1.23 kW on average" in told.picture
+    assert told.picture.count("<polyline") == 3
+    (open_ended,) = PowerResource().section([one._replace(written={}) for one in kept])
+    assert "cap:" not in open_ended.picture
+    assert PowerResource().section([one._replace(metrics={}) for one in kept]) == ()

@@ -18,7 +18,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual, Window
 from unrack.resources.numbers import ranges
-from unrack.resources.power.keys import DrawFile, SwitchOffFile, read_keys
+from unrack.resources.power.keys import DrawFile, read_keys
 
 MILLIWATTS = ("power", "milliwatts")
 """What each task of a job adds under a cap; a run fills it in."""
@@ -85,11 +85,6 @@ class Power(Usual):
         others = 0 if off is None else max(off.boot_watts or 0, off.shutdown_watts or 0)
         standing: Ints = np.maximum(self.idle_mw, others * self.computing)
         return standing
-
-    @property
-    def switch_off(self) -> SwitchOffFile | None:
-        """When idle nodes are switched off; ``None``: never."""
-        return self.file.switch_off
 
     def of_devices(self, asked: Mapping[tuple[str, str], Ints], jobs: int) -> Ints:
         """int64[jobs]: mW of what each task asks of devices; ``asked``: (kind, quantity) → int64[jobs]."""

@@ -33,7 +33,7 @@ class Switching:
     """
 
     def __init__(self, power: Power, start_us: int) -> None:
-        file = power.switch_off
+        file = power.file.switch_off
         assert file is not None
         self._file, self._power = file, power
         count = len(power.computing)

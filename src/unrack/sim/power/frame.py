@@ -130,7 +130,7 @@ def _failures(log: RunLog) -> Uses:
 def _replayed(log: RunLog, power: Power) -> tuple[Ints, Switching | None]:
     """int64[spans]: when the nodes of each were on, µs; and the nodes, at the end of the run; ``None``: all stay on."""
     start_us, submit_us = log.span_start_us, log.jobs.submit_us
-    if power.switch_off is None or not len(submit_us):
+    if power.file.switch_off is None or not len(submit_us):
         return start_us, None
     (span, node), (failing, when, change) = _held(log), spells(*_failures(log)[:3])
     switching, ready_us = Switching(power, int(submit_us[0])), start_us.copy()

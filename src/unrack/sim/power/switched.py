@@ -25,7 +25,7 @@ class Switched:
     def of(cls, kernel: Kernel) -> Switched | None:
         """``None``: all nodes stay on."""
         power = kernel.core.state.cluster.places.installed.get("power")
-        return cls(kernel, power) if isinstance(power, Power) and power.switch_off is not None else None
+        return cls(kernel, power) if isinstance(power, Power) and power.file.switch_off is not None else None
 
     def ready_us(self, lease: Lease, now: int) -> int:
         """When the nodes of a job that starts now are on, µs."""
