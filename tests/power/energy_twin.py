@@ -77,9 +77,9 @@ class Meter:
                     since[node] = max(now, turns[node] if state[node] == "booting" else now)
             if switch is not None:
                 idle = [n for n in range(count) if not held[n] and state[n] in ("on", "booting")]
-                idle.sort(key=lambda n: (since[n], n))
-                while len(idle) > switch["keep_on"] and since[idle[0]] + switch["after"] <= now:
-                    node = idle.pop(0)
+                for node in idle[switch["keep_on"] :]:
+                    if since[node] + switch["after"] > now:
+                        continue
                     state[node], turns[node] = "shutting", now + switch["shutdown"]
                     if turns[node] == now:
                         state[node] = "off"

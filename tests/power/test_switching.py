@@ -36,14 +36,18 @@ def power(nodes: int, **off: object) -> Power:
     return Power({"idle": 100, "core": 10, "off": 5, "switch_off": {**OFF, **off}}, own, "power")
 
 
-def test_the_longest_idle_go_off_first_and_so_many_stay_on() -> None:
-    nodes = Switching(power(3), 0)
+def test_idle_nodes_go_off_and_the_first_stay_on() -> None:
+    nodes = Switching(power(4), 0)
     assert nodes.take([2], 10 * S) == 10 * S
     nodes.give([2], 50 * S)
-    assert nodes.take([0], 61 * S) == (61 + 9 + 30) * S  # off since 60 s, off wholly at 70 s
-    assert nodes.take([1], 100 * S) == 130 * S  # at 60 s two of three idle ones may go
-    assert nodes.take([2], 300 * S) == 300 * S  # one stays on
-    assert nodes.spells[:2] == [Spell(0, 60 * S, 70 * S, 0), Spell(0, 70 * S, 100 * S, 20_000)]
+    assert nodes.take([3], 61 * S) == (61 + 9 + 30) * S  # off since 60 s, off wholly at 70 s
+    assert nodes.take([1], 100 * S) == 130 * S
+    assert nodes.take([0], 105 * S) == 105 * S  # the first stays on
+    assert nodes.take([2], 300 * S) == 300 * S  # then it is the first that is idle
+    assert nodes.spells[:2] == [Spell(3, 60 * S, 70 * S, 0), Spell(3, 70 * S, 100 * S, 20_000)]
+    nodes.give([2], 400 * S)
+    nodes.give([0], 500 * S)
+    assert nodes.take([2], 501 * S) == (500 + 10 + 30) * S  # at 500 s another came before it
 
 
 def test_a_node_that_fails_while_it_boots_is_on_once_it_is_repaired() -> None:

@@ -1,12 +1,14 @@
-"""Which nodes are on: idle ones are switched off, the longest idle first, and on again when a job is placed on them.
+"""Which nodes are on: idle ones are switched off after a while, and on again when a job is placed on them.
 
-A node is idle while no job has a task, borrowed memory or a device there. Nothing happens at a time of its own: what
-was switched off since is worked out when something changes, so that a run has no event more. Within one moment the
-order of changes does not matter: a node that is idle for no time is on.
+Of idle nodes the first stay on, as many as are to: placements take the first that are free. A node is idle while no job
+has a task, borrowed memory or a device there. Nothing happens at a time of its own: what was switched off since is
+worked out when something changes, so that a run has no event more. Within one moment the order of changes does not
+matter: a node that is idle for no time is on.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -38,9 +40,10 @@ class Switching:
         self._file, self._power = file, power
         count = len(power.computing)
         self._held, self._down, self._ready_us = [0] * count, [False] * count, [start_us] * count
-        self._since_us, self._off_us = [start_us] * count, [ON] * count
-        self._idle = {int(node) for node in power.computing.nonzero()[0]}
-        self._queue = [(start_us, node) for node in self._idle]
+        self._due_us, self._off_us = [start_us + file.after] * count, [ON] * count
+        self._idle: list[int] = power.computing.nonzero()[0].tolist()  # those that are on, ascending
+        self._queue = [(start_us + file.after, node) for node in self._idle]  # when each may be switched off
+        self._ripe = list[int]()  # those that may be by now, the last first, as numbers below 0
         heapify(self._queue)
         self._changed_us = start_us
         self._last: dict[int, range] = {}  # node → its spells from when it was last switched off until it was on again
@@ -56,7 +59,7 @@ class Switching:
                 self._ready_us[node] = begin_us + self._file.boot
                 self._spell(node, begin_us, self._ready_us[node], self._file.boot_watts)
                 self._last[node] = range(first, len(self.spells))
-            self._idle.discard(node)
+            self._wake(node)
             self._held[node] += 1
             ready_us = max(ready_us, self._ready_us[node])
         return ready_us
@@ -79,7 +82,7 @@ class Switching:
                 for i in self._last[node]:
                     spell = self.spells[i]
                     self.spells[i] = spell._replace(end_us=min(spell.end_us, max(now, spell.start_us)))
-            self._idle.discard(node)
+            self._wake(node)
             self._down[node], self._ready_us[node] = True, now
 
     def up(self, nodes: Iterable[int], now: int) -> None:
@@ -100,21 +103,30 @@ class Switching:
 
     def _rest(self, node: int, since_us: int) -> None:
         if self._power.computing[node]:
-            self._since_us[node] = since_us
-            self._idle.add(node)
-            heappush(self._queue, (since_us, node))
+            self._due_us[node] = since_us + self._file.after
+            insort(self._idle, node)
+            heappush(self._queue, (self._due_us[node], node))
+
+    def _wake(self, node: int) -> bool:
+        """A node is not idle any more; False: it was not."""
+        at = bisect_left(self._idle, node)
+        found = at < len(self._idle) and self._idle[at] == node
+        if found:
+            del self._idle[at]
+        return found
 
     def _advance(self, now: int) -> None:
-        """Switch off what has been idle for long enough before now, as long as more are idle than are kept on."""
-        while len(self._idle) > self._file.keep_on and self._queue:
-            since_us, node = self._queue[0]
-            if node in self._idle and self._since_us[node] == since_us:
-                at_us = max(since_us + self._file.after, self._changed_us)
-                if at_us >= now:
-                    break
-                self._off_us[node] = at_us
-                self._idle.remove(node)
-            heappop(self._queue)
+        """Switch off what has been idle for long enough before now, but for the first that stay on."""
+        keep, at_us = self._file.keep_on, self._changed_us
+        last_kept = -1 if keep == 0 else self._idle[keep - 1] if len(self._idle) >= keep else len(self._held)
+        while at_us < now:
+            while self._queue and self._queue[0][0] <= at_us:
+                heappush(self._ripe, -heappop(self._queue)[1])
+            while self._ripe and -self._ripe[0] > last_kept:
+                node = -heappop(self._ripe)
+                if self._due_us[node] <= at_us and self._wake(node):
+                    self._off_us[node] = at_us
+            at_us = self._queue[0][0] if self._queue else now
         self._changed_us = max(now, self._changed_us)
 
     def _note_off(self, node: int, now: int, whole: bool = False) -> int:
