@@ -134,7 +134,7 @@ CAPS = [{"cap": "430 W", **OFTEN}, {"cap": 389.9, **ONCE}]  # 300 W are idle; of
 CLOSED = [{"nodes": ["3-4"], **OFTEN}, {"nodes": ["2-4"], **ONCE}]
 
 
-@pytest.mark.parametrize("seed", (0, 1, 2, 4, 5, 6, 7))
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 7])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_lower_cap_at_times_is_kept_and_is_as_maintenance_of_the_last_nodes(policy: str, seed: int) -> None:
     world = random_power(4 * seed)
