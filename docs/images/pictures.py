@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation again: screenshots of the reports of three examples.
+"""Draw the pictures of the documentation again: screenshots of the reports of four examples.
 
     python docs/images/pictures.py
 
@@ -74,6 +74,11 @@ def of_provisioning(page: Page) -> None:
     page.locator("figure[data-chart='use over time']").screenshot(path=HERE / "memory_in_use.png")
 
 
+def of_power(page: Page) -> None:
+    """Power over time under a cap."""
+    page.locator("svg[aria-label='Power over time']").nth(1).screenshot(path=HERE / "power.png")
+
+
 def main() -> None:
     """Run, look, keep."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -82,7 +87,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        for example, draw in (("demo", of_demo), ("nvme", of_nvme), ("provisioning", of_provisioning)):
+        pages = ("demo", of_demo), ("nvme", of_nvme), ("provisioning", of_provisioning), ("power", of_power)
+        for example, draw in pages:
             page = browser.new_page(viewport={"width": 1100, "height": 850})
             page.goto(run(example, Path(folder)))
             page.wait_for_selector("#figures svg, #figures canvas")

@@ -161,6 +161,30 @@ def bandwidth_mb_s(value: float | str, rounding: Literal["up", "down"] = "up") -
     return math.ceil(amount) if rounding == "up" else math.floor(amount)
 
 
+_POWER_MW = {"mW": 1, "W": 1000, "": 1000, "kW": 10**6, "MW": 10**9}
+
+
+def milliwatts(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
+    """Milliwatts in a power given as watts or as text; at most a gigawatt.
+
+    Raises
+    ------
+    ValueError
+        The text is no power, is negative, or is more.
+
+    Examples
+    --------
+    >>> milliwatts(3.5), milliwatts("350 W"), milliwatts("1.2 kW")
+    (3500, 350000, 1200000)
+    """
+    amount, unit = _split(value, "a power (such as '350 W')") if isinstance(value, str) else (Decimal(str(value)), "W")
+    if unit not in _POWER_MW:
+        raise ValueError(f"{unit!r} is not a unit of power ({', '.join(filter(None, _POWER_MW))})")
+    if not 0 <= amount * _POWER_MW[unit] <= 10**12:
+        raise ValueError(f"{value!r} is not a power from 0 to 1000 MW")
+    return (math.ceil if rounding == "up" else math.floor)(amount * _POWER_MW[unit])
+
+
 def quantity(name: str, value: float | str, rounding: Literal["up", "down"] = "up") -> int:
     """A device quantity as the integer that is kept; the end of its name says its unit.
 

@@ -13,6 +13,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.tier_asks import NO_CEILING, tier_asks
+from unrack.workload.watts import with_watts
 
 S = 1_000_000
 DRIVES = {"name": "drives", "kind": "nvme", "count": 4, "compose": 3, "share": 6,
@@ -196,6 +197,32 @@ def disaggregated_gpus(
     return cluster, jobs, ()
 
 
+POWER = {"idle": 50, "core": 10, "off": 5, "cap": "620 W", "devices": {"counted.matlab": 7.5},
+         "nodes": [{"nodes": ["3-4"], "idle": 70, "peak": 130}],
+         "switch_off": {"after": 20, "shutdown": 3, "boot": 15, "boot_watts": 75, "keep_on": 1}}  # fmt: skip
+
+
+def capped(seed: int, count: int = 24) -> tuple[Cluster, JobTable, tuple[str, ...]]:
+    """Nodes under a power cap, of which idle ones are switched off, beside licences, drives and memory that is lent."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 3, "cores": 4, "memory": 8}, {"count": 2, "cores": 6, "memory": 16}],
+        "nodes_per_rack": 3, "lending": "all" if seed % 2 else "rack", "pools": [DRIVES],
+        "counted": [{"name": "matlab", "amount": 9, "asked_by": "task"}], "power": POWER,
+    })  # fmt: skip
+    submit = np.sort(random.integers(0, 900, count)) * S
+    work = random.integers(1, 90, count) * S
+    drives = random.random(count) < 0.3
+    asked = {("counted", "matlab"): random.integers(0, 3, count)}
+    jobs = job_table(
+        submit_us=submit, work_us=work, request_us=np.maximum(work + random.integers(-3, 9, count) * 5 * S, 0),
+        tasks=random.integers(1, 4, count), cores=random.integers(1, 4, count), memory_mb=random.integers(0, 8, count),
+        priority=random.integers(0, 2, count),
+        devices=asked | {("nvme", name): np.where(drives, most, 0) for name, most in ASKS.items()},
+    )  # fmt: skip
+    return cluster, with_watts(cluster, jobs), ()
+
+
 def honest(jobs: JobTable, exact: bool) -> JobTable:
     """The same, and nobody runs for longer than was asked; or just as long as was asked."""
     asks = jobs.asks.copy()
@@ -217,6 +244,8 @@ MIXES: dict[str, tuple[Callable[[int], Any], dict[str, str]]] = {
     "links": (disaggregated_gpus, {"place": "best-fit"}),
     "links-lent": (disaggregated_gpus, {"memory": "disaggregated"}),
     "links-whole": (partial(disaggregated_gpus, profiles=""), {"place": "worst-fit", "nodes": "whole"}),
+    "power": (capped, {"place": "best-fit"}),
+    "power-lent": (capped, {"memory": "disaggregated"}),
     "tiers-and-pools": (tiers_and_pools, {"memory": "slo", "place": "best-fit"}),
 }
 """Mixes by name: a world and the rules for it."""

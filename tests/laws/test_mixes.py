@@ -72,6 +72,8 @@ def test_every_discipline_keeps_every_law_over_every_mix(
         "gpus-fgd",
         "gpus-whole",
         "links-whole",
+        "power",
+        "power-lent",
         "tiers-and-pools",
     ],
 )
@@ -260,7 +262,9 @@ def watch_heads(kernel: Kernel) -> int:
     return len(told)
 
 
-@pytest.mark.parametrize("mix", ["everything", "counted", "spread", "spread-lent", "gpus-whole", "links-whole"])
+@pytest.mark.parametrize(
+    "mix", ["everything", "counted", "spread", "spread-lent", "gpus-whole", "links-whole", "power"]
+)
 def test_easy_never_delays_the_head(mix: str) -> None:
     make, rules = MIXES[mix]
     heads = 0

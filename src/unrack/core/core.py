@@ -96,7 +96,7 @@ class Core:
         own_pace = self._pace(jobs)
         self.learns = traits.learns
         self._vacated: set[int] = set()
-        claims = cluster.places.asked(jobs.devices, len(jobs))
+        claims, self._delay_us = cluster.places.asked(jobs.devices, len(jobs)), cluster.places.delay_us
         told, lends = self._told(jobs), traits.lends or keeps_memory
         self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
         self.view = View(self.state, self.store)
@@ -114,6 +114,7 @@ class Core:
         asks = jobs.asks.copy()
         if self._exact:
             asks[ESTIMATE] = jobs.work_us
+        asks[ESTIMATE] += self._delay_us
         return np.ascontiguousarray(asks)
 
     def handle(self, event: Event, now: int) -> list[Decision]:
@@ -166,9 +167,6 @@ class Core:
             stopped: list[Decision] = [Requeue(event.jobs[0], why)]
             self.commit(stopped, now)
             return self._memory.reserved(stopped)
-        if isinstance(event, Detached):
-            state.detached(event.devices, now)
-            return NOTHING
         if isinstance(event, Repaired):
             for node in event.nodes:
                 state.resume(node)
@@ -196,6 +194,8 @@ class Core:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
         elif isinstance(event, Opened):
             state.opened()
+        elif isinstance(event, Detached):
+            state.detached(event.devices, now)
         elif isinstance(event, Expected):
             state.rebook(event.job, max(event.end_us, now))
         elif isinstance(event, Promised):

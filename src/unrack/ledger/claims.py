@@ -207,8 +207,8 @@ class ClaimReader:
 
     @property
     def asking(self) -> bool:
-        """Whether a job in the system asks for anything."""
-        return self._claimed.asking > 0
+        """Whether a job in the system asks for anything, or nodes are kept for some jobs at times."""
+        return self._claimed.asking > 0 or len(self.places.windows) > 0
 
     def asks(self, job: int) -> bool:
         """Whether a job asks for anything."""

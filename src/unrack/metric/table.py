@@ -22,6 +22,7 @@ from unrack.metric.kinds.memory import (
     use_metrics,
 )
 from unrack.metric.kinds.pool import pool_metrics
+from unrack.metric.kinds.power import POWER_METRICS, power_metrics
 from unrack.metric.kinds.preemption import PREEMPTION_METRICS, preemption_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
 from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
@@ -126,7 +127,7 @@ EVERY_METRIC: Table[Metric] = Table(
         USE_METRICS,
         RESOURCE_METRICS,  # type: ignore[arg-type]  # is not written to
         {**METRICS, **FAILURE_METRICS, **PREEMPTION_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS}
-        | KIND_METRICS,
+        | {**POWER_METRICS, **KIND_METRICS},
     ),
     _of_others,
 )
@@ -223,6 +224,7 @@ KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
     preemption_metrics,
     pool_metrics,
     use_metrics,
+    power_metrics,
     resource_metrics,
 )
 """Metrics that only some runs have: each of these gives none where there is nothing to measure."""

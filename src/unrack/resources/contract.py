@@ -130,6 +130,11 @@ class Installed(Protocol):
         ...
 
     @property
+    def delay_us(self) -> int:
+        """How much longer than it runs a job may hold what it holds, because that has to be made ready for it, µs."""
+        ...
+
+    @property
     def places(self) -> Sequence[Place]:
         """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
         ...
@@ -222,6 +227,7 @@ class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
     limits = False
+    delay_us = 0
     windows: Sequence[Window] = ()
 
     @abstractmethod
@@ -297,31 +303,21 @@ class Speeds(Protocol):
 
 
 class Resource(Protocol):
-    """One kind of thing that jobs may hold.
-
-    Attributes
-    ----------
-    name
-        Its key in a cluster file, and the first part of its columns of jobs: ``NAME.QUANTITY``.
-    title
-        The heading of its section of the report.
-    metrics
-        What :meth:`measure` gives; a name may have QUANTITY in it.
-    """
+    """One kind of thing that jobs may hold."""
 
     @property
     def name(self) -> str:
-        """Its key in a cluster file."""
+        """Its key in a cluster file, and the first part of its columns of jobs: ``NAME.QUANTITY``."""
         ...
 
     @property
     def title(self) -> str:
-        """The heading of its section."""
+        """The heading of its section of the report."""
         ...
 
     @property
     def metrics(self) -> tuple[Told, ...]:
-        """Its metrics."""
+        """What :meth:`measure` gives; a name may have QUANTITY in it."""
         ...
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:

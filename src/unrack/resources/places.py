@@ -200,6 +200,11 @@ class Places:
         """When nodes are kept for some jobs."""
         return tuple(window for part in self.parts for window in part.installed.windows)
 
+    @property
+    def delay_us(self) -> int:
+        """How much longer than it runs a job may hold what it holds, µs."""
+        return max((part.installed.delay_us for part in self.parts), default=0)
+
     def choices(self, asked: Ints) -> list[Bools]:
         """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; one of all nodes: no choice."""
         found: list[Bools] = [np.ones(self.nodes, np.bool_)]

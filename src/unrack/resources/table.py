@@ -10,6 +10,7 @@ from unrack.resources.contract import Resource
 from unrack.resources.counted.resource import Counted
 from unrack.resources.gpus.resource import GpuResource
 from unrack.resources.links.resource import LinkResource
+from unrack.resources.power.resource import PowerResource
 from unrack.resources.site.resource import SiteResource
 from unrack.resources.spread.resource import Spread
 
@@ -27,7 +28,10 @@ def _of_others(name: str, found: Any) -> Resource:
 
 RESOURCES: Table[Resource] = Table(
     "resources",
-    {resource.name: resource for resource in (Counted(), GpuResource(), LinkResource(), SiteResource(), Spread())},
+    {
+        resource.name: resource
+        for resource in (Counted(), GpuResource(), LinkResource(), PowerResource(), SiteResource(), Spread())
+    },
     _of_others,
 )
 """Name → resource, in the order of the report."""

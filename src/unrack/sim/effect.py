@@ -14,6 +14,7 @@ from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts
 from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges
@@ -26,7 +27,7 @@ from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.settled import idle
 
-_NO_SIZE = ("counted", "links", "site", "spread")
+_NO_SIZE = ("counted", "links", "power", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""
 
 
@@ -189,6 +190,12 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
             quantity for quantity in part.installed.quantities
             if (amounts := jobs.devices.get((part.name, quantity))) is not None and bool((amounts > 0).any())
         }  # fmt: skip
+        if isinstance(part.installed, Power):  # all else of it counts in every run
+            for key in part.installed.file.devices:
+                amounts = jobs.devices.get((key.partition(".")[0], key.partition(".")[2]), np.zeros(0, np.int64))
+                why = "" if bool((amounts > 0).any()) else f"no job asks for {key}"
+                yield Effect("resources", f"{part.name} of {key}", why, counted=True)
+            continue
         if isinstance(part.installed, Site):
             yield Effect("resources", part.name, idle(part.installed, jobs))
         elif set(part.amounts) == set(part.installed.quantities):

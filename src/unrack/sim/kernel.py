@@ -48,6 +48,7 @@ from unrack.sim.faults.outages import Outages
 from unrack.sim.faults.windows import Windows
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog
+from unrack.sim.power.switched import Switched
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following
 from unrack.sim.usage.memory_changes import MemoryChanges
@@ -93,15 +94,14 @@ class Kernel:
         self.running: dict[int, tuple[int, Lease]] = {}
         self.earlier: dict[int, list[Span]] = {}
         self.rule, self.groups = dict[int, str](), dict[int, tuple[int, ...]]()
-        self.leaving: list[tuple[int, ...]] = []
         self.kept_work, self.standing = dict[int, float](), set[int]()
         self.works, self.recorder = Work(), Recorder()
-        self.heap, self.sequence = list[Entry](), 0
+        self.heap, self.sequence, self.leaving = list[Entry](), 0, list[tuple[int, ...]]()
         self.following: Following | None = None
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
-        self.graph = Graph.of(self)
+        self.graph, self.switched = Graph.of(self), Switched.of(self)
         self.outages, self.windows = Outages(self, world.faults), Windows(self)
 
     def push(self, time: int, rank: int, what: int, version: int) -> None:
@@ -176,8 +176,7 @@ class Kernel:
             assert lease.job == job  # they are the first of the table
             assert self.jobs.under_way is not None
             now, ran_us = self.submit[job], int(self.jobs.under_way.ran_us[job])
-            work_us = None if self.shown else self.work[job]
-            told = job if self.shown else self.jobs.job(job)
+            told, work_us = self.told(job)
             self.core.handle(Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
             self.standing.add(job)
@@ -210,16 +209,14 @@ class Kernel:
             return self.graph is not None and self.graph.release(what, now)
         if rank == CLOSE:
             return self.windows.change(what, version, now)
-        if rank == FAIL:
-            return self.outages.begin(what, now)
+        if rank in (FAIL, REPAIR):
+            return (self.outages.begin if rank == FAIL else self.outages.end)(what, now)
         if rank == DETACH:
             self.core.handle(Detached(self.leaving[what]), now)
             return True
         if rank in (LACK, MONITOR):
             assert self.following is not None
             return self.following.look(now) if rank == MONITOR else self.following.lack(what, version, now)
-        if rank == REPAIR:
-            return self.outages.end(what, now)
         if version == ROUND_ONLY:
             if self.core.learns:
                 self.core.handle(Finished(what), now)
@@ -275,7 +272,8 @@ class Kernel:
         if self.slowdown is None:
             self.plan_end(job, now + ceil(work), now)
         else:
-            self.works.start(job, work, self.core.state.begins_us(job, now))
+            ready_us = now if self.switched is None else self.switched.ready_us(lease, now)
+            self.works.start(job, work, max(ready_us, self.core.state.begins_us(job, now)))
             self.update_speeds(lease, now, job)
             if self.following is not None:
                 self.following.plan(job, now)
@@ -291,8 +289,9 @@ class Kernel:
         if self.following is None or self.slowdown is None or self.slowdown.feels(before, lease):
             self.update_speeds(before, now)
             self.update_speeds(lease, now)
-        if self.following is not None:
-            self.following.exchanged(before, lease, now)
+        for part in (self.following, self.switched):
+            if part is not None:
+                part.exchanged(before, lease, now)
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
@@ -311,8 +310,9 @@ class Kernel:
             self.standing.remove(job)
             if outcome == FINISHED_OUTCOME:
                 del self.kept_work[job]
-        if self.following is not None:
-            self.following.ended(lease, now)
+        for part in (self.following, self.switched):
+            if part is not None:
+                part.ended(lease, now)
         if self.slowdown is not None:
             self.works.stop(job)
         if self.earlier and (spans := self.earlier.pop(job, [])):

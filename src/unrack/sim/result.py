@@ -34,6 +34,7 @@ from unrack.sim.frames.jobs import (
 )
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
+from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
 
@@ -93,17 +94,17 @@ class Result:
         ----------
         name
             ``"jobs"``, ``"usage"``, ``"placements"``, ``"shares"``, ``"loans"``, ``"claims"``, ``"holdings"``,
-            ``"memory"``, ``"failures"``, ``"rounds"``, ``"tiers"`` or ``"cores"``. A table of holdings is empty where
-            nothing of that kind was held.
+            ``"memory"``, ``"failures"``, ``"rounds"``, ``"tiers"``, ``"power"`` or ``"cores"``. A table of holdings is
+            empty where nothing of that kind was held.
 
         Raises
         ------
         InputError
-            There is no such table, or the run has no rounds, tiers of memory or chosen cores.
+            There is no such table, or the run has no rounds, tiers of memory, power or chosen cores.
         """
         if name not in _TABLES:
             raise InputError("table", repr(name), f"one of {', '.join(_TABLES)}")
-        if name in ("rounds", "tiers", "cores") and name not in self.tables:
+        if name in ("rounds", "tiers", "power", "cores") and name not in self.tables:
             raise InputError("table", repr(name), f"a run that has {name}")
         if name not in self._made:
             self._made[name] = _TABLES[name](self)
@@ -121,6 +122,7 @@ class Result:
             "failures": self.failing or log.failures,
             "rounds": self.counts is not None,
             "tiers": cluster.tiers is not None,
+            "power": "power" in cluster.places.installed,
             "cores": self.core_tiles is not None,
         }
         return _Tables(["jobs", "usage", "placements", *(name for name, has in there.items() if has)], self.table)
@@ -234,6 +236,8 @@ def _jobs(result: Result) -> pl.DataFrame:
         more += use_columns(log)
     if preempts(log.cluster):
         more += preemption_columns(log)
+    if "power" in result.tables:
+        more += [energy_column(log)]
     if "cores" in result.tables:
         more += core_columns(log, result.table("cores"))
     return jobs_frame(log, result.fastest, result.lends, more)
@@ -251,5 +255,6 @@ _TABLES: dict[str, Callable[[Result], pl.DataFrame]] = {
     "failures": lambda result: failures_frame(result.log),
     "rounds": lambda result: rounds_frame(result.counts),
     "tiers": lambda result: tiers_frame(result.log, result.tier_holding),
+    "power": lambda result: power_frame(result.log),
     "cores": lambda result: cores_frame(result.log, str(result.core_tiles)),
 }

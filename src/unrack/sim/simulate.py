@@ -24,6 +24,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
+from unrack.workload.watts import with_watts
 
 
 def simulate(
@@ -140,6 +141,7 @@ def prepared(
     """
     policy = seeded(policy, seed)
     cluster, jobs = settled(cluster, jobs)
+    jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
     keeps = world.contention is not None or jobs.usage is not None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)

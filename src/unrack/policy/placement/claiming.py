@@ -137,9 +137,9 @@ class Claiming:
 
 
 def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | None:
-    """A job as one that claims, ``within`` some nodes; ``None``: it asks for nothing of resources."""
+    """A job as one that claims, ``within`` some nodes; ``None``: resources do not say where it runs."""
     seen = view.columns.claimed
-    if seen is None or not (asked := seen.asked(job)).any():
+    if seen is None or not ((asked := seen.asked(job)).any() or seen.places.windows):
         return None
     found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
     found._within = within

@@ -9,9 +9,10 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
+from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
-from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile, Times
+from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -216,7 +217,7 @@ class Binding:
         self.begin_us[job] = first[0]
         return ""
 
-    def _ends_in(self, job: int, times: Sequence[Times]) -> tuple[int, int] | None:
+    def _ends_in(self, job: int, times: Sequence[Recurring]) -> tuple[int, int] | None:
         """The first of some times in which a job could run from start to end, µs; ``None``: there is none."""
         submit_us, request_us = int(self.said.submit_us[job]), int(self.said.request_us[job])
         every = (window for one in times for window in one.windows_us)

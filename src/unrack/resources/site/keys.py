@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.resources.checked import Strict
-from unrack.units import memory_mb, time_us
+from unrack.resources.recurring import Recurring, Time
+from unrack.units import memory_mb
 
 DAY_US = 86_400_000_000
 MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
-MOST_WINDOWS = 1000
-"""How often a reservation comes at most."""
 WEIGHED = ("cores", "memory_gb", "nodes")
 """Of what a job asks there may be weights, beside ``KIND.QUANTITY``."""
 PER = ("all", "user", "account", "job")
@@ -25,17 +24,6 @@ def _whole(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a whole number of 0 or more")
     return value
-
-
-def _time(value: object) -> object:
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        return time_us(value)
-    return value
-
-
-def _seconds(us: int | None) -> float | None:
-    """As it is read again."""
-    return None if us is None else us / 1e6
 
 
 def _amounts(value: object) -> object:
@@ -64,7 +52,6 @@ Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
 Shares = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] | Literal["parent"]
-Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
 
 
 class LimitFile(Strict):
@@ -82,33 +69,6 @@ class Bounded(Strict):
     name: str = Field(min_length=1)
     max_time: Time = None  # the longest that a job may ask to run: ``"24 h"``, or seconds; default: any time
     limits: list[LimitFile] = Field(default_factory=list)
-
-
-class Times(Strict):
-    """From when on and for how long, and when again."""
-
-    # on the clock of the workload: ``"36 h"``, or seconds
-    start: Annotated[int, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
-    duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
-    every: Time = None  # again after so long, until ``until``
-    until: Time = None
-
-    @model_validator(mode="after")
-    def _times(self) -> Times:
-        if (self.every is None) != (self.until is None):
-            raise ValueError("every and until together")
-        if self.every is not None and self.every < self.duration:
-            raise ValueError("every of at least the duration")
-        if self.every is not None and (self.until or 0) > self.start + MOST_WINDOWS * self.every:
-            raise ValueError(f"at most {MOST_WINDOWS} times until the end")
-        return self
-
-    @property
-    def windows_us(self) -> list[tuple[int, int]]:
-        """When it begins and ends, each time, µs."""
-        if self.every is None or self.until is None:
-            return [(self.start, self.start + self.duration)]
-        return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
 
 
 class PartitionFile(Bounded):
@@ -129,7 +89,9 @@ class PartitionFile(Bounded):
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
     open: bool = True  # False: nothing is started here
-    hours: list[Times] = Field(default_factory=list)  # when jobs run here, from their start to their end; default: ever
+    hours: list[Recurring] = Field(
+        default_factory=list
+    )  # when jobs run here, from start to end; default: ever
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
@@ -175,7 +137,7 @@ class AccountFile(Bounded):
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
 
 
-class ReservationFile(Times):
+class ReservationFile(Recurring):
     """A ``[[site.reservations]]`` table: nodes that are kept for some jobs, or for none, for a time.
 
     Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they

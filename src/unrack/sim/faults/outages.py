@@ -43,6 +43,8 @@ class Outages:
             self._down[node] += 1
         stopped = kernel.core.handle(Failed(falling, fault.domain), now)
         kernel.carry_out(stopped, now)
+        if kernel.switched is not None:
+            kernel.switched.switching.down(falling, now)
         repaired = now + fault.repair_us
         kernel.recorder.failure(failure_of(cluster, fault.domain, now, repaired, len(nodes), falling), len(stopped))
         return self._note_capacity(now)
@@ -54,6 +56,8 @@ class Outages:
             self._down[node] -= 1
         rising = tuple(node for node in nodes if self._down[node] == 0)
         core.handle(Repaired(rising), now)
+        if self.kernel.switched is not None:
+            self.kernel.switched.switching.up(rising, now)
         if drained := tuple(node for node in core.state.cluster.drained if node in rising):
             core.handle(Drained(drained), now)
         return self._note_capacity(now)
