@@ -20,6 +20,7 @@ class Need(StrEnum):
     TIERS = "tiers"
     COUNTED = "counted"
     RACKS = "racks"
+    COMPONENTS = "components"
 
     @property
     def words(self) -> str:
@@ -40,4 +41,5 @@ WORDS = {
     Need.TIERS: "tiers of memory",
     Need.COUNTED: "what is counted",
     Need.RACKS: "racks",
+    Need.COMPONENTS: "heterogeneous jobs",
 }

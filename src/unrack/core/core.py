@@ -46,6 +46,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
+from unrack.workload.site.components import components_of
 from unrack.workload.store import JobStore, one_row
 
 NOTHING: list[Decision] = []
@@ -97,11 +98,15 @@ class Core:
         self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
         told, lends = self._told(jobs), traits.lends or keeps_memory
-        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
+        components = components_of(jobs)
+        self.waits_for_first = {row for rows in components.values() for row in rows[1:]}
+        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns, components)
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        if components:
+            self._admission.join(self.view)
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None
@@ -381,7 +386,7 @@ class Core:
 
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
-        return self._admission.reason(job, one_row(self.store.job(job), None))
+        return self._admission.reason_of(job, self.store)
 
     def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []

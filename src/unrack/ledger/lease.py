@@ -68,6 +68,8 @@ class Lease(NamedTuple):
         Devices.
     claims : int64[claims, 2]
         Columns PLACE, AMOUNT of :mod:`unrack.resources.places`: what it holds of the places of resources.
+    parts
+        Of a heterogeneous job what each component holds, in order; together that is the lease: :func:`together`.
     """
 
     job: int
@@ -75,6 +77,7 @@ class Lease(NamedTuple):
     borrowed: Ints = NO_LOANS
     shares: tuple[Share, ...] = ()
     claims: Ints = NO_CLAIMS
+    parts: tuple[Lease, ...] = ()
 
     @property
     def nodes(self) -> Ints:
@@ -101,6 +104,33 @@ class Lease(NamedTuple):
         rows = np.empty((len(nodes), 5), np.int64)
         rows[:, FIRST], rows[:, NODES], rows[:, TASKS], rows[:, CORES], rows[:, LOCAL_MB] = nodes, 1, tasks, cores, mb
         return cls(index(job), rows, loans_of(borrowed))
+
+
+def together(job: int, parts: Sequence[Lease]) -> Lease:
+    """The lease of a heterogeneous job whose components hold these: each node, pair of nodes and place once.
+
+    Examples
+    --------
+    >>> parts = Lease.on(3, [0, 1], [1, 1], [2, 2], [0, 0]), Lease.on(4, [1], [2], [8], [64])
+    >>> together(3, parts).rows.tolist()
+    [[0, 1, 1, 2, 0], [1, 1, 3, 10, 64]]
+    """
+    held = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
+    nodes, amounts = _summed(np.concatenate([part.nodes for part in parts])[:, None], np.concatenate(held))
+    rows = np.concatenate([nodes, np.ones_like(nodes), amounts], axis=1)
+    loans, claims = (np.concatenate(some) for some in zip(*((one.borrowed, one.claims) for one in parts), strict=True))
+    borrowed = np.concatenate(_summed(loans[:, :LOAN_MB], loans[:, LOAN_MB:]), axis=1) if len(loans) else NO_LOANS
+    claimed = np.concatenate(_summed(claims[:, :1], claims[:, 1:]), axis=1) if len(claims) else NO_CLAIMS
+    shares = tuple(share for part in parts for share in part.shares)
+    return Lease(job, np.ascontiguousarray(rows), borrowed, shares, claimed, tuple(parts))
+
+
+def _summed(keys: Ints, amounts: Ints) -> tuple[Ints, Ints]:
+    """Keys, int64[k, n], each row once and in order, and the sums of their amounts, int64[k, m]."""
+    once, at = np.unique(keys, axis=0, return_inverse=True)
+    total = np.zeros((len(once), amounts.shape[1]), np.int64)
+    np.add.at(total, at.ravel(), amounts)
+    return once, total
 
 
 def loans_of(loans: Sequence[Loan] | Ints) -> Ints:

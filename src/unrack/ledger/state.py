@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
+from unrack.ledger.components.asked import join, tasks_of
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import room_for
@@ -100,6 +101,7 @@ class ClusterState(LeaseLedger):
         lends: bool = False,
         claims: Ints | None = None,
         learns: bool = False,
+        components: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         jobs, devices, claimed = asks.shape[1], None, None
         if len(cluster.devices):
@@ -112,6 +114,8 @@ class ClusterState(LeaseLedger):
         self.seen = Seen(self)
         if claimed is not None:
             self._open(claimed.asked, 0)
+        if components:
+            join(self, components)
 
     def add_job(self, asks: Ints, wants: Ints, model: Ints, claims: Ints | None = None) -> int:
         """Make room for one more job; returns its number.
@@ -215,7 +219,7 @@ class ClusterState(LeaseLedger):
         job = lease.job
         if self.condition(job) != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
-        self._check_rows(lease, "start")
+        self.check_rows(lease, "start")
         self._start(lease, expected_us, now, below)
         if self.before is not None:
             self.before.held(job)
@@ -372,7 +376,10 @@ class ClusterState(LeaseLedger):
     def _note(self, job: int, sign: int) -> None:
         """A job has come into the system (sign 1), or left it (-1)."""
         if self.devices is not None:
-            self.devices.note(job, sign * int(self.asks[ASKED_TASKS, job]))
+            for one, tasks in tasks_of(self, job).items() if self.components.of else ():
+                self.devices.note(one, sign * tasks)
+            if not self.components.of:
+                self.devices.note(job, sign * int(self.asks[ASKED_TASKS, job]))
         if self.claimed is not None:
             self.claimed.note(job, sign)
 

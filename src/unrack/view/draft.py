@@ -69,6 +69,7 @@ class Draft:
         state.status[list(jobs)] = QUEUED
         state.queue[: len(jobs)] = np.sort(np.array(jobs, np.int64))
         state.queue_start, state.queue_end, state.promises = 0, len(jobs), NO_PROMISES
+        state.known = max(state.known, 1 + max(jobs, default=-1))
 
     def next_end_us(self) -> int | None:
         """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""

@@ -47,7 +47,7 @@ class AnyResource:
         orders = self.order, getattr(self, "backfill_order", None)
         reads = reads_of(*orders)
         return Traits(
-            places=self.memory.places | EVERYTHING,
+            places=self.memory.places | EVERYTHING | {Need.COMPONENTS},
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
@@ -129,6 +129,7 @@ class AnyResource:
 
 
 def more_asked(view: View) -> bool:
-    """Whether a job in the system asks for pooled devices, or for something of resources."""
+    """Whether a job in the system asks for pooled devices or something of resources, or there are components."""
     devices = view.columns.devices
-    return (devices is not None and bool(devices.columns.asked.any())) or claims_asked(view)
+    asked = devices is not None and bool(devices.columns.asked.any())
+    return asked or claims_asked(view) or bool(view.columns.components.of)

@@ -163,6 +163,8 @@ def ways(view: View, job: int) -> Iterator[Claiming | None]:
 def claims_anywhere(view: View, job: int) -> Ints | None:
     """int64[claims, 2]: what a job claims wherever it runs; ``None``: that matters."""
     seen = view.columns.claimed
+    if view.columns.components.of and job in view.columns.components.of:
+        return None
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
     return seen.anywhere(job, int(view.asks[ALL_TASKS, job]))
