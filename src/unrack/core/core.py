@@ -98,15 +98,13 @@ class Core:
         self._vacated: set[int] = set()
         claims = cluster.places.asked(jobs.devices, len(jobs))
         told, lends = self._told(jobs), traits.lends or keeps_memory
-        components = components_of(jobs)
-        self.waits_for_first = {row for rows in components.values() for row in rows[1:]}
-        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns, components)
+        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns, components_of(jobs))
+        self.waits_for_first = {row for rows in self.state.components.of.values() for row in rows[1:]}
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
-        if components:
-            self._admission.join(self.view)
+        self._admission.join(self.view)
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None

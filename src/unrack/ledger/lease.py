@@ -115,22 +115,29 @@ def together(job: int, parts: Sequence[Lease]) -> Lease:
     >>> together(3, parts).rows.tolist()
     [[0, 1, 1, 2, 0], [1, 1, 3, 10, 64]]
     """
-    held = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
-    nodes, amounts = _summed(np.concatenate([part.nodes for part in parts])[:, None], np.concatenate(held))
-    rows = np.concatenate([nodes, np.ones_like(nodes), amounts], axis=1)
-    loans, claims = (np.concatenate(some) for some in zip(*((one.borrowed, one.claims) for one in parts), strict=True))
-    borrowed = np.concatenate(_summed(loans[:, :LOAN_MB], loans[:, LOAN_MB:]), axis=1) if len(loans) else NO_LOANS
-    claimed = np.concatenate(_summed(claims[:, :1], claims[:, 1:]), axis=1) if len(claims) else NO_CLAIMS
+    each = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
+    held = summed(
+        np.concatenate([np.insert(own, 0, part.nodes, axis=1) for own, part in zip(each, parts, strict=True)])
+    )
+    loans, claims = (np.concatenate([getattr(part, name) for part in parts]) for name in ("borrowed", "claims"))
+    borrowed = summed(loans, 2) if len(loans) else NO_LOANS
+    claimed = summed(claims) if len(claims) else NO_CLAIMS
     shares = tuple(share for part in parts for share in part.shares)
-    return Lease(job, np.ascontiguousarray(rows), borrowed, shares, claimed, tuple(parts))
+    return Lease(job, np.insert(held, NODES, 1, axis=1), borrowed, shares, claimed, tuple(parts))
 
 
-def _summed(keys: Ints, amounts: Ints) -> tuple[Ints, Ints]:
-    """Keys, int64[k, n], each row once and in order, and the sums of their amounts, int64[k, m]."""
-    once, at = np.unique(keys, axis=0, return_inverse=True)
-    total = np.zeros((len(once), amounts.shape[1]), np.int64)
-    np.add.at(total, at.ravel(), amounts)
-    return once, total
+def summed(rows: Ints, keys: int = 1) -> Ints:
+    """Rows of which the first columns are keys: each key once, in order, with the sums of the other columns.
+
+    Examples
+    --------
+    >>> summed(np.array([[7, 1], [2, 5], [7, 3]])).tolist()
+    [[2, 5], [7, 4]]
+    """
+    once, at = np.unique(rows[:, :keys], axis=0, return_inverse=True)
+    total = np.zeros((len(once), rows.shape[1] - keys), np.int64)
+    np.add.at(total, at.ravel(), rows[:, keys:])
+    return np.concatenate([once, total], axis=1)
 
 
 def loans_of(loans: Sequence[Loan] | Ints) -> Ints:

@@ -104,9 +104,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
-        rows, extra = self._rows(job).copy(), self.extra.get(job)
-        if extra is None:
-            return Lease(job, rows)
+        rows, extra = self._rows(job).copy(), self.extra.get(job, NOTHING)
         return Lease(job, rows, extra.borrowed, extra.shares, extra.claims, extra.parts)
 
     def booked_end(self, job: int) -> int:
@@ -157,9 +155,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         loans = lease.borrowed
         if loans is not NO_LOANS:
             loans = self._loans(lease, f"start job {job}")
-        if lease.parts or (self.components.of and job in self.components.of):
-            if not below:
-                check_parts(self, lease)
+        if lease.parts or job in self.components.of:
+            check_parts(self, lease, below)
         elif self.claimed is not None or lease.claims is not NO_CLAIMS:
             self.check_claims(lease, NO_CLAIMS, f"start job {job}")
         used = self.pool_used
@@ -313,8 +310,7 @@ class LeaseLedger(JobLedger, NodeLedger):
             self.claimed.check(lease, held, what)
         elif lease.claims is not NO_CLAIMS and len(lease.claims):
             raise RefusedError(f"{what}: it would claim places of resources, and this cluster has none")
-        of = int(self.set_of[lease.job]) if own_set is None else own_set
-        if of:
+        if of := self.set_of[lease.job] if own_set is None else own_set:
             closed = self.open_to[of, 0] == 0
             outside = [node for node in nodes_of(lease.rows).tolist() if 0 <= node < len(closed) and closed[node]]
             if outside:
@@ -326,9 +322,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         if found is None:
             return
         self.set_of[first : first + len(found.of)] = numbers = self.numbered(found)
-        kept_out = np.flatnonzero(numbers)
-        if len(kept_out):
-            self.first_unequal = min(self.first_unequal, first + int(kept_out[0]))
+        if numbers.any():
+            self.first_unequal = min(self.first_unequal, first + int(np.flatnonzero(numbers)[0]))
 
     def numbered(self, found: NodeSets) -> Ints:
         """int64[jobs]: the numbers of their sets of nodes, of which those that are new are noted."""

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from unrack.ledger.leases import LeaseLedger
 
 
-def check_parts(state: LeaseLedger, lease: Lease) -> None:
+def check_parts(state: LeaseLedger, lease: Lease, below: bool) -> None:
     """Refuse a lease that is not that of all components, or of which one is not what its component asks.
 
-    Whether their devices are is looked at when these are taken.
+    Whether their devices are is looked at when these are taken. ``below``: they held it before, and hold it again.
 
     Raises
     ------
     RefusedError
         As said.
     """
+    if below:
+        return
     job, parts = lease.job, lease.parts
     what, rows = f"start job {job}", state.components.of.get(job, (job,))
     if rows != tuple(part.job for part in parts):

@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease, together
 from unrack.policy.placement.claiming import claiming
 from unrack.reasons import Code, Reason
-from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.view.apart import Apart
-from unrack.workload.job import TASKS
-
-NO_ROWS: Ints = np.empty((0, 5), np.int64)
 
 
 def components_of(view: View, job: int) -> Sequence[int]:
@@ -63,18 +56,7 @@ def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> 
 
 
 def lacking(view: View, job: int) -> Reason | None:
-    """What a job lacks wherever it runs, or all components of it do together; ``None``: nothing."""
-    if not components_of(view, job):
-        claims = claiming(view, job)
-        return None if claims is None else claims.lacks()
-    left = Apart(view, job)
-    for component in components_of(view, job):
-        claims, seen = claiming(left.view, component), left.view.columns.claimed
-        if claims is None or seen is None:
-            continue
-        if (reason := claims.lacks()) is not None:
-            return reason
-        fixed = seen.anywhere(component, int(left.view.asks[TASKS, component]))
-        if fixed is not None and (fixed[:, AMOUNT] <= seen.free[fixed[:, PLACE]]).all():
-            left.hold(Lease(component, NO_ROWS, claims=fixed))
-    return None
+    """What a job, or one of its components, lacks wherever it runs; ``None``: nothing."""
+    left = Apart(view, job).view if components_of(view, job) else view
+    found = (claiming(left, one) for one in components_of(view, job) or (job,))
+    return next((reason for claims in found if claims is not None and (reason := claims.lacks())), None)

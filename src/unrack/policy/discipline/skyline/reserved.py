@@ -186,9 +186,9 @@ class Reserved:
         status = view.status[first:]
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
-            claims = claims_anywhere(view, job)
-            if asks or claims is None or self.every:
-                wants[job], self.chosen = self._wants(view, job, asks, claims is not None), True
+            claims, several = claims_anywhere(view, job), job in view.columns.components.of
+            if asks or claims is None or several or self.every:
+                wants[job], self.chosen = self._wants(view, job, asks, claims is not None and not several), True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
             if asks and devices is not None:
