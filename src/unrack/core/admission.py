@@ -105,7 +105,9 @@ class Admission:
                 own += [] if devices is None else [devices.columns.wants[:, :, every]]
                 shape = tuple(asked.tobytes() for asked in own)
                 if shape not in known:
-                    known[shape] = first in leases_by(self.policy, Draft(view, 0), [first])
+                    draft = Draft(view, 0)
+                    draft.submit(first)
+                    known[shape] = first in leases_by(self.policy, draft, [first])
                 found = None if known[shape] else -1
             for row in rows[1:]:
                 self._impossible[row] = False

@@ -47,3 +47,5 @@ def hold(state: ClusterState, lease: Lease, now: int) -> None:
         assert state.devices is not None
         verdict = state.devices.try_share(lease.job, share, now)
         assert verdict == TAKEN
+    if lease.shares and state.devices is not None:  # who shares with it asks when it ends
+        state.devices.end_us(lease.job, int(state.asks[ASKED_US, lease.job]), now)
