@@ -20,7 +20,6 @@ class Need(StrEnum):
     TIERS = "tiers"
     COUNTED = "counted"
     RACKS = "racks"
-    COMPONENTS = "components"
 
     @property
     def words(self) -> str:
@@ -41,5 +40,4 @@ WORDS = {
     Need.TIERS: "tiers of memory",
     Need.COUNTED: "what is counted",
     Need.RACKS: "racks",
-    Need.COMPONENTS: "heterogeneous jobs",
 }

@@ -14,7 +14,6 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import plain
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
-from unrack.policy.preemption.victims import leases_by
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
@@ -55,7 +54,7 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     if kinds and Need.DEVICES not in traits.places:
         want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
         raise PolicyError(name, f"a workload that asks for devices ({', '.join(kinds)})", want)
-    if Need.COMPONENTS not in traits.places and components_of(jobs):
+    if Ability.HOLDS not in traits.does and components_of(jobs):
         want = "a policy that starts their components together: a list, EASY, conservative or Slurm-like one"
         raise PolicyError(name, "a workload with heterogeneous jobs", want)
     if traits.tiers:
@@ -97,26 +96,35 @@ class Admission:
         """Components of heterogeneous jobs can start if all can, on the empty ledger that a view shows."""
         known: dict[tuple[bytes, ...], bool] = {}
         for first, rows in view.columns.components.of.items():
-            every, claimed, devices = list(rows), view.columns.claimed, view.columns.devices
             found = next((row for row in rows if self.never(row)), None)
-            if found is None and not self.cluster.places.windows:
-                own = [view.columns.components.asks[:, every]]
-                own += [] if claimed is None else [claimed.asked_by(np.array(every))]
-                own += [] if devices is None else [devices.columns.wants[:, :, every]]
-                shape = tuple(asked.tobytes() for asked in own)
+            if found is None:
+                shape = self._shape(view, list(rows))
                 if shape not in known:
-                    draft = Draft(view, 0)
-                    draft.submit(first)
-                    known[shape] = first in leases_by(self.policy, draft, [first])
+                    known[shape] = any(self._holds(view, first, now) for now in self._moments(view, first))
                 found = None if known[shape] else -1
-            for row in rows[1:]:
-                self._impossible[row] = False
-            self._impossible[first] = found is not None
-            self._lacking |= {row: int(self._unmet[row]) for row in rows}
             for row in rows:
-                self._unmet[row] = -1
+                self._lacking[row], self._unmet[row], self._impossible[row] = int(self._unmet[row]), -1, False
             if found is not None:
-                self.culprit[first] = found
+                self._impossible[first], self.culprit[first] = True, found
+
+    def _shape(self, view: View, rows: list[int]) -> tuple[bytes, ...]:
+        """What decides whether components have a place."""
+        claimed, devices, own = view.columns.claimed, view.columns.devices, view.columns.components
+        asked = [own.asks[:, rows], own.set_of[rows]]
+        asked += [] if claimed is None else [claimed.asked_by(np.array(rows))]
+        asked += [] if devices is None else [devices.columns.wants[:, :, rows], devices.columns.model[:, rows]]
+        return tuple(amounts.tobytes() for amounts in asked)
+
+    def _moments(self, view: View, job: int) -> list[int]:
+        """When it is to have a place, µs: as its windows open, or when all are over."""
+        windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
+        own = [window.start_us for window in windows if window.owner == mine]
+        return own or [max((window.end_us for window in windows), default=0)]
+
+    def _holds(self, view: View, job: int, now: int) -> bool:
+        draft = Draft(view, now)
+        draft.submit(job)
+        return bool(cast(Any, self.policy).holds(draft.view, job))
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that nobody has."""

@@ -34,7 +34,10 @@ class Plenty:
     most: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # int64[places]: at most so much
 
     def lasts(self, view: View) -> bool:
-        """Whether all that wait could claim at once what they ask, wherever they run, and none asks for devices or is of components."""
+        """Whether all that wait could claim at once what they ask, wherever they run.
+
+        None asks for devices, or has components.
+        """
         seen, devices = view.columns.claimed, view.columns.devices
         if devices is not None and bool(devices.columns.asked.any()):
             return False

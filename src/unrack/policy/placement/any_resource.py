@@ -47,17 +47,21 @@ class AnyResource:
         orders = self.order, getattr(self, "backfill_order", None)
         reads = reads_of(*orders)
         return Traits(
-            places=self.memory.places | EVERYTHING | {Need.COMPONENTS},
+            places=self.memory.places | EVERYTHING,
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
             learns=learns_of(*orders),
-            does=self.does | self.memory.does,
+            does=self.does | self.memory.does | {Ability.HOLDS},
         )
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have nodes and memory on the empty cluster; asked where memory is not local."""
         return self.memory.possible(cluster, jobs)
+
+    def holds(self, view: View, job: int) -> bool:
+        """Whether all components of a heterogeneous job have a place on what is free."""
+        return self.placement.find(view, self.placement.begin(view), job, view.now) is not None
 
     def terms(self, cluster: Cluster) -> Any:
         """The terms on which memory is lent; asked where it is."""
