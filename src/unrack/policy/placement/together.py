@@ -44,7 +44,7 @@ def why_not_together(
         lease = find(left.view, component)
         if lease is None:
             reason = why(left.view, component) or Reason(Code.NOT_YET)
-            return reason._replace(what=f"{reason.what} for component {view.job(component).id}".strip())
+            return reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
         left.hold(lease)
     return None
 
