@@ -245,3 +245,23 @@ def test_the_ledger_refuses_what_is_not_the_lease_of_all_components() -> None:
     assert state.lease(0).parts[1].rows.tolist() == parts[1].rows.tolist()
     state.release(0, 10)
     assert state.free.tolist() == [[4, 4], [8, 8]]
+
+
+def test_without_backfill_what_any_component_claims_is_kept_for_it() -> None:
+    cluster = {
+        "nodes": [{"count": 3, "cores": 4}], "counted": [{"name": "lic", "amount": 1}],
+        "site": {"partitions": [{"name": name, "nodes": [str(node)]} for node, name in enumerate("abc")]},
+    }  # fmt: skip
+    rows = [
+        {"id": "1", "work": 10, "cores": 4, "partition": "a"},
+        {"id": "2+0", "het": "2", "submit": 1, "work": 5, "partition": "a"},
+        {"id": "2+1", "het": "2", "submit": 1, "work": 5, "partition": "b"},
+        {"id": "3", "submit": 2, "work": 5, "partition": "c"},
+        {"id": "4", "submit": 2, "work": 5, "partition": "c"},
+    ]
+    jobs = table(rows)
+    jobs = replace(jobs, devices={("counted", "lic"): np.array([0, 0, 1, 1, 0])})
+    found = unrack.simulate(Cluster.from_dict(cluster), workload(jobs), "fcfs").jobs
+    assert found["start_s"].to_list() == [0, 10, 10, 15, 15]  # 3 waits for the licence, and 4 behind it
+    found = unrack.simulate(Cluster.from_dict(cluster), workload(jobs), "easy").jobs
+    assert found["start_s"].to_list() == [0, 10, 10, 2, 2]  # 3 ends before the licence is needed
