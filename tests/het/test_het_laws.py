@@ -28,7 +28,7 @@ ALL = ("fcfs", "sjf", "list(backfill=any)", "easy", "conservative", "slurm(inter
 
 
 @pytest.mark.parametrize("discipline", TOGETHER)
-@pytest.mark.parametrize("mix", [name for name in MIXES if name != "tiers-and-pools"])
+@pytest.mark.parametrize("mix", list(MIXES))
 def test_beside_every_resource_components_start_and_end_together(mix: str, discipline: str) -> None:
     for seed in (0, 1):
         world = world_of(mix, seed)
