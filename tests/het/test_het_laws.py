@@ -18,7 +18,10 @@ from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.lease import together as whole
 from unrack.ledger.state import ClusterState
+from unrack.policy.priority.standing import Rules
+from unrack.policy.table import parse_policy
 from unrack.sim.faults.fault import Fault
+from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.site.components import components_of
@@ -265,3 +268,14 @@ def test_without_backfill_what_any_component_claims_is_kept_for_it() -> None:
     assert found["start_s"].to_list() == [0, 10, 10, 15, 15]  # 3 waits for the licence, and 4 behind it
     found = unrack.simulate(Cluster.from_dict(cluster), workload(jobs), "easy").jobs
     assert found["start_s"].to_list() == [0, 10, 10, 2, 2]  # 3 ends before the licence is needed
+
+
+def test_fair_share_and_preemption_count_the_cores_of_all_components() -> None:
+    cluster = PARTED | {"site": PARTED["site"] | {"accounts": [{"name": "lab"}], "priority": {}}}
+    kernel = prepared(Cluster.from_dict(cluster), table(ROWS), parse_policy("easy(order=multifactor)"))
+    view, jobs = kernel.core.view, np.array([0, 1, 3])
+    rules = Rules.of(view)
+    assert rules.asked(view, "cores", jobs).tolist() == [4, 16, 16]
+    assert rules.asked(view, "nodes", jobs).tolist() == [1, 2, 2]  # the fewest: of two tasks of 4 cores one of 8 cores
+    assert rules.asked(view, "gpus.count", jobs).tolist() == [0, 2, 0]
+    assert [view.cores_asked(job) for job in jobs.tolist()] == [4, 16, 16]
