@@ -115,15 +115,16 @@ def together(job: int, parts: Sequence[Lease]) -> Lease:
     >>> together(3, parts).rows.tolist()
     [[0, 1, 1, 2, 0], [1, 1, 3, 10, 64]]
     """
-    each = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
-    held = summed(
-        np.concatenate([np.insert(own, 0, part.nodes, axis=1) for own, part in zip(each, parts, strict=True)])
-    )
+    amounts = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
+    nodes = np.concatenate([part.nodes for part in parts])
+    held = summed(np.concatenate([nodes[:, None], np.concatenate(amounts)], axis=1))
+    rows = np.ones((len(held), 5), np.int64)
+    rows[:, FIRST], rows[:, TASKS:] = held[:, 0], held[:, 1:]
     loans, claims = (np.concatenate([getattr(part, name) for part in parts]) for name in ("borrowed", "claims"))
     borrowed = summed(loans, 2) if len(loans) else NO_LOANS
     claimed = summed(claims) if len(claims) else NO_CLAIMS
     shares = tuple(share for part in parts for share in part.shares)
-    return Lease(job, np.insert(held, NODES, 1, axis=1), borrowed, shares, claimed, tuple(parts))
+    return Lease(job, rows, borrowed, shares, claimed, tuple(parts))
 
 
 def summed(rows: Ints, keys: int = 1) -> Ints:

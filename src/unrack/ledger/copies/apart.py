@@ -6,7 +6,7 @@ import numpy as np
 
 from unrack.ledger.components.asked import NO_COMPONENTS
 from unrack.ledger.copies.assumed import assumed
-from unrack.ledger.copies.draft import Shown, copied_devices
+from unrack.ledger.copies.draft import copied_devices
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
@@ -27,7 +27,9 @@ def apart(state: ClusterState, job: int) -> ClusterState:
         twin.devices = copied_devices(state.devices)
         twin.devices.asking = bytearray(own.attaching)
         twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
-    twin.seen = Shown(twin)
+        twin.seen.devices = twin.devices.reader
+    twin.seen.again("asks")
+    twin.seen.again("set_of")
     return twin
 
 
