@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,11 +21,11 @@ class Components(NamedTuple):
     What is asked here is what each component asks by itself.
     """
 
-    of: Mapping[int, tuple[int, ...]] = MappingProxyType({})  # the first component → all, itself included
-    asks: Ints = np.zeros((4, 0), np.int64)  # int64[4, jobs]
-    set_of: Ints = np.zeros(0, np.int64)  # int64[jobs]: the set of nodes of each
-    claiming: bytes = b""  # by job, whether it asks for anything of resources
-    attaching: bytes = b""  # by job, whether it asks for pooled devices
+    of: Mapping[int, tuple[int, ...]]  # the first component → all, itself included
+    asks: Ints  # int64[4, jobs]
+    set_of: Ints  # int64[jobs]: the set of nodes of each
+    claiming: bytes  # by job, whether it asks for anything of resources
+    attaching: bytes  # by job, whether it asks for pooled devices
 
     def cores(self, job: int) -> int:
         """How many cores all components of a job ask for."""
@@ -41,7 +40,7 @@ class Components(NamedTuple):
         )
 
 
-NO_COMPONENTS = Components()
+NO_COMPONENTS = Components({}, np.zeros((4, 0), np.int64), np.zeros(0, np.int64), b"", b"")
 
 
 def join(state: ClusterState, of: Mapping[int, tuple[int, ...]]) -> None:
