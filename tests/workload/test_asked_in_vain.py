@@ -80,7 +80,7 @@ def test_slurm_tells_what_it_was_asked_beside_resources() -> None:
     ).intake
     assert dict(intake.ignored) == {
         "place asked for": 1, "model asked for": 1, "queue asked for": 2, "reservation ignored": 1,
-        "component of a heterogeneous job": 1, "other devices": 1,
+        "components missing": 1, "other devices": 1,
     }  # fmt: skip
     assert intake.examples["other devices"] == "job 8+0: nvme 2"
 

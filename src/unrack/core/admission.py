@@ -17,9 +17,12 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
+from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
+from unrack.workload.site.components import components_of
 from unrack.workload.standing import standing_leases
+from unrack.workload.store import JobStore, one_row
 
 
 def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
@@ -51,6 +54,9 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     if kinds and Need.DEVICES not in traits.places:
         want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
         raise PolicyError(name, f"a workload that asks for devices ({', '.join(kinds)})", want)
+    if Ability.HOLDS not in traits.does and components_of(jobs):
+        want = "a policy that starts their components together: a list, EASY, conservative or Slurm-like one"
+        raise PolicyError(name, "a workload with heterogeneous jobs", want)
     if traits.tiers:
         from unrack.policy.tiers.own_policy import refuse_others
 
@@ -83,6 +89,42 @@ class Admission:
         self.traits = traits_of(policy)
         self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self.traits.elsewhere))
         self._impossible = bytearray(self._too_big(jobs))
+        self._lacking: dict[int, int] = {}  # component → as of `_unmet`
+        self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
+
+    def join(self, view: View) -> None:
+        """Components of heterogeneous jobs can start if all can, on the empty ledger that a view shows."""
+        known: dict[tuple[bytes, ...], bool] = {}
+        for first, rows in view.columns.components.of.items():
+            found = next((row for row in rows if self.never(row)), None)
+            if found is None:
+                shape = self._shape(view, list(rows))
+                if shape not in known:
+                    known[shape] = any(self._holds(view, first, now) for now in self._moments(view, first))
+                found = None if known[shape] else -1
+            for row in rows:
+                self._lacking[row], self._unmet[row], self._impossible[row] = int(self._unmet[row]), -1, False
+            if found is not None:
+                self._impossible[first], self.culprit[first] = True, found
+
+    def _shape(self, view: View, rows: list[int]) -> tuple[bytes, ...]:
+        """What decides whether components have a place."""
+        claimed, devices, own = view.columns.claimed, view.columns.devices, view.columns.components
+        asked = [own.asks[:, rows], own.set_of[rows]]
+        asked += [] if claimed is None else [claimed.asked_by(np.array(rows))]
+        asked += [] if devices is None else [devices.columns.wants[:, :, rows], devices.columns.model[:, rows]]
+        return tuple(amounts.tobytes() for amounts in asked)
+
+    def _moments(self, view: View, job: int) -> list[int]:
+        """When it is to have a place, µs: as its windows open, or when all are over."""
+        windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
+        own = [window.start_us for window in windows if window.owner == mine]
+        return own or [max((window.end_us for window in windows), default=0)]
+
+    def _holds(self, view: View, job: int, now: int) -> bool:
+        draft = Draft(view, now)
+        draft.submit(job)
+        return bool(cast(Any, self.policy).holds(draft.view, job))
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that nobody has."""
@@ -105,11 +147,19 @@ class Admission:
         """bool[jobs]: which jobs can never start."""
         return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
 
+    def reason_of(self, job: int, store: JobStore) -> Reason:
+        """As :meth:`reason`; of a heterogeneous job of the first component that is."""
+        one = self.culprit.get(job, job)
+        if one < 0:
+            return Reason(Code.TOO_BIG, "an empty cluster for all of its components at once")
+        reason = self.reason(one, one_row(store.job(one), None))
+        return reason._replace(what=f"{reason.what}, component {store.job(one).id}") if job in self.culprit else reason
+
     def reason(self, job: int, row: JobTable) -> Reason:
         """In what a job (the only row of ``row``) is bigger than the whole cluster."""
-        cluster, traits = self.cluster, self.traits
-        if self._unmet[job] >= 0:
-            return lacking(cluster, row, 0, self._unmet[job], self._pace_of(row), traits.elsewhere)
+        cluster, traits, short = self.cluster, self.traits, self._lacking.get(job, self._unmet[job])
+        if short >= 0:
+            return lacking(cluster, row, 0, short, self._pace_of(row), traits.elsewhere)
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)

@@ -14,7 +14,7 @@ from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
-from unrack.core.parted import parted
+from unrack.core.answers import parted, wanted_us
 from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
@@ -47,6 +47,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
+from unrack.workload.site.components import components_of
 from unrack.workload.store import JobStore, one_row
 
 NOTHING: list[Decision] = []
@@ -98,11 +99,13 @@ class Core:
         self._vacated: set[int] = set()
         claims, self._delay_us = cluster.places.asked(jobs.devices, len(jobs)), cluster.places.delay_us
         told, lends = self._told(jobs), traits.lends or keeps_memory
-        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns)
+        self.state = ClusterState(cluster, told, wants, own_pace, lends, claims, self.learns, components_of(jobs))
+        self.waits_for_first = {row for rows in self.state.components.of.values() for row in rows[1:]}
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        self._admission.join(self.view)
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None
@@ -364,17 +367,8 @@ class Core:
         RefusedError
             It asks for a time that is not after ``now``, or for what is no time.
         """
-        wanted: Any = self.policy.next_round(self.view, self.memory, now)
-        if wanted is None:
-            return None
-        if type(wanted) is not int:
-            if not isinstance(wanted, np.integer):
-                got = f"{wanted!r:.100} ({type(wanted).__name__})"
-                raise RefusedError(f"policy {self.policy.name} asks for a round at {got}, which is no time in whole µs")
-            wanted = int(wanted)
-        if wanted <= now:
-            raise RefusedError(f"policy {self.policy.name} asks for a round at {wanted} µs, and it is {now} µs")
-        return int(wanted)
+        wanted = self.policy.next_round(self.view, self.memory, now)
+        return None if wanted is None else wanted_us(wanted, self.policy.name, now)
 
     def why(self, job: int, now: int) -> Reason:
         """Why a job is not running: asked after a round."""
@@ -384,7 +378,7 @@ class Core:
 
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
-        return self._admission.reason(job, one_row(self.store.job(job), None))
+        return self._admission.reason_of(job, self.store)
 
     def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []

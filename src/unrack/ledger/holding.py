@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -329,3 +330,18 @@ def strike(queue: Ints, start: int, end: int, job: int) -> bool:
     for i in range(low, end - 1):
         queue[i] = queue[i + 1]
     return False
+
+
+def stacked(rows: Sequence[Ints], loans: Sequence[Ints]) -> Stack:
+    """The rows and loans of several leases, one after the other."""
+    return Stack(
+        np.concatenate(rows),
+        starts_of([len(own) for own in rows]),
+        np.concatenate(loans),
+        starts_of([len(own) for own in loans]),
+    )
+
+
+def starts_of(counts: Sequence[int]) -> Ints:
+    """int64[k + 1]: where each of k parts begins, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])

@@ -68,6 +68,8 @@ class Lease(NamedTuple):
         Devices.
     claims : int64[claims, 2]
         Columns PLACE, AMOUNT of :mod:`unrack.resources.places`: what it holds of the places of resources.
+    parts
+        Of a heterogeneous job what each component holds, in order; together that is the lease: :func:`together`.
     """
 
     job: int
@@ -75,6 +77,7 @@ class Lease(NamedTuple):
     borrowed: Ints = NO_LOANS
     shares: tuple[Share, ...] = ()
     claims: Ints = NO_CLAIMS
+    parts: tuple[Lease, ...] = ()
 
     @property
     def nodes(self) -> Ints:
@@ -101,6 +104,41 @@ class Lease(NamedTuple):
         rows = np.empty((len(nodes), 5), np.int64)
         rows[:, FIRST], rows[:, NODES], rows[:, TASKS], rows[:, CORES], rows[:, LOCAL_MB] = nodes, 1, tasks, cores, mb
         return cls(index(job), rows, loans_of(borrowed))
+
+
+def together(job: int, parts: Sequence[Lease]) -> Lease:
+    """The lease of a heterogeneous job whose components hold these: each node, pair of nodes and place once.
+
+    Examples
+    --------
+    >>> parts = Lease.on(3, [0, 1], [1, 1], [2, 2], [0, 0]), Lease.on(4, [1], [2], [8], [64])
+    >>> together(3, parts).rows.tolist()
+    [[0, 1, 1, 2, 0], [1, 1, 3, 10, 64]]
+    """
+    amounts = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
+    nodes = np.concatenate([part.nodes for part in parts])
+    held = summed(np.concatenate([nodes[:, None], np.concatenate(amounts)], axis=1))
+    rows = np.ones((len(held), 5), np.int64)
+    rows[:, FIRST], rows[:, TASKS:] = held[:, 0], held[:, 1:]
+    loans, claims = (np.concatenate([getattr(part, name) for part in parts]) for name in ("borrowed", "claims"))
+    borrowed = summed(loans, 2) if len(loans) else NO_LOANS
+    claimed = summed(claims) if len(claims) else NO_CLAIMS
+    shares = tuple(share for part in parts for share in part.shares)
+    return Lease(job, rows, borrowed, shares, claimed, tuple(parts))
+
+
+def summed(rows: Ints, keys: int = 1) -> Ints:
+    """Rows of which the first columns are keys: each key once, in order, with the sums of the other columns.
+
+    Examples
+    --------
+    >>> summed(np.array([[7, 1], [2, 5], [7, 3]])).tolist()
+    [[2, 5], [7, 4]]
+    """
+    once, at = np.unique(rows[:, :keys], axis=0, return_inverse=True)
+    total = np.zeros((len(once), rows.shape[1] - keys), np.int64)
+    np.add.at(total, at.ravel(), rows[:, keys:])
+    return np.concatenate([once, total], axis=1)
 
 
 def loans_of(loans: Sequence[Loan] | Ints) -> Ints:

@@ -11,14 +11,26 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
+from unrack.ledger.components.asked import NO_COMPONENTS
+from unrack.ledger.components.check import check_parts
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown
-from unrack.ledger.holding import MEETS, PROBLEMS, Stack, exchange_leases, hold_job, hold_jobs, release_job
+from unrack.ledger.holding import (
+    MEETS,
+    PROBLEMS,
+    exchange_leases,
+    hold_job,
+    hold_jobs,
+    release_job,
+    stacked,
+    starts_of,
+)  # fmt: skip
 from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, nodes_of, ranges
 from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.nodes import NodeLedger
+from unrack.resources.contract import NodeSets
 from unrack.resources.places import NO_CLAIMS
 
 INT64 = np.dtype(np.int64)
@@ -31,6 +43,7 @@ class Extra:
     borrowed: Ints = field(default_factory=lambda: NO_LOANS)
     shares: tuple[Share, ...] = ()
     claims: Ints = field(default_factory=lambda: NO_CLAIMS)
+    parts: tuple[Lease, ...] = ()
 
 
 NOTHING = Extra()
@@ -39,7 +52,7 @@ NOTHING = Extra()
 
 def on_nodes_alone(lease: Lease) -> bool:
     """Whether a lease is of nodes and their memory, and of nothing else."""
-    return lease.borrowed is NO_LOANS and not lease.shares and lease.claims is NO_CLAIMS
+    return lease.borrowed is NO_LOANS and not lease.shares and lease.claims is NO_CLAIMS and not lease.parts
 
 
 class LeaseLedger(JobLedger, NodeLedger):
@@ -74,6 +87,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.set_owner = np.zeros(1, np.int64)
         self.set_of = np.zeros(self.jobs, np.int64)
         self.extra: dict[int, Extra] = {}
+        self.components = NO_COMPONENTS
         self.claimed = claimed
         self.memory = make_memory_use(len(cluster), self.jobs) if lends else None
         self.peaks: Peaks | None = None
@@ -90,8 +104,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
-        rows, extra = self._rows(job).copy(), self.extra.get(job)
-        return Lease(job, rows) if extra is None else Lease(job, rows, extra.borrowed, extra.shares, extra.claims)
+        rows, extra = self._rows(job).copy(), self.extra.get(job, NOTHING)
+        return Lease(job, rows, extra.borrowed, extra.shares, extra.claims, extra.parts)
 
     def booked_end(self, job: int) -> int:
         """When a running job is expected to end, µs."""
@@ -141,8 +155,10 @@ class LeaseLedger(JobLedger, NodeLedger):
         loans = lease.borrowed
         if loans is not NO_LOANS:
             loans = self._loans(lease, f"start job {job}")
-        if self.claimed is not None or lease.claims is not NO_CLAIMS:
-            self._check_claims(lease, NO_CLAIMS, f"start job {job}")
+        if lease.parts or job in self.components.of:
+            check_parts(self, lease, below)
+        elif self.claimed is not None or lease.claims is not NO_CLAIMS:
+            self.check_claims(lease, NO_CLAIMS, f"start job {job}")
         used = self.pool_used
         verdict = hold_job(
             job, booked_end_us, rows, loans, below, self.group, self.asks, self.free, self.running,
@@ -157,8 +173,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.free_cores -= verdict
         if self.claimed is not None and len(lease.claims):
             self.claimed.take(job, lease.claims)
-        if len(loans) or len(lease.claims):
-            self.extra[job] = Extra(loans, (), lease.claims)
+        if len(loans) or len(lease.claims) or lease.parts:
+            self.extra[job] = Extra(loans, (), lease.claims, lease.parts)
         if self.memory is not None:
             self._note_uses(job, rows, loans)
 
@@ -196,7 +212,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         for lease in leases:
             if self.condition(lease.job) != RUNNING:
                 raise RefusedError(f"resize job {lease.job}: it is not running")
-            self._check_rows(lease, "resize")
+            self.check_rows(lease, "resize")
         jobs = np.array([lease.job for lease in leases], np.int64)
         if len(set(jobs.tolist())) < len(jobs):
             raise RefusedError(f"resize jobs {jobs.tolist()}: one of them twice")
@@ -233,12 +249,14 @@ class LeaseLedger(JobLedger, NodeLedger):
     def _exchangeable(self, lease: Lease, held: Extra) -> Ints:
         """The loans of a lease, if the job that runs on ``held`` may have that lease instead where it is free."""
         what = f"resize job {lease.job}"
+        if held.parts:
+            raise RefusedError(f"{what}: what the components of a heterogeneous job hold cannot be exchanged")
         if lease.shares != held.shares:
             raise RefusedError(f"{what}: the devices that a running job holds cannot be exchanged")
         loans = self._loans(lease, what)
         if self.devices is not None and lease.shares:
             self.devices.check_held(lease, what)
-        self._check_claims(lease, held.claims, what)
+        self.check_claims(lease, held.claims, what)
         return loans
 
     def is_plain(self, lease: Lease) -> bool:
@@ -248,7 +266,7 @@ class LeaseLedger(JobLedger, NodeLedger):
 
     def hold_many(self, leases: Sequence[Lease], now: int) -> bool:
         """Give many waiting jobs leases of nodes alone, all at once; False: not possible, and nothing has changed."""
-        if self.memory is not None or not all(map(on_nodes_alone, leases)):
+        if self.memory is not None or self.components.of or not all(map(on_nodes_alone, leases)):
             return False
         every = [lease.rows for lease in leases]
         if any(rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5 for rows in every):
@@ -280,18 +298,20 @@ class LeaseLedger(JobLedger, NodeLedger):
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def _check_rows(self, lease: Lease, what: str) -> None:
+    def check_rows(self, lease: Lease, what: str) -> None:
+        """Refuse a lease whose rows have another form: a RefusedError says so."""
         rows = lease.rows
         if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
             raise RefusedError(f"{what} job {lease.job}: the rows of its lease are no int64[rows, 5]")
 
-    def _check_claims(self, lease: Lease, held: Ints, what: str) -> None:
+    def check_claims(self, lease: Lease, held: Ints, what: str, own_set: int | None = None) -> None:
+        """Refuse a lease whose claims are wrong beside those held, or that is outside of its set of nodes."""
         if self.claimed is not None:
             self.claimed.check(lease, held, what)
         elif lease.claims is not NO_CLAIMS and len(lease.claims):
             raise RefusedError(f"{what}: it would claim places of resources, and this cluster has none")
-        if self.set_of[lease.job]:
-            closed = self.open_to[self.set_of[lease.job], 0] == 0
+        if of := self.set_of[lease.job] if own_set is None else own_set:
+            closed = self.open_to[of, 0] == 0
             outside = [node for node in nodes_of(lease.rows).tolist() if 0 <= node < len(closed) and closed[node]]
             if outside:
                 raise RefusedError(f"{what}: node {outside[0]} is none of those on which it may run")
@@ -301,6 +321,12 @@ class LeaseLedger(JobLedger, NodeLedger):
         found = self.cluster.places.sets(asked)
         if found is None:
             return
+        self.set_of[first : first + len(found.of)] = numbers = self.numbered(found)
+        if numbers.any():
+            self.first_unequal = min(self.first_unequal, first + int(np.flatnonzero(numbers)[0]))
+
+    def numbered(self, found: NodeSets) -> Ints:
+        """int64[jobs]: the numbers of their sets of nodes, of which those that are new are noted."""
         known = zip(self.open_to, self.set_owner.tolist(), strict=True)
         numbers = {((own[0] > 0).tobytes(), owner): number for number, (own, owner) in enumerate(known)}
         more, owners = list[Ints](), list[int]()
@@ -315,10 +341,7 @@ class LeaseLedger(JobLedger, NodeLedger):
             self.set_owner = np.concatenate([self.set_owner, np.array(owners, np.int64)])
             self._replaced("open_to")
             self._replaced("set_owner")
-        self.set_of[first : first + len(found.of)] = number_of[found.of]
-        kept_out = np.flatnonzero(number_of[found.of])
-        if len(kept_out):
-            self.first_unequal = min(self.first_unequal, first + int(kept_out[0]))
+        return number_of[found.of]
 
     def _loans(self, lease: Lease, what: str) -> Ints:
         """What a lease borrows, if that has the right form and is within reach."""
@@ -375,18 +398,3 @@ class LeaseLedger(JobLedger, NodeLedger):
     def _replaced(self, name: str) -> None:
         """A column is another array now; whoever shows it is told."""
         raise NotImplementedError
-
-
-def stacked(rows: Sequence[Ints], loans: Sequence[Ints]) -> Stack:
-    """The rows and loans of several leases, one after the other."""
-    return Stack(
-        np.concatenate(rows),
-        starts_of([len(own) for own in rows]),
-        np.concatenate(loans),
-        starts_of([len(own) for own in loans]),
-    )
-
-
-def starts_of(counts: Sequence[int]) -> Ints:
-    """int64[k + 1]: where each of k parts begins, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
+from unrack.ledger.components.asked import join, tasks_of
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import room_for
@@ -25,7 +26,7 @@ from unrack.ledger.jobs import Status as Status
 from unrack.ledger.lease import Lease
 from unrack.ledger.leases import Extra as Extra
 from unrack.ledger.leases import LeaseLedger
-from unrack.ledger.names import ASKED_TASKS, ASKED_US
+from unrack.ledger.names import ASKED_US
 from unrack.units import NEVER_US
 
 
@@ -81,10 +82,8 @@ class ClusterState(LeaseLedger):
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
         The first job whose tasks ask for more or less than one core, or for memory.
-    seen
-        The columns, read-only.
-    latecomers
-        How many jobs were queued later than they came.
+    seen, latecomers
+        The columns, read-only; how many jobs were queued later than they came.
     version, releases, unforeseen
         Grow by one with every change; with every change that gives something back; and with every change by which there
         is more, at some time, than was booked: a job ends before its booked end or is booked to end earlier, holds
@@ -100,6 +99,7 @@ class ClusterState(LeaseLedger):
         lends: bool = False,
         claims: Ints | None = None,
         learns: bool = False,
+        components: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         jobs, devices, claimed = asks.shape[1], None, None
         if len(cluster.devices):
@@ -112,6 +112,7 @@ class ClusterState(LeaseLedger):
         self.seen = Seen(self)
         if claimed is not None:
             self._open(claimed.asked, 0)
+        join(self, components or {})
 
     def add_job(self, asks: Ints, wants: Ints, model: Ints, claims: Ints | None = None) -> int:
         """Make room for one more job; returns its number.
@@ -215,7 +216,7 @@ class ClusterState(LeaseLedger):
         job = lease.job
         if self.condition(job) != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
-        self._check_rows(lease, "start")
+        self.check_rows(lease, "start")
         self._start(lease, expected_us, now, below)
         if self.before is not None:
             self.before.held(job)
@@ -376,7 +377,8 @@ class ClusterState(LeaseLedger):
     def _note(self, job: int, sign: int) -> None:
         """A job has come into the system (sign 1), or left it (-1)."""
         if self.devices is not None:
-            self.devices.note(job, sign * int(self.asks[ASKED_TASKS, job]))
+            for one, tasks in tasks_of(self, job).items():
+                self.devices.note(one, sign * tasks)
         if self.claimed is not None:
             self.claimed.note(job, sign)
 

@@ -141,6 +141,7 @@ class Ability(StrEnum):
     ADJUST = "adjust"  # of Provisioning
     RESERVES_MB = "reserves_mb"  # of Provisioning
     TERMS = "terms"  # (cluster): the Terms on which it lends memory
+    HOLDS = "holds"  # (view, job): whether all components of a heterogeneous job have a place on what is free
 
 
 @dataclass(frozen=True)

@@ -33,15 +33,15 @@ from unrack.events import (
     Detached,
     Drained,
     Finished,
+    Held,
     Kept,
     Submitted,
     Vacated,
 )
 from unrack.ledger.growing import plain
-from unrack.ledger.lease import Lease, loans_of
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
-from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.faults.outages import Outages
@@ -127,6 +127,7 @@ class Kernel:
         together = self.ties == Ties.TOGETHER
         count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
         plain_run = after_round is None and type(self) is Kernel and self.following is None and self.graph is None
+        plain_run = plain_run and not state.components.of
         stretch = Stretch.of(self) if plain_run else None
         while i < count or self.running or state.queue_start != state.queue_end or (self.graph and self.graph.due):
             next_submit = submit[i] if i < count else NEVER_US
@@ -162,7 +163,9 @@ class Kernel:
     def arrive(self, job: int, now: int) -> None:
         """A job is submitted."""
         graph = self.graph
-        if (graph is None or graph.arrives(job, now)) and self.core.handle(Submitted(*self.told(job)), now) and graph:
+        if job in self.core.waits_for_first:
+            self.core.handle(Held(*self.told(job)), now)
+        elif (graph is None or graph.arrives(job, now)) and self.core.handle(Submitted(*self.told(job)), now) and graph:
             graph.ended(job, now, well=False)
 
     def told(self, job: int) -> tuple[Job | int, int | None]:
@@ -320,11 +323,7 @@ class Kernel:
                 spans.append(Span(spans[-1].end_us, now, lease))
             self.recorder.changed_attempt(job, now, outcome, spans, self.groups.pop(job, ()))
         else:
-            self.recorder.attempt(job, start, now, outcome, lease.rows, loans_of(lease.borrowed))
-            if lease.shares:
-                self.recorder.share(lease.shares, self.groups.pop(job))
-            if lease.claims is not NO_CLAIMS:
-                self.recorder.claim(lease.claims)
+            self.recorder.ended(lease, start, now, outcome, self.groups.pop(job) if lease.shares else ())
         if self.rule:
             self.recorder.placed(job, self.rule.pop(job, ""))
         return lease
@@ -354,7 +353,7 @@ class Kernel:
             self.kept_work.pop(job, None)
         lost_us = max(0, int(self.kept_work.get(job, float(self.work[job])) - stopped_at))
         if code == Code.PREEMPTED:
-            self.recorder.preemption(decision.reason, lost_us)
+            self.recorder.preemption(decision.reason, lost_us, len(self.running[job][1].parts))
         elif code == Code.OUT_OF_MEMORY and self.following is not None:
             self.following.note_stop(decision.reason, lost_us)
         self.update_speeds(self.end(job, now, OUTCOMES.get(code, Outcome.PREEMPTED)), now)
@@ -396,5 +395,5 @@ class Kernel:
         return RunLog.of(
             self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], {**self.core.reasons, **never},
             self.outages.capacity, now, None if self.following is None else self.following.use.table(),
-            None if self.graph is None else self.graph.eligible_us,
+            None if self.graph is None else self.graph.eligible_us, state.components.of,
         )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +88,21 @@ class RunLog:
         end_us: int,
         memory: Ints | None = None,
         eligible_us: Ints | None = None,
+        components: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
     ) -> RunLog:
-        """Freeze what was recorded."""
+        """Freeze what was recorded; ``components``: of jobs of which the first stood for all."""
+        state = state.copy()
+        for first, rows in components.items():
+            state[list(rows)] = state[first]
+            reasons |= dict.fromkeys(rows, reasons[first]) if first in reasons else {}
+            recorder.rules |= dict.fromkeys(rows, recorder.rules[first]) if first in recorder.rules else {}
+            if eligible_us is not None:
+                eligible_us[list(rows)] = eligible_us[first]
         span_attempt, span_start_us, span_end_us = recorder.spans()
         return cls(
             cluster=cluster,
             jobs=jobs,
-            state=state.copy(),
+            state=state,
             reasons=dict(reasons),
             attempt_job=np.array(recorder.job, np.int64),
             attempt_start_us=np.array(recorder.start_us, np.int64),

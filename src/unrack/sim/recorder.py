@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.reasons import Reason
+from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
 
 Rows = NDArray[np.int32] | Ints
@@ -104,6 +105,19 @@ class Recorder:
         self.outcome.append(outcome)
         self.held(rows, loans)
 
+    def ended(self, lease: Lease, start_us: int, end_us: int, outcome: Outcome, groups: tuple[int, ...]) -> None:
+        """Note an attempt that has ended, and held one lease: one of each component of a heterogeneous job.
+
+        ``groups``: the numbers of the compositions of its shares.
+        """
+        for part in lease.parts or (lease,):
+            self.attempt(part.job, start_us, end_us, outcome, part.rows, loans_of(part.borrowed))
+            if part.shares:
+                self.share(part.shares, groups[: len(part.shares)])
+                groups = groups[len(part.shares) :]
+            if part.claims is not NO_CLAIMS:
+                self.claim(part.claims)
+
     def finished(self, attempts: Ints, counts: Ints, rows: Ints, claims: Ints) -> None:
         """Note attempts that have finished, in order, and held one lease each, without loans or shares.
 
@@ -180,9 +194,10 @@ class Recorder:
         self.failures.append(failure)
         self.stopped.append((len(self.job) - stopped, len(self.job)))
 
-    def preemption(self, reason: Reason, lost_us: int) -> None:
-        """Note why the attempt that is noted next was preempted, and the work that is lost with it."""
-        self.preempted[len(self.job)] = Preemption(reason, lost_us)
+    def preemption(self, reason: Reason, lost_us: int, components: int) -> None:
+        """Note why the attempt, of so many components, that is noted next was preempted, and the work lost with it."""
+        for attempt in range(len(self.job), len(self.job) + max(components, 1)):
+            self.preempted[attempt] = Preemption(reason, lost_us)
 
     def attempt_failures(self) -> Ints:
         """int64[attempts]: which failure stopped each; -1: none."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
+from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.state import QUEUED, REJECTED
@@ -46,6 +47,19 @@ class Draft:
             self._view.contention = self._origin.contention
         self._view.now = self.now
         return self._view
+
+    def submit(self, job: int) -> None:
+        """Let a job come that nobody knows yet, before anything else happens on the draft.
+
+        Raises
+        ------
+        RefusedError
+            It has come already.
+        """
+        devices, source = self._state.devices, self._origin._state.devices
+        if devices is not None and source is not None:  # a copy says nothing of jobs that nobody knows
+            devices.columns = copied_columns(source.columns, 0, None)
+        self._state.submit(job)
 
     def start(self, lease: Lease) -> None:
         """Start a waiting job.

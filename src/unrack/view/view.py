@@ -302,7 +302,8 @@ class View:
     def cores_asked(self, job: SupportsIndex) -> int:
         """How many cores a job asks for in all."""
         tasks, cores, _, _ = self.columns.asks[:, job]
-        return int(tasks * cores)
+        of = self._state.components
+        return of.cores(index(job)) if of.of and index(job) in of.of else int(tasks * cores)
 
     @property
     def queue(self) -> Ints:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
+from unrack.ledger.components.asked import Components
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
@@ -70,6 +71,11 @@ class Seen:
         """Show who uses whose memory, and past runs, after the state has replaced them."""
         self.memory = None if self._state.memory is None else sealed_columns(self._state.memory)
         self.runs = None if self._state.runs is None else sealed_columns(self._state.runs)
+
+    @property
+    def components(self) -> Components:
+        """Heterogeneous jobs, and what their components ask."""
+        return self._state.components
 
     @property
     def running_count(self) -> int:

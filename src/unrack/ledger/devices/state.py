@@ -107,7 +107,8 @@ class DeviceState:
         RefusedError
             One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
         """
-        self.check_held(lease, f"start job {lease.job}")
+        for part in lease.parts or (lease,):
+            self.check_held(part, f"start job {part.job}")
         for i, share in enumerate(lease.shares):
             verdict = self.try_share(lease.job, share, now)
             if verdict != TAKEN:

@@ -170,12 +170,14 @@ class GpuRule:
 
     def ask(self, view: View, notes: Notes, job: int) -> Ask:
         """What a job asks."""
-        mb = int(view.asks[MEMORY, job])
+        own = view.columns.components  # a component asks for itself, wherever it is looked at
+        asks = own.asks if job in own.of else view.asks
+        mb = int(asks[MEMORY, job])
         known = notes.asks.get(job)
         if known is None or known.mb != mb:
             seen = view.columns.claimed
             assert seen is not None
-            tasks, cores = view.asks[[TASKS, CORES], job].tolist()
+            tasks, cores = asks[[TASKS, CORES], job].tolist()
             known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, int(notes.rows[0, job]))
             notes.asks[job] = known
             if self.postpone:

@@ -34,11 +34,14 @@ class Plenty:
     most: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # int64[places]: at most so much
 
     def lasts(self, view: View) -> bool:
-        """Whether all that wait could claim at once what they ask, wherever they run, and none asks for devices."""
+        """Whether all that wait could claim at once what they ask, wherever they run.
+
+        None asks for devices, or has components.
+        """
         seen, devices = view.columns.claimed, view.columns.devices
         if devices is not None and bool(devices.columns.asked.any()):
             return False
-        if len(view.columns.open_to) > 1 or view.cluster.places.windows:
+        if len(view.columns.open_to) > 1 or view.cluster.places.windows or view.columns.components.of:
             return False
         if seen is None or not seen.asking:
             return True

@@ -52,12 +52,16 @@ class AnyResource:
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
             learns=learns_of(*orders),
-            does=self.does | self.memory.does,
+            does=self.does | self.memory.does | {Ability.HOLDS},
         )
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have nodes and memory on the empty cluster; asked where memory is not local."""
         return self.memory.possible(cluster, jobs)
+
+    def holds(self, view: View, job: int) -> bool:
+        """Whether all components of a heterogeneous job have a place on what is free."""
+        return self.placement.find(view, self.placement.begin(view), job, view.now) is not None
 
     def terms(self, cluster: Cluster) -> Any:
         """The terms on which memory is lent; asked where it is."""
@@ -129,6 +133,7 @@ class AnyResource:
 
 
 def more_asked(view: View) -> bool:
-    """Whether a job in the system asks for pooled devices, or for something of resources."""
+    """Whether a job in the system asks for pooled devices or something of resources, or there are components."""
     devices = view.columns.devices
-    return (devices is not None and bool(devices.columns.asked.any())) or claims_asked(view)
+    asked = devices is not None and bool(devices.columns.asked.any())
+    return asked or claims_asked(view) or bool(view.columns.components.of)

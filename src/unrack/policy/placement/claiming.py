@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
-from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of
+from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
@@ -162,9 +162,13 @@ def ways(view: View, job: int) -> Iterator[Claiming | None]:
 
 def claims_anywhere(view: View, job: int) -> Ints | None:
     """int64[claims, 2]: what a job claims wherever it runs; ``None``: that matters."""
-    seen = view.columns.claimed
+    seen, components = view.columns.claimed, view.columns.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
+    if job in components.of:
+        found = [seen.anywhere(one, int(components.asks[ALL_TASKS, one])) for one in components.of[job]]
+        fixed = [own for own in found if own is not None]
+        return summed(np.concatenate(fixed)) if len(fixed) == len(found) else None
     return seen.anywhere(job, int(view.asks[ALL_TASKS, job]))
 
 

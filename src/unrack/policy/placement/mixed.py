@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import LentMemory
 from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
+from unrack.policy.placement.together import components_of, found_together, kind_together, why_not_together
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
 from unrack.policy.pools.pool_placement import NAMES, RULES
@@ -83,6 +84,8 @@ class Mixed:
         """A lease by the rules that are in force now."""
         if view.cores_asked(job) > view.free_cores:
             return None
+        if components_of(view, job):
+            return found_together(view, job, partial(self._at, notes, now))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
@@ -97,6 +100,9 @@ class Mixed:
             lease = self._find(view, notes, job, now)
             pools.patient = -1
         return lease
+
+    def _at(self, notes: Notes, now: int, view: View, job: int) -> Lease | None:
+        return self.find(view, notes, job, now)
 
     def on(self, view: View, notes: Notes | None, job: int, now: int, chosen: Lease) -> Lease | None:
         """The lease on nodes that another rule chose, with all else that the job asks for; ``None``: not free there.
@@ -130,6 +136,8 @@ class Mixed:
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
+        if components_of(view, job):
+            return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
             return self.gpus.kind(view, notes.gpus, job)
@@ -145,7 +153,7 @@ class Mixed:
         if self.gpus is not None and self.gpus.postpone:
             return self.gpus.opens_us(view, jobs, now)
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
-        first = NEVER_US
+        first, jobs = NEVER_US, [job for job in jobs if not components_of(view, job)]
         alone = np.array([job for job in jobs if tasks[job] == 1], np.int64)
         if self._plain and len(alone):
             first = pooled.soonest(view, pools, alone.tolist(), pools.rule, now)
@@ -169,6 +177,9 @@ class Mixed:
 
     def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
+        if components_of(view, job):
+            own = partial(self._at, notes, now)
+            return why_not_together(view, job, own, lambda left, one: self.why(left, notes, one, now))
         pools = self._ready(view, notes)
         if self.find(view, notes, job, now) is not None:
             return None

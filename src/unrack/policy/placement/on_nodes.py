@@ -15,6 +15,7 @@ from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
+from unrack.policy.placement.together import components_of, found_together, why_not_together
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import MEMORY, TASKS
@@ -55,6 +56,8 @@ class OnNodes:
 
     def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
+        if components_of(view, job):
+            return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.mixed.on(view, notes, job, now, chosen)
 
@@ -72,6 +75,11 @@ class OnNodes:
 
     def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
+        if components_of(view, job):
+            return why_not_together(
+                view, job, lambda left, one: self.find(left, notes, one, now),
+                lambda left, one: self.why(left, notes, one, now),
+            )  # fmt: skip
         chosen = self._chosen(view, notes, job, now)
         if chosen is None:
             claims = claiming(view, job)

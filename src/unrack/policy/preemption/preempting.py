@@ -117,6 +117,10 @@ class Preempting:
         found: Bools = cast(Any, self.inner).possible(cluster, jobs)
         return found
 
+    def holds(self, view: View, job: int) -> bool:
+        """As the policy inside says."""
+        return bool(cast(Any, self.inner).holds(view, job))
+
     def terms(self, cluster: Cluster) -> Any:
         """As the policy inside says."""
         return cast(Any, self.inner).terms(cluster)

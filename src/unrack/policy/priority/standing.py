@@ -88,7 +88,16 @@ class Rules:
         PolicyError
             The cluster does not have that kind.
         """
-        tasks, cores, mb, _ = view.asks[:, jobs]
+        of, found = view.columns.components, np.zeros(len(jobs), np.int64)
+        if not of.of:
+            return self._asked(view, kind, jobs, view.asks[:, jobs])
+        rows, at = of.spread(jobs)
+        np.add.at(found, at, self._asked(view, kind, rows, of.asks[:, rows]))
+        return found
+
+    def _asked(self, view: View, kind: str, jobs: Ints, asks: Ints) -> Ints:
+        """Of jobs or components that ask for so much."""
+        tasks, cores, mb, _ = asks
         found: Ints
         if kind == "nodes":  # the fewest that they may have
             found = -(-tasks // np.maximum(1, self.most_cores // np.maximum(cores, 1)))

@@ -127,9 +127,10 @@ class Dynamic:
 
     @cached_property
     def traits(self) -> Traits:
-        """Those of the inner policy; and it wants to know what is used."""
+        """Those of the inner policy, but for components, whose leases stay; and it wants to know what is used."""
         own = traits_of(self.inner)
-        return replace(own, monitor_us=self.monitor_us, does=own.does | {Ability.ADJUST, Ability.RESERVES_MB})
+        does = (own.does - {Ability.HOLDS}) | {Ability.ADJUST, Ability.RESERVES_MB}
+        return replace(own, monitor_us=self.monitor_us, does=does)
 
     def seeded(self, seed: int) -> Dynamic:
         """A copy whose inner policy draws from a seed."""

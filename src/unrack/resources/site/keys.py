@@ -89,9 +89,7 @@ class PartitionFile(Bounded):
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
     open: bool = True  # False: nothing is started here
-    hours: list[Recurring] = Field(
-        default_factory=list
-    )  # when jobs run here, from start to end; default: ever
+    hours: list[Recurring] = Field(default_factory=list)  # when jobs run here, from start to end; default: ever
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 

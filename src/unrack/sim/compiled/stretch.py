@@ -13,6 +13,7 @@ from unrack.events import BOOKED, FINISH, LATE_FINISH
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import whole_summary
 from unrack.ledger.claims import Claimed
+from unrack.ledger.copies.seen import Seen
 from unrack.ledger.leases import Extra
 from unrack.ledger.names import ASKED_TASKS
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
@@ -99,6 +100,7 @@ class AllJobs(NamedTuple):
     submit_us: Ints
     priority: Ints
     deadline_us: Ints
+    columns: Seen
 
 
 def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
@@ -106,7 +108,8 @@ def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
     if not isinstance(order, str):
         return np.empty(0, np.int64)
     jobs, count = kernel.jobs, len(kernel.jobs)
-    view = AllJobs(kernel.core.state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us)
+    state = kernel.core.state
+    view = AllJobs(state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us, state.seen)
     rank: Ints = np.empty(count, np.int64)
     rank[ORDERS[order].order(cast("View", view), np.arange(count), 0)] = np.arange(count)
     return rank

@@ -29,6 +29,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
+from unrack.workload.site.components import first_of
 
 MOST_LENDERS = 4
 """Nodes whose memory is named."""
@@ -100,6 +101,7 @@ class Watch:
             return
         reason = self.waits.held(self.job, now) if held else self.core.why(self.job, now)
         room = not held and not self.devices and reason.code != Code.LIMIT
+        room = room and self.job not in view.columns.components.of
         reason = self.waits.in_words(self.job, reason)
         if self.room_us is None and room and short_of(view, self.job, self.whole) is None:
             self.room_us = now
@@ -126,7 +128,8 @@ def explain(
     with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, world)
         traits = kernel.core.traits
-        watch = Watch(kernel.core, job, traits.whole_nodes, Need.DEVICES in traits.places, Waits(kernel),
+        whole = int(first_of(kernel.jobs)[job])  # who waits for all components
+        watch = Watch(kernel.core, whole, traits.whole_nodes, Need.DEVICES in traits.places, Waits(kernel),
                       int(jobs.submit_us[job]))  # fmt: skip
         log = kernel.run(after_round=watch)
     mine = np.flatnonzero(log.attempt_job == job)

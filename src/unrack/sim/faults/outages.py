@@ -42,11 +42,13 @@ class Outages:
         for node in nodes:
             self._down[node] += 1
         stopped = kernel.core.handle(Failed(falling, fault.domain), now)
+        before = len(kernel.recorder.job)
         kernel.carry_out(stopped, now)
         if kernel.switched is not None:
             kernel.switched.switching.down(falling, now)
         repaired = now + fault.repair_us
-        kernel.recorder.failure(failure_of(cluster, fault.domain, now, repaired, len(nodes), falling), len(stopped))
+        failure = failure_of(cluster, fault.domain, now, repaired, len(nodes), falling)
+        kernel.recorder.failure(failure, len(kernel.recorder.job) - before)
         return self._note_capacity(now)
 
     def end(self, number: int, now: int) -> bool:

@@ -143,7 +143,7 @@ class Tally:
     def ignore(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame without its columns of :func:`unrack.workload.formats.intake.unheeded`, which are counted.
 
-        So are those that are carried along and have a rule.
+        So are those that are carried along and have a rule: of components, those of which others are missing.
         """
         asked: dict[str, list[tuple[str, str]]] = {}  # rule → column, and what the file calls it
         in_vain = [name for name in frame.columns if name.startswith(UNHEEDED)]
@@ -155,7 +155,8 @@ class Tally:
             if rule not in _COUNT_IF_DIFFERENT or frame[name].drop_nulls().n_unique() > 1:
                 asked.setdefault(rule, []).append((name, what))
         for rule, names in asked.items():
-            said = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name, _ in names))
+            some = pl.any_horizontal(pl.col(name).is_not_null() for name, _ in names)
+            said = frame.filter(some & _others_missing(frame) if rule == "components missing" else some)
             if said.height:
                 self._count(self.ignored, rule, said.height)
                 row = said.row(0, named=True)
@@ -167,6 +168,14 @@ class Tally:
         assert rule in RULES, rule
         if lines:
             counts[rule] = counts.get(rule, 0) + lines
+
+
+def _others_missing(frame: pl.DataFrame) -> pl.Expr:
+    """Whether others are missing of the heterogeneous job of a row: it is alone, or a number behind a + is left out."""
+    named = EXTRA + "job_id" if EXTRA + "job_id" in frame.columns else "id"
+    number = pl.col(named).cast(pl.String).str.extract(r"\+([0-9]{1,9})$").cast(pl.Int64).fill_null(0)
+    there = pl.len().over(EXTRA + "het", "submit_us")
+    return (there == 1) | (number.max().over(EXTRA + "het", "submit_us") >= there)
 
 
 def tidy(counts: dict[str, int]) -> dict[str, int]:

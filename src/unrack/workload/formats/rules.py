@@ -122,8 +122,8 @@ RULES: dict[str, str] = {
     "whole).",
     "rank ignored": "A class of priority that comes without the priority itself is not honoured, and a nice value "
     "(column nice) only by policies that look at it.",
-    "component of a heterogeneous job": "Each component of a heterogeneous job is a job of its own; the column het "
-    "says of which.",
+    "components missing": "Of a heterogeneous job the file does not have all components, submitted at one time: those "
+    "that it has start together, and one that is alone is a job of its own.",
     "other devices": "Resources that are neither cores, memory nor GPUs are not asked for, unless an option (gres, or "
     "columns of a table) says as what.",
     "memory ignored": "The log gives memory, and it is not used unless the option memory says how.",

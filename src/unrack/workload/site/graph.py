@@ -19,6 +19,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.units import SECOND_US
 from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
+from unrack.workload.site.components import first_of
 
 
 class After(IntEnum):
@@ -70,24 +71,27 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     """
     said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name")
             if name in jobs.extra.columns}  # fmt: skip
-    count, waits = len(jobs), dict[int, list[Ways]]()
+    count, waits, first = len(jobs), dict[int, list[Ways]](), first_of(jobs)
     begin_us = np.zeros(count, np.int64)
     if "begin_s" in said:
         seconds = said["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0).fill_nan(0.0).to_numpy()
         begin_us = np.maximum(np.ceil(seconds * SECOND_US), 0).astype(np.int64)
+        np.maximum.at(begin_us, first, begin_us)
     number_of: dict[str, int] = {}
     if said.keys() & {"dependency", "follows"}:
-        number_of = {str(name): number for number, name in enumerate(jobs.ids.to_list())}
+        number_of = dict(zip(map(str, jobs.ids.to_list()), first.tolist(), strict=True))
     if "dependency" in said:
-        single = _singles(jobs, said.get("job_name"))
+        single = _singles(jobs, said.get("job_name"), first)
         for job, text in enumerate(said["dependency"].cast(pl.String).to_list()):
             if text and text.strip() and (found := _read(text, job, jobs, number_of, single)):
-                waits[job] = found
+                if any(other == first[job] for ways in found for other, _, _ in ways):
+                    raise InputError(f"job {jobs.ids[job]}, dependency", repr(text[:80]), "no component of its own job")
+                waits.setdefault(int(first[job]), []).extend(found)
     if "follows" in said and "think_s" in said:
         thinks = said["think_s"].cast(pl.Float64, strict=False).to_list()
         for job, name in enumerate(said["follows"].cast(pl.String).to_list()):
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
-                waits.setdefault(job, []).append(((number_of[name], After.END, round(think * SECOND_US)),))
+                waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
     if not waits and not (begin_us > jobs.submit_us).any():
         return None
     columns = {name: said[own] for name, own in (("dependency", "dependency"), ("preceding", "follows")) if own in said}
@@ -129,14 +133,14 @@ def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], sin
     return met
 
 
-def _singles(jobs: JobTable, names: pl.Series | None) -> dict[int, int]:
+def _singles(jobs: JobTable, names: pl.Series | None, first: Ints) -> dict[int, int]:
     """Job → the one before it with the same name and user: the others are before that."""
     found, last = dict[int, int](), dict[tuple[int, str], int]()
     for job, name in enumerate([] if names is None else names.cast(pl.String).fill_null("").to_list()):
         whose = int(jobs.user[job]), name
-        if whose in last:
+        if whose in last and last[whose] != first[job]:
             found[job] = last[whose]
-        last[whose] = job
+        last[whose] = int(first[job])
     return found
 
 

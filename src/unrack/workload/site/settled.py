@@ -17,6 +17,7 @@ from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
+from unrack.workload.site.components import as_long_as_the_longest
 
 COLUMNS = {
     "account": ("account",),
@@ -31,7 +32,7 @@ COLUMNS = {
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
 SAID = (
     *(name for columns in COLUMNS.values() for name in columns),
-    "array_limit", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
+    "array_limit", "het", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
 )  # fmt: skip
 """Columns of jobs that decide, on some cluster, where or when they may start."""
 NOTHING = ("", "-1", "(null)", "None", "N/A")
@@ -41,14 +42,15 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     """The cluster as the jobs of a run see it, and the jobs as it sees them.
 
     On a cluster with a ``site``, jobs ask for where they may run and for what they count for; on any cluster, members
-    of arrays count for the limits of these. Elsewhere nothing changes.
+    of arrays count for the limits of these. Components of a heterogeneous job run as long as the longest. Elsewhere
+    nothing changes.
 
     Raises
     ------
     InputError
         No job names a partition that the cluster has, though some name others.
     """
-    site = cluster.places.installed.get("site")
+    jobs, site = as_long_as_the_longest(jobs), cluster.places.installed.get("site")
     if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit").any()):
         return cluster, jobs
     if not isinstance(site, Site):

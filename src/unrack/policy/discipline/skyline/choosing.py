@@ -13,8 +13,8 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.placement.alone import Alone
-from unrack.policy.placement.claiming import claiming
 from unrack.policy.placement.contract import Placement
+from unrack.policy.placement.together import lacking
 from unrack.reasons import Code
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
@@ -65,7 +65,7 @@ class Choices:
     ) -> None:
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
-        # what was chosen for whom, of those that hold devices
+        # what was chosen for whom, of those that hold devices or have components
         self.made: dict[int, Lease] = {}
         self.now, self._trust, self._kept, self._told = now, trust, kept, told
         self._job = -1
@@ -90,7 +90,7 @@ class Choices:
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
         """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
-        turns = sorted(held, key=lambda one: one[1])
+        turns = sorted((one for one in held if one[2].shares), key=lambda one: one[1])
         timeline = self.timeline if turns or self.slow else None
         if timeline is None:
             return {}
@@ -177,8 +177,7 @@ class Choices:
 
     def limited(self, job: int) -> bool:
         """Whether a limit leaves a job too little, wherever it runs."""
-        claims = claiming(self.view, job)
-        lacks = None if claims is None else claims.lacks()
+        lacks = lacking(self.view, job)
         return lacks is not None and lacks.code == Code.LIMIT
 
     def kind(self, job: int) -> object:
@@ -220,8 +219,9 @@ class Choices:
         if job < 0:
             return
         if lease is not None and (chosen_us == start_us or (start_us < 0 and chosen_us == self.now)):
-            if lease.shares and self.timeline is not None:
+            if lease.shares or lease.parts:
                 self.made[job] = lease
+            if lease.shares and self.timeline is not None:
                 self.timeline.add((job, chosen_us, self._expected_us(job), lease.shares))
         elif self._old is not None and self.timeline is not None:
             self.timeline.restore(*self._old)

@@ -83,7 +83,7 @@ class Reserved:
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
-    # reservations that hold devices
+    # reservations that hold devices, or of several components
     leases: dict[int, Lease] = field(default_factory=dict)
     choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
@@ -133,7 +133,7 @@ class Reserved:
                 own = as_rows(lease, plan.places)
                 length = max(1, int(view.asks[ESTIMATE, job]))
                 plan.columns.where[:, job] = row, row + len(own[0]), claim, claim + len(own[1]), length
-                if lease.shares:
+                if lease.shares or lease.parts:
                     plan.leases[job] = lease
                 rows.append(own[0])
                 claims.append(own[1])
@@ -145,6 +145,8 @@ class Reserved:
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
         tasks, lease = int(view.asks[TASKS, job]), promise.lease
+        if job in view.columns.components.of and (lease is None or not lease.parts):
+            return None
         claims = NO_CLAIMS if lease is None else lease.claims
         if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
             return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
@@ -176,16 +178,17 @@ class Reserved:
         """Note of jobs that were submitted since what decides where they go."""
         first, self.known = self.known, view.jobs
         seen, devices = view.columns.claimed, view.columns.devices
-        if (seen is None and devices is None and not self.every) or first == self.known:
+        plain = seen is None and devices is None and not view.columns.components.of
+        if (plain and not self.every) or first == self.known:
             return
         self.make_room(view)
         wants = self.columns.wants
         status = view.status[first:]
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
-            claims = claims_anywhere(view, job)
-            if asks or claims is None or self.every:
-                wants[job], self.chosen = self._wants(view, job, asks, claims is not None), True
+            claims, several = claims_anywhere(view, job), job in view.columns.components.of
+            if asks or claims is None or several or self.every:
+                wants[job], self.chosen = self._wants(view, job, asks, claims is not None and not several), True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
             if asks and devices is not None:

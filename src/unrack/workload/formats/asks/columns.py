@@ -40,7 +40,7 @@ COLUMNS: dict[str, Column] = {
     "begin_s": Column(kind=TIME, names="not_before notbefore earliest_start"),
     "array": Column(names="array_id array_job_id"),
     "array_limit": Column(kind=WHOLE, names="array_task_throttle"),
-    "het": Column("component of a heterogeneous job", names="het_job_id"),
+    "het": Column("components missing", names="het_job_id"),
     "job_name": Column(names="jobname", sparse=False),
     "nice": Column("rank ignored", WHOLE),
     "preceding": Column(names="preceding_job precedingjob"),

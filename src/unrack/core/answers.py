@@ -1,7 +1,12 @@
-"""Starts that can be made together, and those that cannot."""
+"""What a policy answers: starts that can be made together, and those that cannot; when it wants to be asked next."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from unrack.errors import RefusedError
 from unrack.ledger.leases import on_nodes_alone
 from unrack.policy.contract import Decision, Start
 
@@ -19,3 +24,19 @@ def parted(decisions: list[Decision]) -> tuple[list[Decision], list[Start]]:
         return decisions, []
     others: list[Decision] = [start for start, plain in zip(starts, alone, strict=True) if not plain]
     return others, [start for start, plain in zip(starts, alone, strict=True) if plain]
+
+
+def wanted_us(wanted: Any, name: str, now: int) -> int:
+    """When the policy of that name wants to be asked next, µs.
+
+    Raises
+    ------
+    RefusedError
+        That is not after ``now``, or no time.
+    """
+    if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool):
+        got = f"{wanted!r:.100} ({type(wanted).__name__})"
+        raise RefusedError(f"policy {name} asks for a round at {got}, which is no time in whole µs")
+    if wanted <= now:
+        raise RefusedError(f"policy {name} asks for a round at {wanted} µs, and it is {now} µs")
+    return int(wanted)

@@ -1,0 +1,79 @@
+"""What components of heterogeneous jobs ask each by itself, and what the first of them asks as it stands for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Ints
+from unrack.ledger.names import ASKED_MB, ASKED_TASKS, ASKED_US, CPU
+from unrack.resources.contract import NodeSets
+
+if TYPE_CHECKING:
+    from unrack.ledger.state import ClusterState
+
+
+class Components(NamedTuple):
+    """Heterogeneous jobs: the first component of each stands for it in the queue and among those that run.
+
+    What is asked here is what each component asks by itself.
+    """
+
+    of: Mapping[int, tuple[int, ...]]  # the first component → all, itself included
+    asks: Ints  # int64[4, jobs]
+    set_of: Ints  # int64[jobs]: the set of nodes of each
+    claiming: bytes  # by job, whether it asks for anything of resources
+    attaching: bytes  # by job, whether it asks for pooled devices
+
+    def cores(self, job: int) -> int:
+        """How many cores all components of a job ask for."""
+        tasks, cores = self.asks[:ASKED_MB, list(self.of[job])]
+        return int(tasks @ cores)
+
+    def spread(self, jobs: Ints) -> tuple[Ints, Ints]:
+        """int64[k] twice: the components of some jobs (itself, of any other), and which of the jobs each is of."""
+        rows = [self.of.get(job, (job,)) for job in jobs.tolist()]
+        return np.array([one for some in rows for one in some], np.int64), np.repeat(
+            np.arange(len(rows)), [*map(len, rows)]
+        )
+
+
+NO_COMPONENTS = Components({}, np.zeros((4, 0), np.int64), np.zeros(0, np.int64), b"", b"")
+
+
+def join(state: ClusterState, of: Mapping[int, tuple[int, ...]]) -> None:
+    """Let the first component of each job stand for all.
+
+    It then asks for all their tasks, each with the fewest cores and MB of any: less than that never suffices. It may
+    run on the nodes of all of them.
+    """
+    if not of:
+        return
+    claimed, devices = state.claimed, state.devices
+    claiming = b"" if claimed is None else bytes(claimed.asks)
+    attaching = b"" if devices is None else bytes(devices.asking)
+    own = Components(of, state.asks.copy(), state.set_of.copy(), claiming, attaching)
+    masks, owners = [], []
+    for first, rows in of.items():
+        every = list(rows)
+        tasks, cores, mb, _ = own.asks[:, every]
+        state.asks[:ASKED_US, first] = tasks.sum(), cores.min(), mb.min()
+        state.first_unequal = min(state.first_unequal, first)
+        masks.append((state.open_to[own.set_of[every], CPU] > 0).any(axis=0))
+        owners.append(int(state.set_owner[own.set_of[first]]))
+        if claimed is not None:
+            claimed.asks[first] = any(claiming[row] for row in rows)
+        if devices is not None:
+            devices.asking[first] = any(attaching[row] for row in rows)
+            devices.columns.model[:, first] = devices.columns.model[:, every].max(axis=1)
+    firsts, alike = np.array(list(of), np.int64), np.arange(len(of))
+    state.set_of[firsts] = state.numbered(NodeSets(np.stack(masks), alike, np.array(owners, np.int64)))
+    state.components = own
+
+
+def tasks_of(state: ClusterState, job: int) -> dict[int, int]:
+    """Component → how many tasks it has; of a job without components itself."""
+    rows, asks = state.components.of.get(job, (job,)), state.components.asks
+    return {row: int((asks if len(rows) > 1 else state.asks)[ASKED_TASKS, row]) for row in rows}

@@ -1,0 +1,53 @@
+"""The ledger as a component of a heterogeneous job finds it: what those before it have chosen is not free."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unrack.ledger.components.asked import NO_COMPONENTS
+from unrack.ledger.copies.assumed import assumed
+from unrack.ledger.copies.draft import copied_devices
+from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
+from unrack.ledger.names import ASKED_US, CPU, MEM
+from unrack.ledger.state import ClusterState
+from unrack.resources.places import AMOUNT, PLACE
+
+
+def apart(state: ClusterState, job: int) -> ClusterState:
+    """A state on which the components of a job ask each for itself, and what is free may be taken: O(nodes)."""
+    own, twin = state.components, assumed(state)
+    own.asks[ASKED_US, list(own.of[job])] = state.asks[ASKED_US, job]
+    twin.known = max(state.known, 1 + max(own.of[job]))
+    twin.components, twin.asks, twin.set_of = NO_COMPONENTS, own.asks, own.set_of
+    if twin.claimed is not None:
+        twin.claimed.asks = bytearray(own.claiming)
+    if state.devices is not None:
+        twin.devices = copied_devices(state.devices)
+        twin.devices.asking = bytearray(own.attaching)
+        twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
+        twin.seen.devices = twin.devices.reader
+    twin.seen.again("asks")
+    twin.seen.again("set_of")
+    return twin
+
+
+def hold(state: ClusterState, lease: Lease, now: int) -> None:
+    """A component has chosen a lease: on such a state that is not free any more."""
+    held = np.repeat(lease.rows, lease.rows[:, NODES], axis=0)
+    state.free[CPU, lease.nodes] -= held[:, CORES]
+    state.free[MEM, lease.nodes] -= held[:, LOCAL_MB]
+    state.free_cores -= int(held[:, CORES].sum())
+    for lender, mb in lease.borrowed[:, [LENDER, LOAN_MB]].tolist():
+        state.free[MEM, lender] -= mb
+        if state.memory is not None:
+            state.memory.lent[lender] += mb
+    if state.claimed is not None:
+        state.claimed.free[lease.claims[:, PLACE]] -= lease.claims[:, AMOUNT]
+    for share in lease.shares:
+        assert state.devices is not None
+        verdict = state.devices.try_share(lease.job, share, now)
+        assert verdict == TAKEN
+    if lease.shares and state.devices is not None:  # who shares with it asks when it ends
+        state.devices.end_us(lease.job, int(state.asks[ASKED_US, lease.job]), now)
