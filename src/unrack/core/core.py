@@ -16,7 +16,7 @@ from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
 from unrack.core.parted import parted
 from unrack.core.provisions import Provisions
-from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.errors import ClusterError, InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
     Detached,
@@ -46,6 +46,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
+from unrack.workload.site.settled import numbered
 from unrack.workload.store import JobStore, one_row
 
 NOTHING: list[Decision] = []
@@ -267,9 +268,10 @@ class Core:
             )
         row = one_row(job, work_us)
         try:
+            row = numbered(cluster, row)
             if to_be_placed:
                 check_asks(self.policy, cluster, row)
-        except (PolicyError, InputError) as error:
+        except (ClusterError, PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
         wants, pace = cluster.devices.wanted(row.devices, 1), self._pace(row)
@@ -381,7 +383,7 @@ class Core:
 
     def too_big(self, job: int) -> Reason:
         """In what a job is bigger than the whole cluster."""
-        return self._admission.reason(job, one_row(self.store.job(job), None))
+        return self._admission.reason(job, numbered(self.state.cluster, one_row(self.store.job(job), None)))
 
     def _fail(self, event: Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []

@@ -41,7 +41,7 @@ def job_record(job: Job) -> dict[str, Value]:
         "cores": demand.cores, "mb": demand.memory_mb, "deadline": job.deadline_us, "priority": job.priority,
         "user": job.user, "app": job.app, "devices": {kind: dict(of) for kind, of in demand.devices.items()},
         "local": demand.local_mb, "ceiling": demand.ceiling_mb, "group": demand.group, "spread": demand.spread,
-        "forbidden": list(demand.forbidden),
+        "forbidden": list(demand.forbidden), "said": {name: text for name, text in job.said.items() if text},
     }  # fmt: skip
     return {key: value for key, value in found.items() if key in ("id", "submit", "request", "tasks") or value}
 
@@ -55,7 +55,7 @@ def job_of_record(record: Mapping[str, Value]) -> Job:
     )  # fmt: skip
     return Job(
         0, record["id"], record["submit"], record["request"], record.get("deadline"), record.get("priority", 0),
-        record.get("user", ""), record.get("app", ""), demand,
+        record.get("user", ""), record.get("app", ""), demand, record.get("said", {}),
     )  # fmt: skip
 
 

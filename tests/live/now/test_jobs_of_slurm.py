@@ -61,12 +61,10 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
     ("more", "why"),
     [
         ({"het": True}, "heterogeneous"),
-        ({"partition": "main,other"}, "several partitions"),
-        ({"required_nodes": ("n1",)}, "nodes by name"),
-        ({"excluded_nodes": ("n1",)}, "leaves out nodes"),
+        ({"required_nodes": ("n1", "n9")}, "nodes by name that are none of these"),
         ({"gres": {"nvme": 1}}, "generic resources"),
         ({"licences": {"other": 1}}, "licences"),
-        ({"beyond": ("features", "reser\nvation")}, "features, reser vation"),
+        ({"beyond": ("network", "burst\nbuffer")}, "network, burst buffer"),
         ({"cpus": 33, "cpus_per_task": 33}, "33 cores"),
         ({"cpus": 64, "nodes_max": 2, "cpus_per_task": 17}, "do not fit on 2 nodes"),
     ],
@@ -76,6 +74,32 @@ def test_what_cannot_be_kept_is_a_problem_of_printable_words(more: dict[str, Any
     assert isinstance(found, Problem)
     assert why in found.why
     assert found.why.isprintable()
+
+
+def test_what_a_job_says_of_its_nodes_are_words_and_sizes_are_those_of_nodes_that_it_may_use() -> None:
+    nodes = [
+        node("n1"), node("n2"), node("fat", cores=32, memory_mb=64_000, partitions=frozenset({"big", "main"})),
+        node("x1", cores=16, features=("ib", "amd"), types=("gpu:a100",), gres={"gpu": 4}),
+    ]  # fmt: skip
+    cluster, _ = cluster_of(reading([], nodes), early_s=10.0)
+
+    def asked_there(**more: Any) -> tuple[int, int, str]:
+        found = job_of(waiting(1, **more), cluster)
+        assert isinstance(found, Job), found
+        return found.demand.cores, found.demand.memory_mb, found.said["constraint"]
+
+    assert asked_there(cpus=2, exclusive=True) == (8, 100, "(size:8x16000)")
+    assert asked_there(cpus=2, exclusive=True, partition="big") == (32, 100, "(size:32x64000)")
+    assert asked_there(cpus=2, features="ib&amd", exclusive=True) == (16, 100, "(ib&amd)&(size:16x16000)")
+    assert asked_there(cpus=2, partition="big", node_memory_mb=0) == (2, 64_000, "(size:32x64000)")
+    assert asked_there(cpus=1, gres={"gpu": 1}, types=("gpu:a100",)) == (1, 100, "gres:gpu:a100")
+    assert asked_there(cpus=1, features="[a|b]") == (1, 100, "[a|b]")
+    job = waiting(1, partition="big,main", required_nodes=("n1", "n2"), excluded_nodes=("fat", "gone"), reservation="r")
+    found = job_of(job, cluster)
+    assert isinstance(found, Job)
+    assert found.demand.tasks == 2
+    words = {key: text for key, text in found.said.items() if text}
+    assert words == {"partition": "big,main", "req_nodes": "n[1-2]", "exc_nodes": "fat", "reservation": "r"}
 
 
 def test_a_lenient_reading_keeps_the_amounts_of_such_a_job() -> None:

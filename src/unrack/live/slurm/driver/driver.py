@@ -26,13 +26,11 @@ from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
 from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.refusals import Refusals
-from unrack.live.slurm.driver.turns.reserved import Reserved
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
-from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
@@ -87,7 +85,7 @@ class Driver:
         self.acting = Acting(client, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
-        self.refusals, self.reserved = Refusals(), Reserved()
+        self.refusals = Refusals()
         self.wanted_us: int | None = None
         self._turned_us = -1
         self._missed: frozenset[str] = frozenset()
@@ -123,7 +121,6 @@ class Driver:
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
-            self.reserved = Reserved(reading.reservations, round(reading.at_s * SECOND_US) - now)
         self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
@@ -165,14 +162,13 @@ class Driver:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
         self._turned_us = now
-        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals)
         turn = Turn(notes)
         if reading is not None:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
             self._read_again = bool(turn.notes.missing) or turn.notes.look_again
         self._read_again |= self.acting.fabric_done(turn)
-        turn.leave_reserved()
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
         if self.epoch.told or due:
@@ -229,7 +225,7 @@ class Driver:
         assert self.epoch is not None
         before = self.epoch.beginning
         try:
-            found = self.terms.beginning(reading)
+            found = self.terms.beginning(reading, self.clock.origin_s)
         except InputError as error:  # nodes that are gone drain, as long as there is no cluster without them
             log.warning("the nodes that there are make no cluster of the site", why=str(error))
             return False
@@ -245,7 +241,7 @@ class Driver:
         return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
 
     def _begin(self, reading: Reading, why: str, now: int) -> None:
-        beginning = self.terms.beginning(reading)
+        beginning = self.terms.beginning(reading, self.clock.origin_s)
         if self.policy is not None:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):

@@ -9,7 +9,7 @@ from unrack.live.slurm.driver.state.seen import key_of
 from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Released
 from unrack.live.slurm.driver.state.steps import recalled
 from unrack.live.slurm.driver.state.table import Table
-from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, Order, Place, Release, RequeueHeld
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
@@ -47,15 +47,26 @@ class Orders:
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
         if entry.phase == Phase.ORDERING:
-            return [Place(job, tuple(entry.nodes), at_once=entry.said.restarts > 0)]
+            inside = entry.placing.inside if entry.placing.partition else ""
+            return [Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
         return [HoldBack(job, entry.placing.nodes_min, entry.placing.nodes_max)]
 
-    @staticmethod
-    def then(answers: Sequence[Answer]) -> list[Order]:
-        """The orders that follow on those that Slurm has taken: a job that was not placed must not be released."""
-        return [Release(answer.order.job) for answer in answers if answer.done and isinstance(answer.order, Place)]
+    def then(self, answers: Sequence[Answer]) -> list[Order]:
+        """The orders that follow on those that Slurm has taken.
+
+        A job that was not placed must not be released; one that is held again asks for what it asked for before.
+        """
+        found: list[Order] = []
+        for order in (answer.order for answer in answers if answer.done):
+            if isinstance(order, Place):
+                found.append(Release(order.job))
+            elif isinstance(order, HoldBack) and (entry := self.table.get(str(order.job))) is not None:
+                placing = entry.placing
+                if placing.wanted or placing.partition:
+                    found.append(AskAgain(order.job, placing.wanted, placing.partition))
+        return found
 
     def answered(self, answers: Sequence[Answer], now: int) -> None:
         """Note what became of orders."""

@@ -172,9 +172,15 @@ class Epoch:
         try:
             with PolicyAtWork(self.policy):
                 decisions = self.core.handle(ROUND, now)
-                return Round(decisions, self.core.next_round(now))
+                wanted = self.core.next_round(now)
+            return Round(decisions, min((at for at in (wanted, self._closes(now)) if at is not None), default=None))
         except Exception as error:
             return Round(decisions, fault=_in_words(error))
+
+    def _closes(self, now: int) -> int | None:
+        """When the next reservation is over, whose nodes others may have then; ``None``: there is none."""
+        windows = self.core.state.cluster.places.windows
+        return min((window.end_us for window in windows if window.end_us > now), default=None)
 
     def begun(self) -> None:
         """All that there was when it began has been told: the policy makes its memory from that."""

@@ -89,9 +89,8 @@ def is_another(job: SlurmJob, submit_s: int) -> bool:
 
 
 def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
-    """True if a job asks for one of the driver's partitions, and for no other."""
-    asked = job.partition.split(",")
-    return len(asked) == 1 and asked[0] in partitions and not job.het
+    """True if a job asks for partitions of the driver's, and for no other."""
+    return set(partitions).issuperset(job.partition.split(",")) and not job.het
 
 
 def is_refused(job: SlurmJob) -> bool:

@@ -108,7 +108,8 @@ class Reactions(Part):
         """Slurm does not allow the start for which it was released."""
         job = member.job
         self.notes.count("refused")
-        self.notes.refusals.note(entry.key, job, bare(entry.job), entry.trouble.tries, self.now)
+        asked, tries = bare(entry.job), entry.trouble.tries
+        self.notes.refusals.note(entry.key, entry.as_asked(job), asked, tries, self.now, entry.nodes)
         entry.trouble = entry.trouble._replace(refused=job.reason)
         self.table.move(entry, recalled(entry.stage, said(job.reason)[:300]))
 
