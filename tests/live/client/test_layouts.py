@@ -13,8 +13,10 @@ from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.reading import Held, SlurmJob, SlurmNode
 
-NODE = SlurmNode("c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan",
-                 ("ib", "avx"), ("gpu:a100",))  # fmt: skip
+NODE = SlurmNode(
+    "c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan", ("ib", "avx"),
+    ("gpu:a100",),
+)  # fmt: skip
 NODES = [NODE, SlurmNode("c2", 64, 128_000)]
 
 
@@ -128,8 +130,8 @@ def test_exclusive_jobs_are_known_in_every_layout() -> None:
 
 
 def test_what_is_asked_beyond_the_fields_is_named() -> None:
-    asks = {"features": "avx&[a|b]", "resv_name": "week", "batch_features": "big", "tres_per_socket": "gres/gpu:1", "contiguous": True,
-            "core_spec": set_to(2)}  # fmt: skip
+    asks = {"features": "avx&[a|b]", "resv_name": "week", "batch_features": "big", "tres_per_socket": "gres/gpu:1",
+            "contiguous": True, "core_spec": set_to(2)}  # fmt: skip
     found = read(waiting(**asks, tres_per_job="gres/gpu:a100:4"))[0]
     assert found.beyond == (
         "features of its first node", "resources a socket", "specialised cores", "contiguous nodes",

@@ -78,7 +78,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     return SlurmJob(
         id=_job_number(record),
         state=state,
-        reason=text(record.get("state_reason")),
+        reason=_reason(record),
         array=array,
         tasks_waiting=members(waiting) if waiting else (),
         array_limit=number(record.get("array_max_tasks")),
@@ -139,6 +139,12 @@ def _state(record: Mapping[str, Any]) -> tuple[str, bool]:
     if completing and (state in WAITING or state == "RUNNING"):
         state = "COMPLETING"  # it was requeued, or nobody says yet how it ended
     return state, completing
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    """Why it waits, with what Slurm adds: ``ReqNodeNotAvail, UnavailableNodes:n3``."""
+    reason, more = text(record.get("state_reason")), record.get("state_description")
+    return more if reason and isinstance(more, str) and more.startswith(f"{reason},") else reason
 
 
 def _gres(value: Any) -> dict[str, int]:

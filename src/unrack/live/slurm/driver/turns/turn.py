@@ -54,6 +54,7 @@ class Turn:
         self.notes.refusals.keep(entry.key for entry in known)
         self.admission.read(reading, found)
         self._nodes_back(reading)
+        self.reactions.usable = frozenset(node.name for node in reading.nodes if node.usable)
         shown = {entry.key: found.get(entry.key) for entry in known}
         for entry in known:
             if (member := shown[entry.key]) is None:
