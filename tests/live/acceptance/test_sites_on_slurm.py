@@ -29,7 +29,7 @@ def wish(draw: random.Random) -> dict[str, Any]:
         "partition": partition, "user": draw.choice(USERS), "script": f"sleep {draw.choice([1, 1, 2, 3])}",
         "hold": True, "time": "1", "mem": draw.choice([200, 4000]),
     }  # fmt: skip
-    kind = draw.choice(["", "features", "either", "list", "exclude", "percpu", "wide", "exclusive"])
+    kind = draw.choice(["", "features", "either", "list", "exclude", "percpu", "wide", "gres", "exclusive"])
     if kind == "features":
         asked["constraint"] = draw.choice(["fast", "ib", "fast&ib"])
     elif kind == "either":

@@ -62,7 +62,8 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
     [
         ({"het": True}, "heterogeneous"),
         ({"required_nodes": ("n1", "n9")}, "nodes by name that are none of these"),
-        ({"gres": {"nvme": 1}}, "generic resources"),
+        ({"gres": {"tape": 1}}, "generic resources"),
+        ({"gres": {"shard": 1}}, "generic resources"),
         ({"licences": {"other": 1}}, "licences"),
         ({"beyond": ("network", "burst\nbuffer")}, "network, burst buffer"),
         ({"cpus": 33, "cpus_per_task": 33}, "33 cores"),
@@ -112,6 +113,9 @@ def test_gpus_and_licences_are_asked_for() -> None:
     found = job_of(job, CLUSTER)
     assert isinstance(found, Job)
     assert found.demand.devices == {"gpus": {"count": 2}, "counted": {"matlab_server": 2}}
+    found = job_of(waiting(2, gres={"nvme": 1}, gres_total={"nvme": 3}, nodes_min=2, nodes_max=2), CLUSTER)
+    assert isinstance(found, Job)
+    assert found.demand.devices == {"counted": {"gres_nvme": 2}}
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.integers(-(2**70), 2**70))

@@ -19,7 +19,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.driver.terms import Problem
-from unrack.live.slurm.machines import SIZE, TYPE
+from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import Held, SlurmJob
 from unrack.resources.site.installed import Site, Where
 from unrack.slurm_text.hostlists import compress
@@ -173,12 +173,12 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
         yield "it asks for nodes by name that are none of these"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
-    kinds = sorted({*job.gres, *job.gres_total} - {GPU})
+    known = _counters(cluster)
+    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU}) if gres(kind) not in known]
     if kinds:
-        yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that are not GPUs"
+        yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that no node counts"
     if (job.gres.get(GPU, 0) or job.gres_total.get(GPU, 0)) and GPUS not in cluster.places.installed:
         yield "it asks for GPUs, and no node has any"
-    known = _counters(cluster)
     if any(counter(name) not in known for name in job.licences):
         yield "it asks for licences that there are none of"
 
@@ -270,8 +270,11 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bool
 def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[str, int]]:
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
-    gpus = max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+    each = {kind: -(-count // max(nodes, 1)) for kind, count in job.gres_total.items()}
+    each = {kind: max(job.gres.get(kind, 0), each.get(kind, 0)) for kind in sorted({*job.gres, *each})}
+    gpus = each.pop(GPU, 0)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
+    claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
     return found | ({COUNTED: claims} if claims else {})
 

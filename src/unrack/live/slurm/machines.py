@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from unrack.cluster.formats.described import Described, DescribedNode, converted
+from unrack.cluster.formats.described import Described, DescribedNode, converted, counter
 from unrack.cluster.formats.partitions import partition_keys
 from unrack.cluster.formats.reservations import AHEAD_S, reservation_keys
 from unrack.cluster.formats.site import Keys, Lost, SaidSite
@@ -16,6 +16,8 @@ from unrack.live.slurm.reading import Reading, SlurmNode
 from unrack.slurm_text.hostlists import compress, expand
 
 GPU = "gpu"
+SHARED = frozenset({"mps", "shard"})
+"""Generic resources that are shares of GPUs, of which a whole one leaves fewer."""
 LONGEST_S = 7 * 86_400
 """How long a job without a time limit is expected to run."""
 LEAST_MB = 2
@@ -47,7 +49,7 @@ def machines_of(
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
 
-    GPUs are counted, as are licences; other generic resources of nodes are left out unless the site adds pools of them.
+    GPUs are counted, as are licences and other generic resources of nodes; shares of GPUs are left out.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ def machines_of(
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
     made = converted(Described("Slurm", name, listed, licences, site=site), all_nodes=True)
     content = dict(made.content)
+    if of_nodes := _gres(nodes):
+        content["counted"] = [*content.get("counted", []), *of_nodes]
     if in_use and (drained := [node.name for node in nodes if not node.usable]):
         content["drained"] = compress(drained)
     return Machines(_with(content, additions or {}), _names(content), (*made.notes, *notes))
@@ -132,8 +136,26 @@ def cluster_of(
     return Cluster.from_dict(made.content, "cluster"), made.names
 
 
+def gres(kind: str) -> str:
+    """The counter of a generic resource of nodes."""
+    return counter(f"gres_{kind}")
+
+
+def _gres(nodes: Collection[SlurmNode]) -> list[dict[str, Any]]:
+    """Counters of the generic resources of nodes, a table for each amount of each kind."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for node in nodes:
+        for kind, count in node.gres.items():
+            if count and kind not in SHARED | {GPU} and node.cores:
+                found.setdefault((kind, count), []).append(node.name)
+    return [
+        {"name": gres(kind), "amount": count, "per": "node", "nodes": [compress(names)]}
+        for (kind, count), names in sorted(found.items())
+    ]
+
+
 def _described(node: SlurmNode, partitions: frozenset[str], sizes: bool, types: bool) -> DescribedNode:
-    others = {kind: count for kind, count in node.gres.items() if kind != GPU and count}
+    others = {kind: count for kind, count in node.gres.items() if kind in SHARED and count}
     memory = node.memory_mb if node.memory_mb >= LEAST_MB else None
     own = [f"{SIZE}:{node.cores}x{node.memory_mb}"] * sizes + [f"{TYPE}:{kind}" for kind in node.types] * types
     return DescribedNode(
