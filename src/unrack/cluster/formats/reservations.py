@@ -77,8 +77,8 @@ def reservation_keys(
         lose(lost, f"Reservations that come again are said for {ahead_s / 86_400:g} days", name)
     if flags & {"WEEKDAY", "WEEKEND"}:
         lose(lost, "Reservations of some days of the week are of each day here", name)
-    for flag in sorted(flags - _HARMLESS - EVERY_S.keys()):
-        lose(lost, "Flags of reservations are not taken over", name, flag)
+    if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
+        lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
     if fields.get("CoreCnt", "").isdigit() and "SPEC_NODES" not in flags and "CoreIDs" in fields:
         lose(lost, "Reservations of some cores of nodes are of the whole nodes here", name, fields["CoreCnt"])
     for key, text in (("users", fields.get("Users", "")), ("accounts", fields.get("Accounts", ""))):
