@@ -229,3 +229,22 @@ def test_a_new_driver_goes_on_where_partitions_and_wishes_are_many(policy: str) 
             world.slurm.reservations, world.slurm.dirty = (), True
     world.until_done(2000)
     world.check()
+
+
+def test_a_user_whose_jobs_all_ask_for_other_nodes_waits_for_himself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unrack.live.slurm.driver.driver.MOST_WAYS", 40)
+    world = Sites()
+    names = sorted(world.slurm.nodes)
+    for number in range(1, 256):
+        excluded = tuple(name for bit, name in enumerate(names) if number >> bit & 1)
+        if len(excluded) < 8:
+            world.submit(excluded=excluded, cores=4, run_s=1, user="eve")
+    world.go(2)
+    aside = [number for number in world.slurm.jobs if "in 32 other ways" in world.why(number)]
+    assert len(aside) == 254 - 32
+    modest = world.submit(excluded=("n1",), cores=1, run_s=1, user="ann", features="fast")
+    world.go()
+    assert world.phase(modest) == Phase.WAITING
+    world.until_done(3000)
+    world.check()
+    assert sum(one["k"] == "begin" for one in world.journal.records()) > 2

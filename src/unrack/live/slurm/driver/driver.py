@@ -34,6 +34,8 @@ from unrack.live.watch.meters import Meters
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
+MOST_WAYS = 500
+"""In how many more ways than twice those at first jobs may ask for nodes until these are counted anew."""
 log = Events("slurm")
 
 
@@ -196,6 +198,8 @@ class Driver:
             before = self.epoch.beginning
             cluster = before.cluster | {APART: _groups(before)}
             self._begin_from(before._replace(cluster=cluster), "tasks are kept apart", now)
+        elif self.epoch.ways > 2 * self.epoch.ways_at_first + MOST_WAYS:
+            self._begin_from(self.epoch.beginning, "jobs have asked for nodes in many ways", now)
         elif self.journal.segment_bytes > self.settings.snapshot_bytes and reading is not None:
             self._begin(reading, "the journal is long", now)
         return bool(told)

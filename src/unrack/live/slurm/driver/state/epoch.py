@@ -19,6 +19,7 @@ from unrack.live.slurm.portable import Names
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.policy.members import seeded
+from unrack.resources.site.installed import Site
 from unrack.sim.guard import PolicyAtWork
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of
@@ -104,6 +105,8 @@ class Epoch:
         What its nodes and devices are called.
     told
         Records of the events since :meth:`taken` was last called.
+    ways_at_first
+        In how many ways jobs asked for nodes when it began.
     fault
         What the policy did wrong where it was asked for something else than decisions, which the next round tells.
     """
@@ -126,6 +129,7 @@ class Epoch:
         self.policy = self.core.policy
         self.names = Names(cluster, beginning.nodes)
         self.told: list[list[Any]] = []
+        self.ways_at_first = 0
 
     def tell(self, event: Event, now: int) -> list[Decision]:
         """Tell the core what has happened, and note it once the core has taken it.
@@ -182,8 +186,15 @@ class Epoch:
         windows = self.core.state.cluster.places.windows
         return min((window.end_us for window in windows if window.end_us > now), default=None)
 
+    @property
+    def ways(self) -> int:
+        """In how many ways jobs have asked for nodes, most of which are gone after a while."""
+        site = self.core.state.cluster.places.installed.get("site")
+        return len(site.wheres) if isinstance(site, Site) else 0
+
     def begun(self) -> None:
         """All that there was when it began has been told: the policy makes its memory from that."""
+        self.ways_at_first = self.ways
         try:
             with PolicyAtWork(self.policy):
                 self.core.begin_anew()

@@ -9,7 +9,7 @@ from unrack.live.records import job_record
 from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member
-from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD
+from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD, Phase
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.apart import APART
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -19,6 +19,8 @@ from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.workload.job import Job
 
+MOST_WAYS = 32
+"""In how many ways the jobs of one user that wait may ask for nodes: each of them costs time in every plan."""
 PLAIN_QOS = ("", "normal")
 """Jobs of any other QOS may be allowed more than their partition allows: Slurm is asked, by a start."""
 
@@ -30,6 +32,7 @@ class Admission(Part):
         super().__init__(notes)
         self._partitions: Mapping[str, Partition] = {}
         self._reservations: dict[str, int] = {}
+        self._ways: dict[str, set[tuple[str, ...]]] = {}
         self._limits: dict[int, int] = {}
         self._room: dict[int, int] = {}
 
@@ -37,6 +40,8 @@ class Admission(Part):
         """Note what a reading says of partitions and of the limits of arrays."""
         self._partitions = reading.partitions
         self._reservations = {one.name: one.start_s for one in reading.reservations}
+        for entry in self.table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
+            self._ways.setdefault(entry.job.get("user", ""), set()).add(_way(entry.job.get("said", {})))
         for job in reading.jobs:
             if job.array_limit:
                 array = job.array or job.id
@@ -59,8 +64,16 @@ class Admission(Part):
             return job
         return replace(job, limit_s=max(assumed))
 
-    def take(self, key: JobKey) -> None:
-        """A member of an array is in the core: others have less room."""
+    def unlike_others(self, asked: Job) -> str:
+        """Why the way in which a job asks for nodes is one too many of its user's; ``""``: it is not."""
+        ways, way = self._ways.get(asked.user, set()), _way(asked.said)
+        if way in ways or len(ways) < MOST_WAYS or not any(way):
+            return ""
+        return f"jobs of its user wait that ask for nodes in {MOST_WAYS} other ways"
+
+    def take(self, key: JobKey, asked: Job) -> None:
+        """A job is in the core: others of its user, and of its array, have less room."""
+        self._ways.setdefault(asked.user, set()).add(_way(asked.said))
         if key.member >= 0 and key.id in self._room:
             self._room[key.id] -= 1
 
@@ -102,6 +115,11 @@ class Admission(Part):
             return ""
         limit = self._limits[key.id]
         return f"its array may run {limit} member{'s' * (limit != 1)} at a time"
+
+
+def _way(said: Mapping[str, str]) -> tuple[str, ...]:
+    """The way in which a job asks for nodes; empty words: it asks for none in particular."""
+    return tuple(said.get(name, "") for name in ("constraint", "req_nodes", "exc_nodes"))
 
 
 def bare(asked: Mapping[str, object]) -> dict[str, object]:

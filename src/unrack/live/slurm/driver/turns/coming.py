@@ -87,7 +87,10 @@ class Coming(Part):
             return asked
         if why := self.admission.why_not(entry, job, asked):
             return Problem(why)
-        return self._kept_apart(entry, self.notes.refusals.elsewhere(entry.key, job, asked))
+        asked = self.notes.refusals.elsewhere(entry.key, job, asked)
+        if why := self.admission.unlike_others(asked):
+            return Problem(why)
+        return self._kept_apart(entry, asked)
 
     def _kept_apart(self, entry: Entry, asked: Job) -> Job | Problem:
         """The tasks of a job that could share a node are kept apart: each stands for a node of Slurm."""
@@ -99,10 +102,12 @@ class Coming(Part):
             self.notes.keep_apart = True
             return Problem("its tasks are to be kept apart, for which the driver begins anew")
         if entry.known.group is None:
-            entry.known = entry.known._replace(group=self.table.free_group(groups))
+            mine = sum(one.known.group is not None and one.job.get("user") == asked.user for one in self.table)
+            if mine <= groups * 3 // 4:  # the others are for others
+                entry.known = entry.known._replace(group=self.table.free_group(groups))
             self.table.touch(entry)
         if entry.known.group is None:
-            return Problem(f"{groups} jobs whose tasks have to be kept apart wait or run already")
+            return Problem("as many jobs as may whose tasks have to be kept apart wait or run already")
         devices = {**demand.devices, APART: {"group": entry.known.group, "most": 1}}
         return replace(asked, demand=replace(demand, devices=devices))
 
@@ -112,7 +117,7 @@ class Coming(Part):
         if isinstance(asked, Problem):
             self._leave(entry, member, asked, reading)
             return
-        self.admission.take(member.key)
+        self.admission.take(member.key, asked)
         entry.known = entry.known._replace(job=job_record(asked))
         entry.said = entry.said._replace(restarts=member.job.restarts)
         entry.note_asked(entry.as_asked(member.job))
