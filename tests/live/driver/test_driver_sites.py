@@ -248,3 +248,26 @@ def test_a_user_whose_jobs_all_ask_for_other_nodes_waits_for_himself_alone(monke
     world.until_done(3000)
     world.check()
     assert sum(one["k"] == "begin" for one in world.journal.records()) > 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_of_others_on_reserved_nodes_upset_nobody(policy: str) -> None:
+    world = Sites(policy)
+    other = world.submit(partition="other", priority=9, cores=3, nodes=2, run_s=20, limit_s=200)
+    inside = world.submit(partition="other", priority=9, cores=3, run_s=8, limit_s=200, on="n5")
+    world.slurm.limit = lambda job: ""
+    for name, node in world.slurm.nodes.items():
+        world.slurm.nodes[name] = replace(node, partitions=node.partitions | {"other"})
+    world.go(2)
+    assert world.slurm.jobs[other].starts
+    assert world.slurm.jobs[inside].starts
+    world.slurm.reserve(-1, 60, "n1", "n5", Users="ann")
+    own = [world.submit(reservation="r0", user="ann", cores=4, run_s=2) for _ in range(3)]
+    rest = [world.submit(cores=4, nodes=1 + number % 2, run_s=2, limit_s=9) for number in range(12)]
+    world.go(250)
+    world.slurm.reservations, world.slurm.dirty = (), True
+    world.until_done(2000)
+    world.check()
+    assert all(world.slurm.run_on(number) <= {"n1", "n5"} for number in own)
+    assert not any(world.slurm.run_on(number) & {"n1", "n5"} for number in rest)
+    assert not any(record.get("fault") for record in world.journal.records())

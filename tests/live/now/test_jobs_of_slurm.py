@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from now_readings import node, reading, running, waiting
 
 from unrack.errors import ClusterError
+from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import SHOWN, JobReading, job_of, lease_of, said, stands
 from unrack.live.slurm.machines import cluster_of, machines_of
@@ -171,3 +173,12 @@ def test_a_site_adds_what_slurm_does_not_know_and_no_more() -> None:
 def test_memory_that_nobody_configured_is_not_counted() -> None:
     cluster, _ = cluster_of(reading([], [node("n1", memory_mb=1)]))
     assert cluster.total_mb is None
+
+
+def test_a_partition_or_reservation_that_makes_no_sense_stops_nothing() -> None:
+    seen = reading([])
+    odd = Partition("main", fields={"PriorityTier": "high"}), Reservation("r", 1, 2**60, ("n1",), {"Flags": "DAILY"})
+    made = machines_of(replace(seen, partitions={"main": odd[0]}, reservations=(odd[1],)))
+    assert made.content["site"]["partitions"] == [{"name": "main"}]
+    assert "reservations" not in made.content["site"]
+    assert any("cannot be understood" in note for note in made.notes)

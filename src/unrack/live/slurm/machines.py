@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from unrack.cluster.formats.described import Described, DescribedNode, converted, counter
 from unrack.cluster.formats.partitions import partition_keys
 from unrack.cluster.formats.reservations import AHEAD_S, reservation_keys
-from unrack.cluster.formats.site import Keys, Lost, SaidSite
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.live.slurm.reading import Reading, SlurmNode
@@ -109,12 +109,21 @@ def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_
     for name, one in sorted(reading.partitions.items()):
         if name in partitions:
             fields = {key.lower(): value for key, value in one.fields.items()} | {"partitionname": name}
-            keys = partition_keys(fields, f"partition {name}", lost_of)
+            try:
+                keys = partition_keys(fields, f"partition {name}", lost_of)
+            except ClusterError as error:
+                lose(lost_of, "Of partitions that cannot be understood only the nodes are known", name, str(error))
+                keys = {}
             partition_of[name] = {key: keys[key] for key in _OF_NODES if key in keys} if driven else keys
     ahead_s = LONGEST_S + 86_400 if driven else AHEAD_S
     for reservation in sorted(reading.reservations, key=lambda one: one.name):
         where = f"reservation {reservation.name}"
-        if (found := reservation_keys(reservation.record, where, lost, origin_s, ahead_s)) is not None:
+        try:
+            found = reservation_keys(reservation.record, where, lost, origin_s, ahead_s)
+        except ClusterError as error:
+            lose(lost, "Reservations that cannot be understood are left out", reservation.name, str(error))
+            continue
+        if found is not None:
             early = min(early_s or 0, found.get("every", math.inf) - found["duration"])
             reservations[reservation.name] = found | {
                 "start": found["start"] - early, "duration": found["duration"] + early,
