@@ -100,3 +100,36 @@ def test_jobs_of_a_site_run_where_they_may_and_none_is_stuck(new_bed: Callable[.
     assert not any(refused), set(refused)
     audit(driven, [*jobs, *own])
     assert took_s < 150
+
+
+@pytest.mark.live_quick
+def test_a_job_that_slurm_refuses_asks_again_for_what_its_user_asked(
+    new_bed: Callable[..., Bed], tmp_path: Path
+) -> None:
+    bed = new_bed(nodes=4, remember_s=3000, licences={"matlab": 4}, partitions={"left": "n[1-3]", "right": "n[2-4]"})
+    bed.scontrol("create", "reservation", "ReservationName=all", "StartTime=now", "Duration=60", "Users=nobody",
+                 "Licenses=matlab:4", "Flags=LICENSE_ONLY")  # fmt: skip
+    driven = Driven(bed, tmp_path, "easy", partitions=["left", "right"], start_timeout="120 s")
+    asked = {"script": "sleep 1", "hold": True, "time": "1", "mem": 100, "partition": "left,right"}
+    job = bed.submit(**asked, licenses="matlab:1", nodelist="n3", nodes=2, user="nobody")
+    pinned = bed.submit(**asked, licenses="matlab:1", nodelist="n4")
+    driven.start()
+    try:
+
+        def reasons() -> dict[str, str]:
+            status = json.loads(driven.command("slurm", "status", "--state", str(driven.state), "--json"))
+            return {one["key"]: str(one.get("why", "")) for one in status["jobs"]}
+
+        bed.wait_until(lambda: all("Licenses" in reasons().get(str(one), "") for one in (job, pinned)), 15)
+        for one, nodes, count in ((job, "n3", "2"), (pinned, "n4", "1")):
+            shown = bed.job(one)
+            assert (shown["Partition"], shown["ReqNodeList"]) == ("left,right", nodes), shown
+            assert shown["NumNodes"].split("-")[0] == count
+        bed.scontrol("delete", "ReservationName=all")
+        bed.wait_for([job, pinned], "COMPLETED", timeout_s=20)
+        assert "n3" in expand(bed.job(job)["NodeList"])
+        assert bed.job(pinned)["NodeList"] == "n4"
+        assert bed.job(pinned)["Partition"] == "right"
+    finally:
+        driven.stop()
+    audit(driven, [job, pinned])
