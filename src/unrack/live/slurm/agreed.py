@@ -17,11 +17,15 @@ from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.site.site import Site
 from unrack.live.slurm.site.tables import MemoryUse
+from unrack.live.watch.log import Events
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
 LONGEST_US = LONGEST_S * SECOND_US
 """How long a job without a time limit is expected to run."""
+
+
+log = Events("slurm")
 
 
 class Agreed:
@@ -39,6 +43,7 @@ class Agreed:
         self.start_timeout_us, self.longest_us = site.start_timeout_us, LONGEST_US
         self._how = JobReading(LONGEST_US, site.memory == MemoryUse.REQUESTED)
         self._seen: Any = None
+        self._said: set[str] = set()  # what has been told of what is not taken over
         self._beginning: Beginning | None = None
         self._askable: tuple[Names, Askable] | None = None
 
@@ -64,6 +69,9 @@ class Agreed:
             early_s = self.start_timeout_us / SECOND_US
             found = machines_of(reading, partitions=self.site.partitions, origin_s=origin_s, early_s=early_s)
             content = self.site.additions.joined(found.content, found.names)
+            for note in [note for note in found.notes if note not in self._said]:
+                log.info("not all that Slurm says is taken over", what=note)
+            self._said |= set(found.notes)
             policy = self.site.policy_spec
             made = {"file": _absolute(policy.file)} if policy.file else {"name": policy.name, **dict(policy.parameters)}
             spec = {"label": policy.label, **made}

@@ -128,7 +128,7 @@ def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_
             reservations[reservation.name] = found | {
                 "start": found["start"] - early, "duration": found["duration"] + early,
             }  # fmt: skip
-    return SaidSite(partition_of, reservations=reservations, lost=lost, lost_of_partitions=lost_of)
+    return SaidSite(partition_of, reservations=reservations, lost=lost, lost_of_partitions={} if driven else lost_of)
 
 
 def cluster_of(

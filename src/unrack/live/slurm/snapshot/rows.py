@@ -27,6 +27,7 @@ MOST_APART, MOST_WAITING = 8, 60
 """As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
 WORDS = ("partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "dependency")
 """Columns of what jobs say of where and after whom they may run; those in which nobody says anything are left out."""
+_WAITS = "Waits for something else ({})"
 _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
 
@@ -92,17 +93,17 @@ def rows_of(
         elif job.waits and (partitions is None or set(partitions) & set(job.partition.split(","))):
             waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
     waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
-    waiting = _after_others(runs, waiting)
+    waiting = _after_others(runs, waiting, tally)
     first = [
         row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
         for place, row in enumerate(waiting)
     ]
     first, groups = _apart(first, cluster, tally)
-    notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items()]
+    notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items() if count]
     return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
 
 
-def _after_others(runs: list[Row], waiting: list[Row]) -> list[Row]:
+def _after_others(runs: list[Row], waiting: list[Row], tally: dict[str, int]) -> list[Row]:
     """The jobs that wait, with those in the queue that wait for jobs which run or are in the queue."""
     there, made, more = {row.key for row in runs}, list(waiting), True
     there |= {row.key for row in waiting if row.submit_s is not None}
@@ -113,6 +114,7 @@ def _after_others(runs: list[Row], waiting: list[Row]) -> list[Row]:
             if row.waits_for == OTHERS and all(way.ids and there.issuperset(way.ids) for way in ways):
                 made[place], more = row._replace(submit_s=0.0, waits_for=""), True
                 there.add(row.key)
+                tally[_WAITS.format(OTHERS)] -= 1
     return made
 
 
@@ -198,7 +200,7 @@ def _waiting(
     waits_for = waits_for_more(job, reading.at_s, held_by_admin)
     submit_s: float | None = 0.0
     if waits_for:
-        _count(tally, f"Waits for something else ({waits_for})")
+        _count(tally, _WAITS.format(waits_for))
         submit_s = job.eligible_s - reading.at_s if waits_for == BEGIN else None
     return Row(str(member.key), asked, "", 0.0, submit_s, waits_for, job)
 
