@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -71,8 +72,10 @@ def test_a_simulation_with_the_times_that_were_starts_the_jobs_in_the_same_order
     assert found.different == [], found.different[:3]
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative"])
-def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Path, policy: str, seed: int) -> None:
+    draw = random.Random(seed)
     clock = HandClock()
     slurm, journal, terms = FakeSlurm(clock), Kept(tmp_path), PlainTerms(policy)
     terms.partitions = frozenset({"ours", "left"})
@@ -81,8 +84,10 @@ def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Pa
         slurm.nodes[name] = replace(slurm.nodes[name], partitions=both, features=("ib",))
     driver = Driver(slurm, FakeFabric(), journal, terms, clock=clock)
     for i in range(24):
-        asked = {"partition": ("ours", "left", "ours", "ours,left")[i % 4], "features": "ib" if i % 4 == 2 else ""}
-        slurm.submit(1 + i % 2, 1 + i % 4, 1 + i % 5, 9, **asked)
+        asked: dict[str, Any] = {"partition": draw.choice(["ours", "left", "ours,left"])}
+        asked["features"] = "ib" if i % 5 == 2 else ""
+        asked["excluded"] = (draw.choice(["n1", "n2"]),) if draw.random() < 0.3 else ()
+        slurm.submit(draw.randint(1, 2), draw.randint(1, 4), draw.randint(1, 5), 9, **asked)
     for _ in range(600):
         driver.step()
         slurm.tick(200_000)

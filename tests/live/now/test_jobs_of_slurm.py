@@ -67,6 +67,8 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
         ({"gres": {"tape": 1}}, "generic resources"),
         ({"gres": {"shard": 1}}, "generic resources"),
         ({"licences": {"other": 1}}, "licences"),
+        ({"features": "a&\x1b[31m"}, "no words"),
+        ({"partition": "main," * 300}, "no words"),
         ({"beyond": ("network", "burst\nbuffer")}, "network, burst buffer"),
         ({"cpus": 33, "cpus_per_task": 33}, "33 cores"),
         ({"cpus": 64, "nodes_max": 2, "cpus_per_task": 17}, "do not fit on 2 nodes"),

@@ -29,6 +29,8 @@ from unrack.workload.job import Demand, Job
 GPUS, COUNT, COUNTED, GPU = "gpus", "count", "counted", "gpu"
 SHOWN = 80
 """Characters of a user's words that go into tables."""
+LONGEST = 1000
+"""Characters of words of which not all may be cut off."""
 MOST_PRIORITY = 2**53
 
 
@@ -95,9 +97,8 @@ def words_of(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
     features = "&".join([*([f"({job.features})" if kinds else job.features] if job.features else []), *kinds])
     without = [name for name in job.excluded_nodes if name in cluster.number_of]
     return {
-        "partition": said(job.partition), "account": said(job.account), "qos": said(job.qos), "constraint": features,
-        "req_nodes": compress(job.required_nodes), "exc_nodes": compress(without),
-        "reservation": said(job.reservation),
+        "partition": job.partition, "account": job.account, "qos": job.qos, "constraint": features,
+        "req_nodes": compress(job.required_nodes), "exc_nodes": compress(without), "reservation": job.reservation,
     }  # fmt: skip
 
 
@@ -169,6 +170,9 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
     """What of a job cannot be kept, a sentence each, of words of ours alone."""
     if job.het:
         yield "it is a component of a heterogeneous job"
+    words = job.partition, job.account, job.qos, job.features, job.reservation
+    if not all(len(word) <= LONGEST and word.isprintable() for word in words):
+        yield "its partition, account, QOS, features or reservation are no words"
     if job.required_nodes and not set(job.required_nodes) <= cluster.number_of.keys():
         yield "it asks for nodes by name that are none of these"
     if job.beyond:
