@@ -271,3 +271,25 @@ def test_jobs_of_others_on_reserved_nodes_upset_nobody(policy: str) -> None:
     assert all(world.slurm.run_on(number) <= {"n1", "n5"} for number in own)
     assert not any(world.slurm.run_on(number) & {"n1", "n5"} for number in rest)
     assert not any(record.get("fault") for record in world.journal.records())
+
+
+@pytest.mark.parametrize("new_driver", [False, True])
+def test_a_user_who_changes_his_wishes_after_a_start_failed_has_what_he_says_last(new_driver: bool) -> None:
+    world = Sites()
+    number = world.submit("n3", partition="left,right", nodes=1)
+    world.slurm.stuck.add(number)
+    world.go(2)
+    job = world.slurm.jobs[number]
+    assert (job.required, job.partition) == (("n3",), "left")
+    world.slurm.limit = lambda job: "Licenses"
+    world.go(6)
+    assert (job.required, job.partition, job.priority) == (("n3",), "left,right", 0)
+    job.required, job.partition, world.slurm.dirty = (), "right", True
+    world.slurm.stuck.clear()
+    world.slurm.limit = lambda job: ""
+    if new_driver:
+        world.driver.acting.close()
+        world.driver = world.make()
+    world.until_done(1000)
+    assert job.state == "COMPLETED"
+    assert world.slurm.run_on(number) <= {"n4", "n5", "n6", "n7", "n8"}

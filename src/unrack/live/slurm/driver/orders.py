@@ -62,16 +62,18 @@ class Orders:
         for order in (answer.order for answer in answers if answer.done):
             if isinstance(order, Place):
                 found.append(Release(order.job))
-            elif isinstance(order, HoldBack) and (entry := self.table.get(str(order.job))) is not None:
-                placing = entry.placing
-                if placing.wanted or placing.partition:
-                    found.append(AskAgain(order.job, placing.wanted, placing.partition))
+            entry = self.table.get(str(order.job))
+            if isinstance(order, HoldBack) and entry is not None and not _restores(order, entry):
+                found.append(AskAgain(order.job, entry.placing.wanted, entry.placing.partition))
         return found
 
     def answered(self, answers: Sequence[Answer], now: int) -> None:
         """Note what became of orders."""
         for answer in answers:
             entry = self.table.get(str(answer.order.job))
+            if entry is not None and answer.done and _restores(answer.order, entry):
+                entry.placing = entry.placing._replace(pinned=False)
+                self.table.touch(entry)
             if entry is None or not isinstance(stage := entry.stage, Decided) or stage.phase != Phase.ORDERING:
                 continue
             if not answer.done:
@@ -79,3 +81,9 @@ class Orders:
                 self.table.move(entry, recalled(stage, f"Slurm refused to {what} it: {answer.problem}"[:300]))
             elif isinstance(answer.order, Release):
                 self.table.move(entry, Released(stage.intent, stage.operations, now))
+
+
+def _restores(order: Order, entry: Entry) -> bool:
+    """True if Slurm has in a job what its user asked for, once it has taken this order."""
+    placing = entry.placing
+    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not (placing.wanted or placing.partition))

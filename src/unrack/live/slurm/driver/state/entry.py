@@ -73,6 +73,7 @@ class Placing(NamedTuple):
     wanted: tuple[str, ...] = ()  # the nodes that it asked for by name
     partition: str = ""  # the partitions that it asked for, if several
     inside: str = ""  # in which of them it was placed last
+    pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
 
 
 class Trouble(NamedTuple):
@@ -132,7 +133,7 @@ class Entry:
         """Note that these nodes may be asked for by name from now on."""
         found = tuple(sorted(nodes))
         others = (one for one in self.placing.placed if one != found)
-        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:])
+        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:], pinned=True)
 
     def is_placed(self, nodes: Collection[str]) -> bool:
         """True if it is we who may have asked for these nodes by name."""
@@ -143,9 +144,10 @@ class Entry:
         own, placed = self.placing, self.is_placed(job.required_nodes)
         if placed:
             job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
-        if placed or not job.required_nodes:
+        if placed or (own.pinned and not job.required_nodes):
             job = replace(job, required_nodes=own.wanted)
-        return replace(job, partition=own.partition) if own.partition and job.partition == own.inside else job
+        narrowed = own.pinned and own.partition and job.partition == own.inside
+        return replace(job, partition=own.partition) if narrowed else job
 
     def note_asked(self, job: SlurmJob) -> None:
         """Keep what a job asks for, before it is placed."""
