@@ -115,6 +115,9 @@ class Faults:
 
     def tidied(self) -> list[int]:
         """All jobs, when those are cancelled that a killed controller has forgotten to have ended, as operators do."""
+        for name in self.bed.names:  # a node that still runs what a killed controller forgot is drained by Slurm
+            if "DRAIN" in self.bed.node(name)["State"]:
+                self.bed.call("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
         told = json.loads(self.driven.command("slurm", "status", "--state", str(self.driven.state), "--json"))
         for job in (int(one["key"]) for one in told["jobs"] if one.get("why") in FORGOTTEN):
             self.cancelled.add(job)

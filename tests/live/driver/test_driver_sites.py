@@ -154,7 +154,8 @@ def test_a_feature_that_no_node_has_and_a_partition_that_has_none_of_the_wanted_
     assert not world.slurm.asked
 
 
-def test_where_slurm_says_bad_constraints_a_job_is_never_placed_again_until_the_nodes_change() -> None:
+@pytest.mark.parametrize("change", [True, False])
+def test_where_slurm_says_bad_constraints_a_job_is_not_placed_until_the_nodes_change_or_for_long(change: bool) -> None:
     world = Sites(nodes=3)
     bad = {"n1", "n2"}
     number = world.submit(run_s=1)
@@ -166,13 +167,14 @@ def test_where_slurm_says_bad_constraints_a_job_is_never_placed_again_until_the_
     assert len(world.slurm.asked) <= 4  # each is seen at a look or two
     other = world.submit(run_s=1)
     bad.add("n3")
-    world.go(3000)
+    world.go(1300)
     assert "rejected" in world.why(other)
     assert world.all_free()
     bad.clear()
-    world.slurm.nodes["n1"] = replace(world.slurm.nodes["n1"], features=("new",))
-    world.slurm.dirty = True
-    world.until_done()
+    if change:
+        world.slurm.nodes["n1"] = replace(world.slurm.nodes["n1"], features=("new",))
+        world.slurm.dirty = True
+    world.until_done(1600)
     assert world.slurm.jobs[other].state == "COMPLETED"
 
 

@@ -87,7 +87,7 @@ class Coming(Part):
             return asked
         if why := self.admission.why_not(entry, job, asked):
             return Problem(why)
-        asked = self.notes.refusals.elsewhere(entry.key, job, asked)
+        asked = self.notes.refusals.elsewhere(entry.key, job, asked, self.now)
         if why := self.admission.unlike_others(asked):
             return Problem(why)
         return self._kept_apart(entry, asked)
@@ -121,6 +121,8 @@ class Coming(Part):
         entry.known = entry.known._replace(job=job_record(asked))
         entry.said = entry.said._replace(restarts=member.job.restarts)
         entry.note_asked(entry.as_asked(member.job))
+        if (lapses_us := self.notes.refusals.lapses_us(entry.key, self.now)) is not None:  # it may have no other place
+            entry.trouble = entry.trouble._replace(again_us=lapses_us)
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:

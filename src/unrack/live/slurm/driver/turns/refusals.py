@@ -28,7 +28,9 @@ class Refusal(NamedTuple):
     running: tuple[int, ...]  # how many jobs of its user, its account and its QOS ran
     around: str  # its partition and the reservations, as Slurm told of them
     until_us: int  # until when it is not tried again
-    nodes: frozenset[str] = frozenset()  # where it cannot start, as long as all around is as it was
+    # nodes, lapses_us: where it cannot start, as long as all around is as it was, and until when that is believed
+    nodes: frozenset[str] = frozenset()
+    lapses_us: int = 0
 
 
 class Refusals:
@@ -62,16 +64,16 @@ class Refusals:
         until = now + min(FIRST_US << min(tries, 20), SLOWEST_US)
         reason = job.reason.partition(",")[0]
         never = frozenset(nodes) if reason in NOT_THERE else frozenset()
-        made = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until, never)
+        made = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until, never, now + SLOWEST_US)
         own = self._refusals.get(key)
         if own is not None and own.around == made.around:
             made = made._replace(nodes=own.nodes | never)
         self._refusals[key] = made
 
-    def elsewhere(self, key: str, job: SlurmJob, asked: Job) -> Job:
+    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int) -> Job:
         """A job without the nodes on which Slurm could not start it."""
         own = self._refusals.get(key)
-        if own is None or not own.nodes or own.around != self._state(job):
+        if own is None or not own.nodes or own.around != self._state(job) or now >= own.lapses_us:
             return asked
         said = asked.said.get("exc_nodes", "")
         without = own.nodes.union(expand(said) if said else ())
@@ -84,6 +86,11 @@ class Refusals:
     def until_us(self, key: str, now: int) -> int:
         """Until when a job is not tried again."""
         return self._refusals[key].until_us if key in self._refusals else now
+
+    def lapses_us(self, key: str, now: int) -> int | None:
+        """When a job is tried again where Slurm could not start it; ``None``: it may be now."""
+        own = self._refusals.get(key)
+        return own.lapses_us if own is not None and own.nodes and now < own.lapses_us else None
 
     def keep(self, keys: Iterable[str]) -> None:
         """Forget those of all other jobs."""
