@@ -16,7 +16,7 @@ from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
 from unrack.core.parted import parted
 from unrack.core.provisions import Provisions
-from unrack.errors import ClusterError, InputError, PolicyError, RefusedError
+from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
     Detached,
@@ -172,6 +172,8 @@ class Core:
         if isinstance(event, Repaired):
             for node in event.nodes:
                 state.resume(node)
+            if not event.nodes:
+                state.note_more()
             return NOTHING
         return self._outside(event, now)
 
@@ -271,7 +273,7 @@ class Core:
             row = numbered(cluster, row)
             if to_be_placed:
                 check_asks(self.policy, cluster, row)
-        except (ClusterError, PolicyError, InputError) as error:
+        except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         self.store.add(job, row)
         wants, pace = cluster.devices.wanted(row.devices, 1), self._pace(row)

@@ -99,6 +99,10 @@ class NodeLedger:
         self._give_back(node)
         self._capacity_changed(comes_back=True)
 
+    def note_more(self) -> None:
+        """Note that more may be free at some time than was planned with."""
+        self._capacity_changed(comes_back=True)
+
     def _check_exists(self, node: int) -> None:
         if not 0 <= node < len(self.online):
             raise RefusedError(f"node {node} does not exist")

@@ -133,3 +133,32 @@ def test_a_job_that_slurm_refuses_asks_again_for_what_its_user_asked(
     finally:
         driven.stop()
     audit(driven, [job, pinned])
+
+
+def test_a_job_of_a_reservation_starts_when_that_begins_and_others_go_round_it(
+    new_bed: Callable[..., Bed], tmp_path: Path
+) -> None:
+    bed = new_bed(nodes=3, remember_s=3000)
+    driven = Driven(bed, tmp_path, "conservative", start_timeout="10 s")
+    bed.scontrol("create", "reservation", "ReservationName=soon", "StartTime=now+1minutes", "Duration=30", "Nodes=n1",
+                 "Users=nobody,root", "Flags=DAILY")  # fmt: skip
+    asked = {"script": "sleep 2", "hold": True, "time": "1", "mem": 100, "exclusive": True}
+    own = [bed.submit(**asked, reservation="soon", user="nobody") for _ in range(2)]
+    driven.start()
+    try:
+        others = bed.submit_many([{**asked, "time": "5"}] * 6)
+        bed.wait_until(lambda: driven.all_over(others), 40)
+        assert {bed.job(job)["JobState"] for job in own} == {"PENDING"}
+        bed.wait_until(lambda: driven.all_over(own), 90)
+        wide = bed.submit(**asked, nodes=3)
+        time.sleep(3)
+        assert bed.state(wide) == "PENDING"
+        bed.scontrol("delete", "ReservationName=soon")
+        bed.wait_for([wide], "COMPLETED", timeout_s=20)
+    finally:
+        driven.stop()
+    assert {bed.job(job)["NodeList"] for job in own} == {"n1"}
+    assert "n1" not in {bed.job(job)["NodeList"] for job in others}
+    refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
+    assert not any(refused), set(refused)
+    audit(driven, [*own, *others, wide])

@@ -295,3 +295,36 @@ def test_a_user_who_changes_his_wishes_after_a_start_failed_has_what_he_says_las
     world.until_done(1000)
     assert job.state == "COMPLETED"
     assert world.slurm.run_on(number) <= {"n4", "n5", "n6", "n7", "n8"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_reservation_that_is_deleted_leaves_its_nodes_to_those_who_waited_for_its_end(policy: str) -> None:
+    world = Sites(policy)
+    world.slurm.reserve(-1, 5000, "n1", Users="ann")
+    number = world.submit(nodes=8, cores=4, run_s=2)
+    world.go(20)
+    assert world.phase(number) == Phase.WAITING
+    world.slurm.reservations, world.slurm.dirty = (), True
+    world.go(10)
+    assert world.slurm.jobs[number].starts
+    world.until_done()
+    world.check()
+
+
+def test_a_node_that_is_gone_from_slurm_takes_nobody_down_who_named_it() -> None:
+    world = Sites()
+    wanted, without = world.submit("n3", partition="left", cores=4), world.submit(excluded=("n3",), nodes=7, cores=4)
+    blocking = [world.submit(cores=4, run_s=20, limit_s=30, priority=5) for _ in range(8)]
+    world.go(3)
+    gone = world.slurm.nodes.pop("n3")
+    for number, job in world.slurm.jobs.items():
+        if "n3" in job.held_on:
+            world.slurm.end(number, "NODE_FAIL")
+    world.slurm.dirty = True
+    world.go(5)
+    assert "nodes by name" in world.why(wanted) or world.slurm.jobs[wanted].state != "PENDING"
+    world.slurm.nodes = dict(sorted({**world.slurm.nodes, "n3": gone}.items()))
+    world.slurm.dirty = True
+    world.until_done(2000)
+    assert {world.slurm.jobs[number].state for number in (wanted, without)} <= {"COMPLETED", "NODE_FAIL"}
+    assert len(blocking) == 8

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import ClusterError, InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
@@ -73,18 +73,16 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     ----------
     row
         The job, as of :func:`unrack.workload.store.one_row`. It counts for no limits: those are of jobs that are known
-        when a run begins.
-
-    Raises
-    ------
-    ClusterError
-        It names nodes that there are not.
+        when a run begins. One that names nodes that there are not may run nowhere.
     """
     site = cluster.places.installed.get("site")
-    if not isinstance(site, Site) or not row.extra.width:
+    if not isinstance(site, Site) or not (row.extra.width or site.windows):
         return row
     (where,) = Binding(site, said_by(row, cluster)).wheres or (Where(),)
-    number = np.array([site.number(where)], np.int64)
+    try:
+        number = np.array([site.number(where)], np.int64)
+    except ClusterError as error:
+        number = np.array([site.number(Where(why=str(error)))], np.int64)
     return replace(row, devices={**row.devices, ("site", QUANTITIES[0]): number})
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError, PolicyError, RunError, StudyError
-from unrack.events import Drained, Submitted
+from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
+from unrack.events import Drained, Repaired, Submitted
 from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
@@ -20,7 +20,7 @@ from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.state.kept import VERSION, Kept
 from unrack.live.slurm.driver.state.promises import note_promises, tell_promise
-from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, Released
+from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Idle, Phase, Recalling, Released
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
@@ -283,7 +283,13 @@ class Driver:
         if numbers:
             epoch.tell(Drained(tuple(numbers)), now)
         for entry in waiting:
-            number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
+            try:
+                number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
+            except RefusedError as error:  # the policy does not place what it asks for on the cluster as it is now
+                why = f"rejected: {error}"[:300]
+                held = entry.phase == Phase.WAITING
+                self.table.move(entry, Idle(Phase.ASIDE, why) if held else Recalling(None, why))
+                continue
             self.table.number(entry, number)
             turn.deciding.decided(decisions)
             tell_promise(epoch, entry, now)
@@ -291,7 +297,7 @@ class Driver:
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.stage = ASIDE
         epoch.begun()
-        self.epoch, self.wanted_us, self._read_again = epoch, now, True
+        before, self.epoch, self.wanted_us, self._read_again = self.epoch, epoch, now, True
         self._turned_us = now
         self.table.taken()
         record = {
@@ -300,6 +306,8 @@ class Driver:
             "ended": self.table.ended,
         }  # fmt: skip
         self.journal.rotate(record)
+        if before is not None and before.beginning.cluster != beginning.cluster:
+            epoch.tell(Repaired(()), now)  # what was promised on less may come earlier
         log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
 
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
