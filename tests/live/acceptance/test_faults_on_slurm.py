@@ -37,9 +37,9 @@ often = 1"""
 
 HOSTS = {"main": "", "left": "n[1-3]", "right": "n[3-6]"}
 WISHES: list[dict[str, Any]] = [
-    {"partition": "left", "nodes": 1}, {"partition": "right,left"}, {"partition": "left,right", "exclude": "n2,n5", "nodes": 2},
-    {"partition": "main", "nodelist": "n4", "nodes": 2}, {"partition": "right", "nodelist": "n3", "nodes": 1},
-    {"partition": "main", "exclude": "n[1-2]"},
+    {"partition": "left", "nodes": 1}, {"partition": "right,left"},
+    {"partition": "left,right", "exclude": "n2,n5", "nodes": 2}, {"partition": "main", "nodelist": "n4", "nodes": 2},
+    {"partition": "right", "nodelist": "n3", "nodes": 1}, {"partition": "main", "exclude": "n[1-2]"},
 ]  # fmt: skip
 RESERVED = "n6"
 
