@@ -170,10 +170,7 @@ class Core:
             state.detached(event.devices, now)
             return NOTHING
         if isinstance(event, Repaired):
-            for node in event.nodes:
-                state.resume(node)
-            if not event.nodes:
-                state.note_more()
+            state.come_back(event.nodes)
             return NOTHING
         return self._outside(event, now)
 
