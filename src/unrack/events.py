@@ -71,7 +71,7 @@ class Failed(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """Nodes are back."""
+    """Nodes are back; none: something else is free that nobody had planned with."""
 
     nodes: tuple[int, ...]
 

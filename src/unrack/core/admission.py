@@ -21,6 +21,7 @@ from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.site.components import components_of
+from unrack.workload.site.settled import numbered
 from unrack.workload.standing import standing_leases
 from unrack.workload.store import JobStore, one_row
 
@@ -152,7 +153,7 @@ class Admission:
         one = self.culprit.get(job, job)
         if one < 0:
             return Reason(Code.TOO_BIG, "an empty cluster for all of its components at once")
-        reason = self.reason(one, one_row(store.job(one), None))
+        reason = self.reason(one, numbered(self.cluster, one_row(store.job(one), None)))
         return reason._replace(what=f"{reason.what}, component {store.job(one).id}") if job in self.culprit else reason
 
     def reason(self, job: int, row: JobTable) -> Reason:

@@ -48,6 +48,7 @@ from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
 from unrack.workload.site.components import components_of
+from unrack.workload.site.settled import numbered
 from unrack.workload.store import JobStore, one_row
 
 NOTHING: list[Decision] = []
@@ -171,8 +172,7 @@ class Core:
             self.commit(stopped, now)
             return self._memory.reserved(stopped)
         if isinstance(event, Repaired):
-            for node in event.nodes:
-                state.resume(node)
+            state.come_back(event.nodes)
             return NOTHING
         return self._outside(event, now)
 
@@ -273,6 +273,7 @@ class Core:
             )
         row = one_row(job, work_us)
         try:
+            row = numbered(cluster, row)
             if to_be_placed:
                 check_asks(self.policy, cluster, row)
         except (PolicyError, InputError) as error:

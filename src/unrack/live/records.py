@@ -14,6 +14,7 @@ from unrack.events import (
     Event,
     Expected,
     Finished,
+    Opened,
     Promised,
     Repaired,
     Round,
@@ -41,7 +42,7 @@ def job_record(job: Job) -> dict[str, Value]:
         "cores": demand.cores, "mb": demand.memory_mb, "deadline": job.deadline_us, "priority": job.priority,
         "user": job.user, "app": job.app, "devices": {kind: dict(of) for kind, of in demand.devices.items()},
         "local": demand.local_mb, "ceiling": demand.ceiling_mb, "group": demand.group, "spread": demand.spread,
-        "forbidden": list(demand.forbidden),
+        "forbidden": list(demand.forbidden), "said": {name: text for name, text in job.said.items() if text},
     }  # fmt: skip
     return {key: value for key, value in found.items() if key in ("id", "submit", "request", "tasks") or value}
 
@@ -55,7 +56,7 @@ def job_of_record(record: Mapping[str, Value]) -> Job:
     )  # fmt: skip
     return Job(
         0, record["id"], record["submit"], record["request"], record.get("deadline"), record.get("priority", 0),
-        record.get("user", ""), record.get("app", ""), demand,
+        record.get("user", ""), record.get("app", ""), demand, record.get("said", {}),
     )  # fmt: skip
 
 
@@ -142,8 +143,8 @@ def event_record(event: Event) -> list[Value]:
         return ["promised", event.job, start_us, turn, grain, None if lease is None else lease_record(lease)]
     if isinstance(event, Drained | Repaired):
         return [type(event).__name__.lower(), list(event.nodes)]
-    if isinstance(event, Round):
-        return ["round"]
+    if isinstance(event, Round | Opened):
+        return [type(event).__name__.lower()]
     raise TypeError(f"{type(event).__name__} is no event of a live world")
 
 
@@ -159,6 +160,7 @@ READ: dict[str, Callable[[Sequence[Value]], Event]] = {
     "drained": lambda r: Drained(tuple(r[1])),
     "repaired": lambda r: Repaired(tuple(r[1])),
     "round": lambda _: Round(),
+    "opened": lambda _: Opened(),
 }
 """Kind of event → what makes it of its record."""
 

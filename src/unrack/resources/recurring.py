@@ -19,19 +19,26 @@ def _time(value: object) -> object:
     return value
 
 
+def _moment(value: object) -> object:
+    """As a time; a number below 0 is before the workload begins."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
+        return round(value * SECOND_US)
+    return _time(value)
+
+
 def _seconds(us: int | None) -> float | None:
     """As it is read again."""
     return None if us is None else us / SECOND_US
 
 
 Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
-Moment = Annotated[int, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
+Moment = Annotated[int, BeforeValidator(_moment), PlainSerializer(_seconds)]
 
 
 class Recurring(Strict):
     """When something begins, how long it lasts, and after how long it comes again."""
 
-    start: Moment  # on the clock of the workload: ``"36 h"``, or seconds
+    start: Moment  # on the clock of the workload: ``"36 h"``, or seconds; below 0: it has begun before
     duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
     every: Time = None  # again after so long, until ``until``
     until: Time = None
@@ -49,6 +56,6 @@ class Recurring(Strict):
     @property
     def windows_us(self) -> list[tuple[int, int]]:
         """When it begins and ends, each time, µs."""
-        if self.every is None or self.until is None:
-            return [(self.start, self.start + self.duration)]
-        return [(at, at + self.duration) for at in range(self.start, max(self.until, self.start + 1), self.every)]
+        every, until = self.every or 1, self.start + 1 if self.until is None else max(self.until, self.start + 1)
+        found = [(at, at + self.duration) for at in range(self.start, until, every)]
+        return [window for window in found if window[1] > 0] or found[-1:]

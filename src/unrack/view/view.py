@@ -344,7 +344,7 @@ class View:
         _, _, mb, estimate_us = self.asks[:, number].tolist()
         return SeenJob(
             said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
-            said.demand, estimate_us, mb, self.now, self._kinds,
+            said.demand, said.said, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:

@@ -87,6 +87,9 @@ class Job:
         Who submitted it, and which application or class it is; ``""`` where the trace does not say.
     demand
         What it asks for.
+    said
+        What a job that nobody knew before says of where it may run, by columns of tables of jobs: ``partition``,
+        ``constraint``, ``req_nodes``, ``exc_nodes``, ``reservation``, ``account``, ``qos``.
     """
 
     index: int
@@ -98,6 +101,7 @@ class Job:
     user: str
     app: str
     demand: Demand
+    said: Mapping[str, str] = field(default_factory=dict)
 
     def __index__(self) -> int:
         return self.index

@@ -139,6 +139,7 @@ def one_row(job: Job, work_us: int | None) -> JobTable:
         user_names=(job.user,) if job.user else (),
         app_names=(job.app,) if job.app else (),
         devices={(kind, name): _one(amount) for kind, of in demand.devices.items() for name, amount in of.items()},
+        extra=pl.DataFrame({name: [text] for name, text in job.said.items() if text}),
         slo=slo,
     )
 

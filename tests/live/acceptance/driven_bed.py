@@ -25,7 +25,7 @@ count = 6
 quantities = { capacity_mb = "600 GB", bandwidth_mb_s = "2 GB/s" }
 """
 SITE = """
-partitions = ["main"]
+partitions = {partitions}
 policy = "{policy}"
 take = "held"
 state = "{state}"
@@ -53,7 +53,7 @@ class Driven:
 
     def __init__(
         self, bed: Bed, folder: Path, policy: str, cluster: str = "", more: str = "", fabric: str = "",
-        start_timeout: str = "15 s", slowest: str = "0.5 s",
+        start_timeout: str = "15 s", slowest: str = "0.5 s", partitions: Sequence[str] = ("main",),
     ) -> None:  # fmt: skip
         self.bed, self.folder, self.state = bed, folder, folder / "state"
         self.fabric_folder = folder / "fabric"
@@ -61,7 +61,7 @@ class Driven:
         fabric = fabric or 'kind = "none"'
         text = SITE.format(
             policy=policy, state=self.state, start_timeout=start_timeout, slowest=slowest, more=more, cluster=cluster,
-            fabric=fabric,
+            fabric=fabric, partitions=json.dumps(list(partitions)),
         )  # fmt: skip
         self.site.write_text(text.replace("FABRIC", str(self.fabric_folder)))
         self.process: subprocess.Popen[bytes] | None = None

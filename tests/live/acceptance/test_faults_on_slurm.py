@@ -22,6 +22,7 @@ from driven_bed import POOL, Driven, audit
 from slurm_bed import Bed
 
 from unrack.live.slurm.driver.turns.coming import FORGOTTEN
+from unrack.slurm_text.hostlists import expand
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 FABRIC = """kind = "drill"
@@ -34,11 +35,31 @@ slow_s = 0.5
 often = 1"""
 
 
+HOSTS = {"main": "", "left": "n[1-3]", "right": "n[3-6]"}
+WISHES: list[dict[str, Any]] = [
+    {"partition": "left", "nodes": 1}, {"partition": "right,left"},
+    {"partition": "left,right", "exclude": "n2,n5", "nodes": 2}, {"partition": "main", "nodelist": "n4", "nodes": 2},
+    {"partition": "right", "nodelist": "n3", "nodes": 1}, {"partition": "main", "exclude": "n[1-2]"},
+]  # fmt: skip
+RESERVED = "n6"
+
+
+def allowed(asked: dict[str, Any], ran_on: set[str]) -> bool:
+    """Whether a job may run there, by what its user said."""
+    members = [set(expand(HOSTS[name] or "n[1-6]")) for name in asked["partition"].split(",")]
+    return (
+        any(ran_on <= inside for inside in members) and RESERVED not in ran_on
+        and set(asked.get("nodelist", "").split(",")) <= {*ran_on, ""}
+        and not ran_on & set(expand(asked.get("exclude", "none")))
+    )  # fmt: skip
+
+
 class Faults:
     """A deadly driver on a Slurm, and what befalls them."""
 
     def __init__(self, bed: Bed, folder: Path, seed: int) -> None:
-        self.driven = Driven(bed, folder, "easy", cluster=POOL, fabric=FABRIC)
+        self.driven = Driven(bed, folder, "easy", cluster=POOL, fabric=FABRIC, partitions=list(bed.layout.partitions))
+        self.wishes: list[dict[str, Any]] = []
         self.bed, self.seed, self.count = bed, seed, 0
         self.random = np.random.default_rng(seed)
         self.jobs: list[int] = []
@@ -87,10 +108,16 @@ class Faults:
                 "cpus_per_task": int(self.random.integers(1, 5)), "hold": True, "partition": "main", "time": "1",
                 **({"comment": "unrack: nvme.capacity=300GB"} if drive else {}),
             })  # fmt: skip
+            if len(self.bed.layout.partitions) > 1:
+                asked[-1] |= WISHES[int(self.random.integers(len(WISHES)))]
+        self.wishes += asked
         self.jobs += self.bed.submit_many(asked)
 
     def tidied(self) -> list[int]:
         """All jobs, when those are cancelled that a killed controller has forgotten to have ended, as operators do."""
+        for name in self.bed.names:  # a node that still runs what a killed controller forgot is drained by Slurm
+            if "DRAIN" in self.bed.node(name)["State"]:
+                self.bed.call("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
         told = json.loads(self.driven.command("slurm", "status", "--state", str(self.driven.state), "--json"))
         for job in (int(one["key"]) for one in told["jobs"] if one.get("why") in FORGOTTEN):
             self.cancelled.add(job)
@@ -128,8 +155,15 @@ class Faults:
         self.count += 1
 
 
-def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
-    bed = new_bed(nodes=6, scheduler="backfill", remember_s=7200)
+@pytest.mark.parametrize("partitions", [{"main": ""}, HOSTS], ids=["one partition", "a site"])
+def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(
+    new_bed: Callable[..., Bed], tmp_path: Path, partitions: dict[str, str]
+) -> None:
+    bed = new_bed(nodes=6, scheduler="backfill", remember_s=7200, partitions=partitions)
+    if partitions == HOSTS:
+        bed.scontrol("create", "reservation", "ReservationName=kept", "StartTime=now", "Duration=1000",
+                     f"Nodes={RESERVED}", "Users=root,nobody", "Flags=IGNORE_JOBS")  # fmt: skip
+        time.sleep(6)  # written down
     faults = Faults(bed, tmp_path, int(os.environ.get("UNRACK_SEED", "1")))
     wanted, began = int(os.environ.get("UNRACK_FAULTS", "200")), time.monotonic()
     while faults.count < wanted and time.monotonic() - began < 3000:
@@ -154,3 +188,7 @@ def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(new_bed: Callab
         shutil.copytree(bed.folder / "log", tmp_path / "log")
     assert faults.driven.stop() == 0
     audit(faults.driven, faults.jobs, frozenset(faults.cancelled), faults.kills)
+    for job, asked in zip(faults.jobs, faults.wishes, strict=True) if partitions == HOSTS else ():
+        if faults.jobs.count(job) == 1 and job not in faults.cancelled:
+            ran_on = set(expand(bed.job(job)["NodeList"]))
+            assert allowed(asked, ran_on), (job, asked, ran_on)

@@ -26,9 +26,9 @@ def wake(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scripted(new_bed: Callable[..., Any], wake: Path) -> Any:
-    """A Slurm whose partition ``main`` is unrack's, and ``other`` is not."""
-    text = script_text(["main"], Askable.of(Cluster.preset("nvme-pool")), wake_file=wake)
-    return new_bed(nodes=2, partitions={"main": "", "other": ""}, job_submit=text)
+    """A Slurm whose partitions ``main`` and ``also`` are unrack's, and ``other`` is not."""
+    text = script_text(["main", "also"], Askable.of(Cluster.preset("nvme-pool")), wake_file=wake)
+    return new_bed(nodes=2, partitions={"main": "", "also": "n2", "other": ""}, job_submit=text)
 
 
 def refused(bed: Any, *words: str) -> str:
@@ -69,6 +69,15 @@ def test_what_cannot_be_understood_is_refused_with_a_reason(scripted: Any) -> No
     assert "unrack: hold" in refused(bed, *sbatch, "--hold")
     assert "unrack: partition" in refused(bed, *sbatch, "--partition=other,main")
     assert bed.jobs() == []
+
+
+def test_a_job_of_several_of_its_partitions_is_held_and_another_is_told_where_it_may_go(scripted: Any) -> None:
+    bed = scripted
+    job = bed.submit(user=USER, partition="also,main")
+    told = bed.job(job)
+    assert (told["Partition"], told["Priority"], is_marked(told["AdminComment"])) == ("also,main", "0", True)
+    bed.scontrol("update", f"JobId={job}", "Partition=main,also", user=USER)
+    assert "denied" in refused(bed, "scontrol", "update", f"JobId={job}", "Partition=main,other")
 
 
 def test_other_partitions_are_left_alone(scripted: Any) -> None:

@@ -13,7 +13,10 @@ from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.reading import Held, SlurmJob, SlurmNode
 
-NODE = SlurmNode("c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan")
+NODE = SlurmNode(
+    "c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan", ("ib", "avx"),
+    ("gpu:a100",),
+)  # fmt: skip
 NODES = [NODE, SlurmNode("c2", 64, 128_000)]
 
 
@@ -127,11 +130,13 @@ def test_exclusive_jobs_are_known_in_every_layout() -> None:
 
 
 def test_what_is_asked_beyond_the_fields_is_named() -> None:
-    asks = {"features": "avx", "resv_name": "week", "tres_per_socket": "gres/gpu:1", "contiguous": True,
-            "core_spec": set_to(2)}  # fmt: skip
-    assert read(waiting(**asks))[0].beyond == (
-        "features", "reservation", "resources a socket", "specialised cores", "contiguous nodes",
+    asks = {"features": "avx&[a|b]", "resv_name": "week", "batch_features": "big", "tres_per_socket": "gres/gpu:1",
+            "contiguous": True, "core_spec": set_to(2)}  # fmt: skip
+    found = read(waiting(**asks, tres_per_job="gres/gpu:a100:4"))[0]
+    assert found.beyond == (
+        "features of its first node", "resources a socket", "specialised cores", "contiguous nodes",
     )  # fmt: skip
+    assert (found.features, found.reservation, found.types) == ("avx&[a|b]", "week", ("gpu:a100",))
 
 
 @pytest.mark.parametrize(
@@ -166,5 +171,6 @@ def test_a_node_of_23_02_and_later_is_read() -> None:
         "name": "c1", "cpus": 66, "effective_cpus": 64, "real_memory": 130_000, "specialized_memory": 2000,
         "gres": "gpu:a100:4(S:0-1)", "state": ["MIXED", "DRAIN"], "partitions": ["main", "gpu"], "reason": "fan",
         "tres": "cpu=64,mem=130000M", "alloc_memory": 5, "free_mem": set_to(7),
+        "features": ["ib", "avx", "big"], "active_features": ["ib", "avx"],
     }  # fmt: skip
     assert nodes_of({"nodes": [record]}) == ([NODE], [])

@@ -13,7 +13,9 @@ from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.driver.terms import Problem
-from unrack.live.slurm.orders import Answer, HoldBack, JobKey, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.jobs import odd, words_of
+from unrack.live.slurm.machines import machines_of
+from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Held, Reading, SlurmJob, SlurmNode
 from unrack.workload.job import Demand, Job
@@ -88,6 +90,11 @@ class FakeJob:
     start_us: int = -1
     end_us: int = -1
     required: tuple[str, ...] = ()
+    features: str = ""
+    excluded: tuple[str, ...] = ()
+    reservation: str = ""
+    user: str = "u"
+    ran_in: str = ""
     held_on: tuple[str, ...] = ()
     restarts: int = 0
     completing: bool = False
@@ -156,7 +163,10 @@ class FakeSlurm:
             return "Job is no longer pending execution"
         elif isinstance(order, Place):
             job.required = order.nodes
+            job.partition = order.partition or job.partition
             job.begin_us = -1 if order.at_once else job.begin_us
+        elif isinstance(order, AskAgain):
+            job.required, job.partition = order.nodes or job.required, order.partition or job.partition
         elif isinstance(order, Release):
             job.priority, job.reason = 100, "BeginTime" if job.begin_us > self.clock.at_us else "None"
         else:
@@ -169,12 +179,13 @@ class FakeSlurm:
             return 0 if at_us < 0 else int(ORIGIN_S + at_us / 1e6)
 
         return SlurmJob(
-            job.id, job.state, job.reason, user="u", partition=job.partition, comment=job.comment,
+            job.id, job.state, job.reason, user=job.user, partition=job.partition, comment=job.comment,
             priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us), end_s=second(job.end_us),
             limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
             cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
-            completing=job.completing, eligible_s=second(job.begin_us),
+            completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
+            excluded_nodes=job.excluded, reservation=job.reservation,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -264,26 +275,24 @@ class PlainTerms:
         self.start_timeout_us, self.longest_us = start_timeout_s * 1_000_000, 86_400_000_000
         self.policy, self.pools = policy, pools
 
-    def beginning(self, reading: Reading) -> Beginning:
+    def beginning(self, reading: Reading, origin_s: float) -> Beginning:
         if not reading.nodes:
             raise ClusterError("nodes", "none", "one")
-        groups = [{"count": 1, "cores": node.cores, "memory": node.memory_mb} for node in reading.nodes]
-        cluster: dict[str, Any] = {"name": "fake", "nodes": groups}
-        if self.pools:
-            cluster["pools"] = self.pools
-        return Beginning(cluster, tuple(node.name for node in reading.nodes), self.policy)
+        early_s = self.start_timeout_us / 1e6
+        found = machines_of(reading, partitions=self.partitions, origin_s=origin_s, early_s=early_s)
+        return Beginning(found.content | ({"pools": self.pools} if self.pools else {}), found.names, self.policy)
 
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
         if job.comment == "problem":
             return Problem("it says so itself")
         if job.comment == "misread":
             return Problem("it asks for what there is not", misread=True)
-        if job.required_nodes:
-            return Problem("it asks for nodes by name")
+        if found := next(odd(job, names.cluster), None):
+            return Problem(found)
         devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(job.nodes_min, job.cpus_per_task, job.node_memory_mb, devices)
-        return Job(0, str(key), now_us, limit_us, None, 0, job.user, "", demand)
+        return Job(0, str(key), now_us, limit_us, None, 0, job.user, "", demand, words_of(job, names.cluster))
 
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
         held = [(names.node_of[name], one) for name, one in sorted(job.holds.items()) if name in names.node_of]

@@ -77,18 +77,37 @@ class StrictSlurm(FakeSlurm):
         )
         if array and 0 < self.throttles[array] <= running:
             return "JobArrayTaskLimit"
-        if (partition := self.partitions.get(job.partition)) is not None:
+        whys = [self.refused_in(name, job) for name in job.partition.split(",")]
+        if all(whys):
+            return whys[0]
+        there = [self.nodes[name] for name in job.required if name in self.nodes]
+        wanted = [set(one.split("&")) for one in job.features.split("|")]
+        if set(job.required) & set(job.excluded) or not all(
+            any(way <= {*node.features, ""} for way in wanted) for node in there
+        ):
+            return "BadConstraints"
+        until_s = self.clock.wall_s + job.limit_s
+        for one in self.reservations:
+            if one.name == job.reservation:
+                if not one.start_s <= self.clock.wall_s or until_s > one.end_s:
+                    return "Reservation"
+                if not set(job.required) <= set(one.nodes):
+                    return "BadConstraints"
+            elif one.start_s < until_s and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
+                return "ReqNodeNotAvail"
+        if job.reservation and job.reservation not in {one.name for one in self.reservations}:
+            return "ReservationDeleted"
+        return self.limit(job)
+
+    def refused_in(self, name: str, job: FakeJob) -> str:
+        """Why a job is not started in a partition; ``""``: nothing forbids it."""
+        if (partition := self.partitions.get(name)) is not None:
             if partition.forbids_starts:
                 return "PartitionDown"
             if reasons := list(partition.refusals(job.limit_s, job.nodes, job.cores)):
                 return reasons[0]
-        if any(job.partition not in self.nodes[name].partitions for name in job.required if name in self.nodes):
-            return "BadConstraints"
-        for one in self.reservations:
-            begun = one.start_s < self.clock.wall_s + job.limit_s
-            if begun and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
-                return "ReqNodeNotAvail"
-        return self.limit(job)
+        outside = any(name not in self.nodes[one].partitions for one in job.required if one in self.nodes)
+        return "BadConstraints" if outside else ""
 
     def schedule(self) -> None:
         """Start what is released, allowed and has room, one by one, for the limits of arrays."""
@@ -104,11 +123,11 @@ class StrictSlurm(FakeSlurm):
                 super().schedule()
         self.stuck = stuck
 
-    def reserve(self, start_s: float, end_s: float, *nodes: str) -> None:
+    def reserve(self, start_s: float, end_s: float, *nodes: str, **fields: str) -> None:
         """Reserve nodes, from and to so many s from now."""
         at = self.clock.wall_s
         name = f"r{len(self.reservations)}"
-        self.reservations += (Reservation(name, int(at + start_s), int(at + end_s), nodes),)
+        self.reservations += (Reservation(name, int(at + start_s), int(at + end_s), nodes, fields),)
         self.dirty = True
 
     def key(self, number: int) -> str:

@@ -667,12 +667,20 @@ def test_an_earlier_place_of_ours_is_not_taken_for_what_a_job_asks_when_a_later_
     assert world.slurm.jobs[1].state == "COMPLETED"
 
 
-def test_nodes_that_a_user_asks_for_by_name_are_not_ours_to_change() -> None:
+def test_nodes_that_a_user_asks_for_by_name_are_had_and_asked_for_again_when_a_start_fails() -> None:
     world = World()
-    number = world.slurm.submit()
+    number = world.slurm.submit(nodes=2)
     world.slurm.jobs[number].required = ("n3",)
+    world.slurm.stuck.add(number)
     world.go(3)
-    assert world.phase(number) == Phase.ASIDE
+    assert "n3" in world.slurm.jobs[number].required
+    assert len(world.slurm.jobs[number].required) == 2
+    world.go(60)  # it is held again
+    world.go(30)
+    world.slurm.stuck.clear()
+    world.until_done()
+    assert world.slurm.jobs[number].state == "COMPLETED"
+    assert "n3" in world.slurm.jobs[number].starts[0][1]
 
 
 @pytest.mark.parametrize("held", [True, False])

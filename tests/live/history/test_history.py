@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,40 @@ def test_a_simulation_with_the_times_that_were_starts_the_jobs_in_the_same_order
     assert found.jobs == 24
     assert found.pairs > 50
     assert found.different == [], found.different[:3]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Path, policy: str, seed: int) -> None:
+    draw = random.Random(seed)
+    clock = HandClock()
+    slurm, journal, terms = FakeSlurm(clock), Kept(tmp_path), PlainTerms(policy)
+    terms.partitions = frozenset({"ours", "left"})
+    for name in ("n3", "n4"):
+        both = frozenset({"ours", "left"})
+        slurm.nodes[name] = replace(slurm.nodes[name], partitions=both, features=("ib",))
+    driver = Driver(slurm, FakeFabric(), journal, terms, clock=clock)
+    for i in range(24):
+        asked: dict[str, Any] = {"partition": draw.choice(["ours", "left", "ours,left"])}
+        asked["features"] = "ib" if i % 5 == 2 else ""
+        asked["excluded"] = (draw.choice(["n1", "n2"]),) if draw.random() < 0.3 else ()
+        slurm.submit(draw.randint(1, 2), draw.randint(1, 4), draw.randint(1, 5), 9, **asked)
+    for _ in range(600):
+        driver.step()
+        slurm.tick(200_000)
+    driver.acting.close()
+    journal.journal.close()
+    assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
+    found = compare(past_of(tmp_path))
+    assert (found.jobs, found.different) == (24, [])
+    study = keep_past(past_of(tmp_path), tmp_path / "out", ["fcfs"])
+    for run in study.runs[1:]:
+        placed = pl.read_parquet(tmp_path / "out" / "runs" / run.id / "placements.parquet")
+        ours = placed.filter(
+            pl.col("job").cast(pl.Int64).is_in([job.id for job in slurm.jobs.values() if job.features])
+        )
+        assert ours.height > 0
+        assert (ours["first_node"] >= 2).all()
 
 
 def test_a_job_of_others_is_the_cause_of_another_order(tmp_path: Path) -> None:

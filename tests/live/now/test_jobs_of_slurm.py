@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from now_readings import node, reading, running, waiting
 
 from unrack.errors import ClusterError
+from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import SHOWN, JobReading, job_of, lease_of, said, stands
 from unrack.live.slurm.machines import cluster_of, machines_of
@@ -61,12 +63,13 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
     ("more", "why"),
     [
         ({"het": True}, "heterogeneous"),
-        ({"partition": "main,other"}, "several partitions"),
-        ({"required_nodes": ("n1",)}, "nodes by name"),
-        ({"excluded_nodes": ("n1",)}, "leaves out nodes"),
-        ({"gres": {"nvme": 1}}, "generic resources"),
+        ({"required_nodes": ("n1", "n9")}, "nodes by name that are none of these"),
+        ({"gres": {"tape": 1}}, "generic resources"),
+        ({"gres": {"shard": 1}}, "generic resources"),
         ({"licences": {"other": 1}}, "licences"),
-        ({"beyond": ("features", "reser\nvation")}, "features, reser vation"),
+        ({"features": "a&\x1b[31m"}, "no words"),
+        ({"partition": "main," * 300}, "no words"),
+        ({"beyond": ("network", "burst\nbuffer")}, "network, burst buffer"),
         ({"cpus": 33, "cpus_per_task": 33}, "33 cores"),
         ({"cpus": 64, "nodes_max": 2, "cpus_per_task": 17}, "do not fit on 2 nodes"),
     ],
@@ -76,6 +79,32 @@ def test_what_cannot_be_kept_is_a_problem_of_printable_words(more: dict[str, Any
     assert isinstance(found, Problem)
     assert why in found.why
     assert found.why.isprintable()
+
+
+def test_what_a_job_says_of_its_nodes_are_words_and_sizes_are_those_of_nodes_that_it_may_use() -> None:
+    nodes = [
+        node("n1"), node("n2"), node("fat", cores=32, memory_mb=64_000, partitions=frozenset({"big", "main"})),
+        node("x1", cores=16, features=("ib", "amd"), types=("gpu:a100",), gres={"gpu": 4}),
+    ]  # fmt: skip
+    cluster, _ = cluster_of(reading([], nodes), early_s=10.0)
+
+    def asked_there(**more: Any) -> tuple[int, int, str]:
+        found = job_of(waiting(1, **more), cluster)
+        assert isinstance(found, Job), found
+        return found.demand.cores, found.demand.memory_mb, found.said["constraint"]
+
+    assert asked_there(cpus=2, exclusive=True) == (8, 100, "(size:8x16000)")
+    assert asked_there(cpus=2, exclusive=True, partition="big") == (32, 100, "(size:32x64000)")
+    assert asked_there(cpus=2, features="ib&amd", exclusive=True) == (16, 100, "(ib&amd)&(size:16x16000)")
+    assert asked_there(cpus=2, partition="big", node_memory_mb=0) == (2, 64_000, "(size:32x64000)")
+    assert asked_there(cpus=1, gres={"gpu": 1}, types=("gpu:a100",)) == (1, 100, "gres:gpu:a100")
+    assert asked_there(cpus=1, features="[a|b]") == (1, 100, "[a|b]")
+    job = waiting(1, partition="big,main", required_nodes=("n1", "n2"), excluded_nodes=("fat", "gone"), reservation="r")
+    found = job_of(job, cluster)
+    assert isinstance(found, Job)
+    assert found.demand.tasks == 2
+    words = {key: text for key, text in found.said.items() if text}
+    assert words == {"partition": "big,main", "req_nodes": "n[1-2]", "exc_nodes": "fat", "reservation": "r"}
 
 
 def test_a_lenient_reading_keeps_the_amounts_of_such_a_job() -> None:
@@ -88,6 +117,9 @@ def test_gpus_and_licences_are_asked_for() -> None:
     found = job_of(job, CLUSTER)
     assert isinstance(found, Job)
     assert found.demand.devices == {"gpus": {"count": 2}, "counted": {"matlab_server": 2}}
+    found = job_of(waiting(2, gres={"nvme": 1}, gres_total={"nvme": 3}, nodes_min=2, nodes_max=2), CLUSTER)
+    assert isinstance(found, Job)
+    assert found.demand.devices == {"counted": {"gres_nvme": 2}}
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.integers(-(2**70), 2**70))
@@ -143,3 +175,12 @@ def test_a_site_adds_what_slurm_does_not_know_and_no_more() -> None:
 def test_memory_that_nobody_configured_is_not_counted() -> None:
     cluster, _ = cluster_of(reading([], [node("n1", memory_mb=1)]))
     assert cluster.total_mb is None
+
+
+def test_a_partition_or_reservation_that_makes_no_sense_stops_nothing() -> None:
+    seen = reading([])
+    odd = Partition("main", fields={"PriorityTier": "high"}), Reservation("r", 1, 2**60, ("n1",), {"Flags": "DAILY"})
+    made = machines_of(replace(seen, partitions={"main": odd[0]}, reservations=(odd[1],)))
+    assert made.content["site"]["partitions"] == [{"name": "main"}]
+    assert "reservations" not in made.content["site"]
+    assert any("cannot be understood" in note for note in made.notes)

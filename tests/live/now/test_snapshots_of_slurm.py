@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from now_readings import AT_S, node, reading, running, waiting
 
 from unrack.errors import InputError
+from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import waits_for_more
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
@@ -188,3 +190,40 @@ def test_an_empty_system_is_a_snapshot_too(tmp_path: Path) -> None:
     taken.write(tmp_path / "now.toml")
     with pytest.raises(InputError, match="can be written"):
         taken.write(tmp_path / "nowhere" / "now.toml")
+
+
+def test_what_jobs_say_of_nodes_and_of_other_jobs_is_in_the_study_and_kept(tmp_path: Path) -> None:
+    big = {"partitions": frozenset({"main", "big"}), "features": ("ib",)}
+    nodes = [node("n1"), node("n2"), node("n3", **big), node("n4", **big)]
+    jobs = [
+        running(1, {"n3": (8, 100)}, limit_s=300), waiting(2, cpus=8, partition="big", nodes_min=1),
+        waiting(3, cpus=8, features="ib"), waiting(4, required_nodes=("n4",), cpus=8),
+        waiting(5, excluded_nodes=("n1", "n3", "n4"), cpus=4), waiting(6, partition="big,main", cpus=2),
+        waiting(7, dependency="afterok:1(unfulfilled),afterany:5", reason="Dependency"),
+        waiting(8, dependency="afterok:77", reason="Dependency"), waiting(9, reservation="week", reason="Reservation"),
+    ]  # fmt: skip
+    week = Reservation("week", int(AT_S) + 1000, int(AT_S) + 9000, ("n1",), {"Users": "ann,bob", "Flags": "SPEC_NODES"})
+    seen = replace(reading(jobs, nodes), reservations=(week,), partitions={
+        "main": Partition("main", fields={"MaxTime": "UNLIMITED", "Default": "YES"}),
+        "big": Partition("big", fields={"PriorityTier": "5", "MaxTime": "01:00:00", "MaxNodes": "UNLIMITED"}),
+    })  # fmt: skip
+    taken = snapshot(seen)
+    site = taken.content["site"]
+    assert site["partitions"] == [
+        {"name": "big", "nodes": ["n[3-4]"], "tier": 5, "max_time": "1 h"}, {"name": "main", "default": True},
+    ]  # fmt: skip
+    assert site["features"] == {"ib": ["n[3-4]"]}
+    assert site["reservations"] == [
+        {"name": "week", "nodes": ["n1"], "start": 1000, "duration": 8000, "users": ["ann", "bob"]}
+    ]
+    taken.write(tmp_path / "now.toml")
+    run = load_study(str(tmp_path / "now.toml")).runs[0]
+    placed = {row["job"]: row for row in simulated(run).placements.iter_rows(named=True)}
+    where = {job: run.cluster.names[row["first_node"]] for job, row in placed.items()}
+    assert where[2] in ("n3", "n4")
+    assert where[3] in ("n3", "n4")
+    assert (where[4], where[5], where[9]) == ("n4", "n2", "n1")
+    assert placed[7]["start_s"] >= max(240, placed[5]["end_s"])
+    assert 8 not in placed
+    assert placed[9]["start_s"] >= 1000
+    assert "Waits for something else (other jobs): 1 job." in taken.notes

@@ -43,7 +43,7 @@ def test_files_beside_a_site_file_are_found_from_any_folder_and_models_stay_in_t
     monkeypatch.chdir(home)
     agreed = Agreed(Site.load("site.toml"))
     nodes = tuple(SlurmNode(name, 4, 1000, partitions=frozenset({"a"})) for name in ("n1", "n2"))
-    beginning = agreed.beginning(Reading(0.0, nodes, ()))
+    beginning = agreed.beginning(Reading(0.0, nodes, ()), 0.0)
     record = json.loads(json.dumps(beginning.record()))
     monkeypatch.chdir(away)
     (home / "times.csv").unlink()
@@ -75,7 +75,7 @@ def test_a_comment_asks_for_no_less_than_slurm_gives_the_job(
 ) -> None:
     (tmp_path / "site.toml").write_text('partitions = ["a"]\n')
     agreed = Agreed(Site.load(str(tmp_path / "site.toml")))
-    beginning = agreed.beginning(Reading(0.0, NODES, (), {"matlab": Licence(4, 0)}))
+    beginning = agreed.beginning(Reading(0.0, NODES, (), {"matlab": Licence(4, 0)}), 0.0)
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     said = {"admin_comment" if by_admin else "comment": f"unrack: {comment}" * bool(comment)}
     found = agreed.job(SlurmJob(1, "PENDING", partition="a", **asked, **said), JobKey(1), names, 0)
@@ -91,7 +91,7 @@ def test_a_comment_asks_for_no_less_than_slurm_gives_the_job(
 def test_where_slurm_does_not_count_memory_a_comment_may_ask_for_any(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text('partitions = ["a"]\nmemory = "ignore"\n')
     agreed = Agreed(Site.load(str(tmp_path / "site.toml")))
-    beginning = agreed.beginning(Reading(0.0, NODES, ()))
+    beginning = agreed.beginning(Reading(0.0, NODES, ()), 0.0)
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     job = SlurmJob(1, "PENDING", partition="a", node_memory_mb=5000, comment="unrack: memory=1MB")
     found = agreed.job(job, JobKey(1), names, 0)

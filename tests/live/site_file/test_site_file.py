@@ -102,6 +102,7 @@ def test_a_policy_and_models_are_written_as_in_studies(tmp_path: Path) -> None:
         ('partitions = ["a"]\n[log]\nlevel = "loud"', "line 3, log.level", "'loud'"),
         ('partitions = ["a"]\n[cluster]\nnodes = []', "line 3, cluster.nodes", "this key"),
         ('partitions = ["a"]\n[cluster]\ntiers = []', "line 3, cluster.tiers", "an unknown key"),
+        ('partitions = ["a"]\n[cluster]\nsite = {}', "line 3, cluster.site", "this key"),
         ('partitions = ["a"]\n[cluster.racks]\nr1 = "n[1-"', "line 3, cluster.racks.r1", "'n[1-'"),
         ('partitions = ["a"]\n[cluster.racks]\nr1 = "n1"\nr2 = "n[1-2]"', "line 4, cluster.racks.r2", "'n1', which is"),
         ('partitions = ["a"]\n[cluster]\nlending = "some"', "line 3, cluster.lending", "'some'"),

@@ -9,15 +9,15 @@ import lzma
 import zlib
 from pathlib import Path
 
-from unrack.cluster.formats import accounting, partitions, slurm
+from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
 from unrack.errors import ClusterError
 
 KNOWN = (
     "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, with it that of "
-    "scontrol show partition, sacctmgr show assoc -P, sacctmgr show qos -P or sacctmgr dump, or a CSV with the header "
-    "sn,cpu_milli,memory_mib,gpu,model"
+    "scontrol show partition or reservation, sacctmgr show assoc -P, sacctmgr show qos -P or sacctmgr dump, or a CSV "
+    "with the header sn,cpu_milli,memory_mib,gpu,model"
 )
 """What can be read."""
 
@@ -71,6 +71,8 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
         return slurm.shown_nodes(text, where, name)
     if partitions.SHOWN.match(text[:4000]):
         return partitions.shown_partitions(text, where, name)
+    if reservations.SHOWN.match(text[:4000]):
+        return reservations.shown_reservations(text, where, name)
     if accounting.DUMP.search(text):
         return accounting.dumped(text, where, name)
     if accounting.heads(text):

@@ -36,6 +36,7 @@ class SaidSite:
     qos: Mapping[str, Keys] = field(default_factory=dict)
     accounts: Mapping[str, Keys] = field(default_factory=dict)
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # partition → its nodes, or ALL, where it says
+    reservations: Mapping[str, Keys] = field(default_factory=dict)  # the same of each; its nodes by name, or ALL
     limits: Sequence[Keys] = ()  # of all jobs
     rules: Keys = field(default_factory=dict)  # the tables ``priority`` and ``preempt``
     lost: Lost = field(default_factory=dict)  # what is not taken over
@@ -45,7 +46,8 @@ class SaidSite:
         """What both say; of what both say, the later counts."""
         return SaidSite(
             {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
-            {**self.members, **later.members}, later.limits or self.limits, {**self.rules, **later.rules},
+            {**self.members, **later.members}, {**self.reservations, **later.reservations},
+            later.limits or self.limits, {**self.rules, **later.rules},
             _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
         )  # fmt: skip
@@ -116,6 +118,12 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         named = [name for one in partitions for name in (*(one.get(key) or ()), *one.get(f"denied_{key}", ()))]
         table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
     table["limits"] = list(said.limits)
+    kept = [node.name for node in nodes]
+    for name, keys in said.reservations.items():
+        if inside := kept if ALL in keys["nodes"] else [one for one in kept if one in set(keys["nodes"])]:
+            table.setdefault("reservations", []).append({"name": name, **keys, "nodes": [compress(inside)]})
+        else:
+            lose(lost, "Reservations without nodes that are kept are left out", name)
     table |= said.rules
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:

@@ -11,16 +11,21 @@ from unrack.live.slurm.asks.asks import Askable, AskError, asks_of_job
 from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import JobReading, job_of, stands
-from unrack.live.slurm.machines import machines_of
+from unrack.live.slurm.machines import LONGEST_S, machines_of
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.site.site import Site
 from unrack.live.slurm.site.tables import MemoryUse
+from unrack.live.watch.log import Events
+from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
-LONGEST_US = 7 * 86_400_000_000
+LONGEST_US = LONGEST_S * SECOND_US
 """How long a job without a time limit is expected to run."""
+
+
+log = Events("slurm")
 
 
 class Agreed:
@@ -38,11 +43,14 @@ class Agreed:
         self.start_timeout_us, self.longest_us = site.start_timeout_us, LONGEST_US
         self._how = JobReading(LONGEST_US, site.memory == MemoryUse.REQUESTED)
         self._seen: Any = None
+        self._said: set[str] = set()  # what has been told of what is not taken over
         self._beginning: Beginning | None = None
         self._askable: tuple[Names, Askable] | None = None
 
-    def beginning(self, reading: Reading) -> Beginning:
-        """The nodes of the site's partitions, as Slurm and the site file tell of them.
+    def beginning(self, reading: Reading, origin_s: float) -> Beginning:
+        """The nodes of the site's partitions, and who may use them when, as Slurm and the site file tell of them.
+
+        A job may take :attr:`start_timeout_us` to start, so that reservations keep their nodes for as long before.
 
         Raises
         ------
@@ -51,12 +59,19 @@ class Agreed:
         """
         nodes = [node for node in reading.nodes if node.partitions & self.partitions]
         seen = (
-            [(node.name, node.cores, node.memory_mb, sorted(node.gres.items())) for node in nodes],
+            [(node.name, node.cores, node.memory_mb, sorted(node.gres.items()), node.types) for node in nodes],
+            [(sorted(node.partitions & self.partitions), node.features) for node in nodes],
+            sorted((name, one.said) for name, one in reading.partitions.items() if name in self.partitions),
+            [(one.name, one.record) for one in reading.reservations],
             sorted((name, licence.total) for name, licence in reading.licences.items()),
         )
         if self._beginning is None or seen != self._seen:
-            found = machines_of(reading, None, partitions=self.site.partitions)
+            early_s = self.start_timeout_us / SECOND_US
+            found = machines_of(reading, partitions=self.site.partitions, origin_s=origin_s, early_s=early_s)
             content = self.site.additions.joined(found.content, found.names)
+            for note in [note for note in found.notes if note not in self._said]:
+                log.info("not all that Slurm says is taken over", what=note)
+            self._said |= set(found.notes)
             policy = self.site.policy_spec
             made = {"file": _absolute(policy.file)} if policy.file else {"name": policy.name, **dict(policy.parameters)}
             spec = {"label": policy.label, **made}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from unrack.slurm_text.hostlists import compress
 
 FORBID_STARTS = frozenset({"DOWN", "INACTIVE"})
 """States of partitions in which no job is started; in the state DRAIN those that wait already are."""
@@ -23,6 +25,7 @@ class Partition:
     nodes_max: int = 0
     node_cores_max: int = 0  # how many cores a job may have of a node; 0: any number
     said: str = ""  # all that Slurm said of it, to see whether something has changed
+    fields: Mapping[str, str] = field(default_factory=dict)  # the same, by key
 
     @property
     def assumed_s(self) -> int | None:
@@ -53,3 +56,10 @@ class Reservation:
     start_s: int
     end_s: int
     nodes: tuple[str, ...] = ()  # by name; empty: it is of something else
+    fields: Mapping[str, str] = field(default_factory=dict)  # whatever else Slurm said of it, by key
+
+    @property
+    def record(self) -> dict[str, str]:
+        """As ``scontrol`` shows it."""
+        times = {"StartTime": str(self.start_s), "EndTime": str(self.end_s)}
+        return {**self.fields, "ReservationName": self.name, **times, "Nodes": compress(self.nodes)}

@@ -7,19 +7,30 @@ Slurm may choose the number of nodes, it is the fewest on which the job fits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from unrack.cluster.formats.described import counter
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.errors import ClusterError
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.driver.terms import Problem
+from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import Held, SlurmJob
+from unrack.resources.site.installed import Site, Where
+from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
 
 GPUS, COUNT, COUNTED, GPU = "gpus", "count", "counted", "gpu"
 SHOWN = 80
 """Characters of a user's words that go into tables."""
+LONGEST = 1000
+"""Characters of words of which not all may be cut off."""
 MOST_PRIORITY = 2**53
 
 
@@ -28,8 +39,8 @@ class JobReading(NamedTuple):
 
     longest_us: int = 7 * 86_400 * SECOND_US  # how long a job without a limit is taken to run
     memory: bool = True  # whether the memory that jobs ask for counts; ``False``: Slurm does not look at it either
-    # Whether a job of which something cannot be kept is one all the same: nodes asked for by name, generic resources
-    # that the cluster does not count, one of several partitions. What it needs in amounts is kept.
+    # Whether a job of which something cannot be kept is one all the same, such as generic resources that the cluster
+    # does not count. What it needs in amounts is kept.
     lenient: bool = False
 
 
@@ -65,12 +76,50 @@ def job_of(
         found = next(odd(job, cluster), None)
     if found is not None:
         return Problem(found)
-    nodes = _nodes(job, cluster)
+    words = words_of(job, cluster)
+    there = nodes_for(cluster, words)
+    nodes = _nodes(job, cluster, there)
     if isinstance(nodes, Problem):
         return nodes
-    cores = _cores(job, cluster, nodes)
-    demand = Demand(nodes, cores, _memory(job, cluster, cores) if how.memory else 0, devices_of(job, nodes, cluster))
-    return made(job, demand, how, job.id if key is None else key, now_us)
+    cores = _cores(job, cluster, nodes, there)
+    mb = _memory(job, cluster, cores, nodes, there) if how.memory else 0
+    if size := _size(job, cluster, cores, mb, how):
+        words["constraint"] = f"({words['constraint']})&{size}" if words["constraint"] else size
+    demand = Demand(nodes, cores, mb, devices_of(job, nodes, cluster))
+    return replace(made(job, demand, how, job.id if key is None else key, now_us), said=words)
+
+
+def words_of(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
+    """What a job says of where it may run, by columns of tables of jobs; ``""``: nothing."""
+    site = cluster.places.installed.get("site")
+    kinds = [f"{TYPE}:{kind}" for kind in job.types]
+    kinds = [kind for kind in kinds if isinstance(site, Site) and kind in site.features]
+    features = "&".join([*([f"({job.features})" if kinds else job.features] if job.features else []), *kinds])
+    without = [name for name in job.excluded_nodes if name in cluster.number_of]
+    return {
+        "partition": job.partition, "account": job.account, "qos": job.qos, "constraint": features,
+        "req_nodes": compress(job.required_nodes), "exc_nodes": compress(without), "reservation": job.reservation,
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _open(site: Site, *where: str) -> Bools:
+    """bool[nodes]: those of a partition or some, with features, and so on, as of :class:`Where`."""
+    partitions, features, nodes, without, reservation = where
+    names = tuple(name for name in partitions.split(",") if name in site.partitions)
+    there = reservation if reservation in site.owners else ""
+    try:
+        ways = site.ways_there(Where(names or None, features, nodes, without, there))
+    except (ClusterError, ValueError):
+        ways = ()
+    return np.logical_or.reduce([way.nodes for way in ways]) if ways else site.computing
+
+
+def nodes_for(cluster: Cluster, words: Mapping[str, str]) -> Bools:
+    """bool[nodes]: on which a job may run that says this; all, if there are none."""
+    site = cluster.places.installed.get("site")
+    columns = ("partition", "constraint", "req_nodes", "exc_nodes", "reservation")
+    return _open(site, *map(words.__getitem__, columns)) if isinstance(site, Site) else cluster.cores > 0
 
 
 def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> Lease | None:
@@ -121,20 +170,19 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
     """What of a job cannot be kept, a sentence each, of words of ours alone."""
     if job.het:
         yield "it is a component of a heterogeneous job"
-    if "," in job.partition:
-        yield "it may run in several partitions"
-    if job.required_nodes:
-        yield "it asks for nodes by name"
-    if job.excluded_nodes:
-        yield "it leaves out nodes by name"
+    words = job.partition, job.account, job.qos, job.features, job.reservation
+    if not all(len(word) <= LONGEST and word.isprintable() for word in words):
+        yield "its partition, account, QOS, features or reservation are no words"
+    if job.required_nodes and not set(job.required_nodes) <= cluster.number_of.keys():
+        yield "it asks for nodes by name that are none of these"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
-    kinds = sorted({*job.gres, *job.gres_total} - {GPU})
+    known = _counters(cluster)
+    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU}) if gres(kind) not in known]
     if kinds:
-        yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that are not GPUs"
+        yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that no node counts"
     if (job.gres.get(GPU, 0) or job.gres_total.get(GPU, 0)) and GPUS not in cluster.places.installed:
         yield "it asks for GPUs, and no node has any"
-    known = _counters(cluster)
     if any(counter(name) not in known for name in job.licences):
         yield "it asks for licences that there are none of"
 
@@ -166,50 +214,71 @@ def made(job: SlurmJob, demand: Demand, how: JobReading, key: object, now_us: in
     return Job(0, str(key), now_us, limit_us(job, how), None, priority, user, name, demand)
 
 
-def _nodes(job: SlurmJob, cluster: Cluster) -> int | Problem:
-    """How many nodes it is to have: the fewest that it says, or that hold its tasks."""
+def _nodes(job: SlurmJob, cluster: Cluster, there: Bools) -> int | Problem:
+    """How many nodes it is to have, of those there: the fewest that it says, or that hold its tasks."""
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
-    fewest, most = max(job.nodes_min, 1), job.nodes_max or len(cluster)
+    fewest, most = max(job.nodes_min, len(job.required_nodes), 1), job.nodes_max or len(cluster)
     if job.tasks_per_node:
         fewest = max(fewest, min(-(-tasks // job.tasks_per_node), most))
     if job.exclusive or fewest >= most:
         return fewest
-    room = int(cluster.cores.max()) // each
+    room = int(cluster.cores[there].max()) // each
     if not room:
-        return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores.max())}")
+        return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores[there].max())}")
     nodes = max(fewest, -(-tasks // room))
     if nodes > max(most, fewest):
         return Problem(f"{tasks} tasks of {each} cores do not fit on {most} nodes")
     return nodes
 
 
-def _cores(job: SlurmJob, cluster: Cluster, nodes: int) -> int:
-    """Cores on each node, in whole tasks; all of the smallest node that has enough where it wants nodes for itself."""
+def _cores(job: SlurmJob, cluster: Cluster, nodes: int, there: Bools) -> int:
+    """Cores on each node, in whole tasks; where it wants nodes for itself, all of the smallest that are many enough."""
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
     cores = -(-tasks // nodes) * each
     if job.exclusive:
-        enough = cluster.cores[cluster.cores >= cores]
-        return int(enough.min()) if len(enough) else cores
+        return _least(cluster.cores[there & (cluster.cores >= cores)], nodes, cores)
     return cores
 
 
-def _memory(job: SlurmJob, cluster: Cluster, cores: int) -> int:
-    """MB on each node; if it says nothing, all of the smallest node that has the cores, which is what Slurm gives."""
+def _least(sizes: Ints, nodes: int, otherwise: int) -> int:
+    """The smallest size that so many nodes have; if none has as many, the smallest of all."""
+    found, counts = np.unique(sizes, return_counts=True)
+    many = found[counts >= nodes]
+    return int((many if len(many) else found)[0]) if len(found) else otherwise
+
+
+def _size(job: SlurmJob, cluster: Cluster, cores: int, mb: int, how: JobReading) -> str:
+    """The feature of nodes of one size, of which Slurm gives a job all, where not all are; ``""``: any will do."""
+    site = cluster.places.installed.get("site")
+    sizes = [name for name in site.features if name.startswith(f"{SIZE}:")] if isinstance(site, Site) else []
+    whole_mb = how.memory and not (job.node_memory_mb or job.cpu_memory_mb)
+    alike = [name for name in sizes if (not job.exclusive or name.startswith(f"{SIZE}:{cores}x"))]
+    alike = [name for name in alike if not whole_mb or name.endswith(f"x{mb}")]
+    return "" if len(alike) == len(sizes) else f"({'|'.join(alike)})"
+
+
+def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bools) -> int:
+    """MB on each node; if it says nothing, all of the smallest nodes with the cores, which is what Slurm gives."""
     if job.node_memory_mb:
         return job.node_memory_mb
     if job.cpu_memory_mb:
         return job.cpu_memory_mb * cores
-    counted = (cluster.cores >= max(cores, 1)) & (cluster.memory_mb < UNCOUNTED_MB)
-    return int(cluster.memory_mb[counted].min()) if counted.any() else 0
+    counted = there & (cluster.cores >= max(cores, 1)) & (cluster.memory_mb < UNCOUNTED_MB)
+    if job.exclusive:
+        counted &= cluster.cores == cores
+    return _least(cluster.memory_mb[counted], nodes, 0)
 
 
 def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[str, int]]:
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
-    gpus = max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+    each = {kind: -(-count // max(nodes, 1)) for kind, count in job.gres_total.items()}
+    each = {kind: max(job.gres.get(kind, 0), each.get(kind, 0)) for kind in sorted({*job.gres, *each})}
+    gpus = each.pop(GPU, 0)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
+    claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
     return found | ({COUNTED: claims} if claims else {})
 

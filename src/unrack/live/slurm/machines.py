@@ -1,20 +1,32 @@
-"""The nodes and licences of a Slurm as a cluster, with what a site adds that Slurm does not know."""
+"""The nodes, licences and rules of a Slurm as a cluster, with what a site adds that Slurm does not know."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from unrack.cluster.formats.described import Described, DescribedNode, converted
+from unrack.cluster.formats.described import Described, DescribedNode, converted, counter
+from unrack.cluster.formats.partitions import partition_keys
+from unrack.cluster.formats.reservations import AHEAD_S, reservation_keys
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.live.slurm.reading import Reading, SlurmNode
 from unrack.slurm_text.hostlists import compress, expand
 
 GPU = "gpu"
+SHARED = frozenset({"mps", "shard"})
+"""Generic resources that are shares of GPUs, of which a whole one leaves fewer."""
+LONGEST_S = 7 * 86_400
+"""How long a job without a time limit is expected to run."""
 LEAST_MB = 2
 """Slurm says 1 MB of a node of which nobody has said how much memory it has."""
 _LISTS = ("nodes", "pools", "counted", "memory_pools")
+_OF_NODES = ("tier", "priority")
+"""Keys of a partition that say nothing of what Slurm itself looks at when it starts a job."""
+SIZE, TYPE = "size", "gres"
+"""Before a colon, features of nodes that Slurm has other words for: their cores and MB, and the types of their GRES."""
 
 
 class Machines(NamedTuple):
@@ -32,10 +44,12 @@ def machines_of(
     name: str = "slurm",
     partitions: Collection[str] | None = None,
     in_use: bool = False,
+    origin_s: float | None = None,
+    early_s: float | None = None,
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
 
-    GPUs are counted, as are licences; other generic resources of nodes are left out unless the site adds pools of them.
+    GPUs are counted, as are licences and other generic resources of nodes; shares of GPUs are left out.
 
     Parameters
     ----------
@@ -50,6 +64,11 @@ def machines_of(
     in_use
         Leave out nodes on which nothing runs and nothing can be started; those on which something runs are
         ``drained``. Else all are there, and none is said to be drained.
+    origin_s
+        When the clock of the jobs begins, s since 1970; ``None``: when it was read.
+    early_s
+        Keep of the site only what decides on which nodes a job may run, and when, as Slurm itself looks at its limits;
+        reservations keep their nodes so long before they begin. ``None``: all of the site.
 
     Raises
     ------
@@ -70,12 +89,46 @@ def machines_of(
             notes.append(f"{len(idle)} node{'s' * (len(idle) != 1)} out of service left out.")
         nodes = [node for node in nodes if node.usable or node.name in busy]
     licences = {key: licence.total for key, licence in reading.licences.items() if licence.total > 0}
-    described = Described("Slurm", name, tuple(_described(node) for node in nodes), licences)
-    made = converted(described, all_nodes=True)
+    chosen = frozenset().union(*(node.partitions for node in nodes)) if partitions is None else frozenset(partitions)
+    unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1
+    listed = tuple(_described(node, chosen, *((False, False) if early_s is None else unlike)) for node in nodes)
+    site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
+    made = converted(Described("Slurm", name, listed, licences, site=site), all_nodes=True)
     content = dict(made.content)
+    if of_nodes := _gres(nodes):
+        content["counted"] = [*content.get("counted", []), *of_nodes]
     if in_use and (drained := [node.name for node in nodes if not node.usable]):
         content["drained"] = compress(drained)
     return Machines(_with(content, additions or {}), _names(content), (*made.notes, *notes))
+
+
+def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_s: float | None) -> SaidSite:
+    """The partitions and reservations of a reading."""
+    driven = early_s is not None
+    lost, lost_of, partition_of, reservations = Lost(), Lost(), dict[str, Keys](), dict[str, Keys]()
+    for name, one in sorted(reading.partitions.items()):
+        if name in partitions:
+            fields = {key.lower(): value for key, value in one.fields.items()} | {"partitionname": name}
+            try:
+                keys = partition_keys(fields, f"partition {name}", lost_of)
+            except ClusterError as error:
+                lose(lost_of, "Of partitions that cannot be understood only the nodes are known", name, str(error))
+                keys = {}
+            partition_of[name] = {key: keys[key] for key in _OF_NODES if key in keys} if driven else keys
+    ahead_s = LONGEST_S + 86_400 if driven else AHEAD_S
+    for reservation in sorted(reading.reservations, key=lambda one: one.name):
+        where = f"reservation {reservation.name}"
+        try:
+            found = reservation_keys(reservation.record, where, lost, origin_s, ahead_s)
+        except ClusterError as error:
+            lose(lost, "Reservations that cannot be understood are left out", reservation.name, str(error))
+            continue
+        if found is not None:
+            early = min(early_s or 0, found.get("every", math.inf) - found["duration"])
+            reservations[reservation.name] = found | {
+                "start": found["start"] - early, "duration": found["duration"] + early,
+            }  # fmt: skip
+    return SaidSite(partition_of, reservations=reservations, lost=lost, lost_of_partitions={} if driven else lost_of)
 
 
 def cluster_of(
@@ -92,10 +145,32 @@ def cluster_of(
     return Cluster.from_dict(made.content, "cluster"), made.names
 
 
-def _described(node: SlurmNode) -> DescribedNode:
-    others = {kind: count for kind, count in node.gres.items() if kind != GPU and count}
+def gres(kind: str) -> str:
+    """The counter of a generic resource of nodes."""
+    return counter(f"gres_{kind}")
+
+
+def _gres(nodes: Collection[SlurmNode]) -> list[dict[str, Any]]:
+    """Counters of the generic resources of nodes, a table for each amount of each kind."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for node in nodes:
+        for kind, count in node.gres.items():
+            if count and kind not in SHARED | {GPU} and node.cores:
+                found.setdefault((kind, count), []).append(node.name)
+    return [
+        {"name": gres(kind), "amount": count, "per": "node", "nodes": [compress(names)]}
+        for (kind, count), names in sorted(found.items())
+    ]
+
+
+def _described(node: SlurmNode, partitions: frozenset[str], sizes: bool, types: bool) -> DescribedNode:
+    others = {kind: count for kind, count in node.gres.items() if kind in SHARED and count}
     memory = node.memory_mb if node.memory_mb >= LEAST_MB else None
-    return DescribedNode(node.name, node.cores, memory, node.gres.get(GPU, 0), "", node.partitions, others=others)
+    own = [f"{SIZE}:{node.cores}x{node.memory_mb}"] * sizes + [f"{TYPE}:{kind}" for kind in node.types] * types
+    return DescribedNode(
+        node.name, node.cores, memory, node.gres.get(GPU, 0), "", node.partitions & partitions, others=others,
+        features=(*node.features, *own),
+    )  # fmt: skip
 
 
 def _with(content: dict[str, Any], additions: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,16 @@ class Place:
     nodes: tuple[str, ...]  # on exactly these, by name
     # True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
     at_once: bool = False
+    partition: str = ""  # in which of those that it asks for; ``""``: it asks for one
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """What a job that is held asked for by name before it was placed; changes nothing else."""
+
+    job: JobKey  # which
+    nodes: tuple[str, ...] = ()  # by name; empty: leave that as it is
+    partition: str = ""  # between commas; ``""``: leave that as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class RequeueHeld:
     job: JobKey
 
 
-Order = Place | Release | HoldBack | RequeueHeld
+Order = Place | AskAgain | Release | HoldBack | RequeueHeld
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ class SlurmNode:
     words: frozenset[str] = frozenset()  # the words of its state: ``{"IDLE", "DRAIN"}``
     partitions: frozenset[str] = frozenset()  # which it is in
     reason: str = ""  # why it is down or draining; ``""``: not said
+    features: tuple[str, ...] = ()  # that it has now
+    types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``
 
     @property
     def usable(self) -> bool:
@@ -86,8 +88,12 @@ class SlurmJob:
         What it waits for; ``""``: nothing.
     tasks_per_node
         How many tasks it wants on each node; 0: not said. A job that says so does not start on fewer nodes.
+    features, reservation
+        As the job asks for them, ``""``: not said.
+    types
+        Of the generic resources that it asks for, as ``gpu:a100``.
     beyond
-        What it asks that no field here tells of, by the words of Slurm: ``("features", "reservation")``.
+        What it asks that no field here tells of, by the words of Slurm: ``("network", "burst buffer")``.
     holds
         What it holds, by node; empty unless it runs.
     restarts
@@ -131,6 +137,9 @@ class SlurmJob:
     exclusive: bool = False
     dependency: str = ""
     tasks_per_node: int = 0
+    features: str = ""
+    reservation: str = ""
+    types: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, Held] = field(default_factory=dict)
     restarts: int = 0

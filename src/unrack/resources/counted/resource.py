@@ -14,6 +14,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
+from unrack.resources.numbers import ranges
 from unrack.resources.telling import Kept, Table, Told
 from unrack.resources.use import use_of, use_tables
 from unrack.units import quantity
@@ -43,10 +44,10 @@ class Counted(UsualResource):
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """The counters of a cluster file."""
         files = validated(COUNTERS.validate_python, table, f"{where}.", CounterFile.model_fields)
-        names = [file.name for file in files]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                raise ClusterError(f"{where}.{place}.name", repr(name), "a name that no other counter has")
+        for place, file in enumerate(files):
+            same = next((one for one in files[:place] if one.name == file.name), None)
+            if same is not None and not same.per == file.per == "node":
+                raise ClusterError(f"{where}.{place}.name", repr(file.name), "a name that no other counter has")
         return Counters(files, nodes, where)
 
     def measure(
@@ -65,7 +66,7 @@ class Counted(UsualResource):
         """A table of every counter."""
         return tuple(
             table
-            for file in (runs[0].written if runs else ())
+            for file in {file["name"]: file for file in (runs[0].written if runs else ())}.values()
             for table in use_tables(
                 runs, f"counted.{file['name']}", file["name"], _words(file),
                 {head: f"{stem}_counted_{file['name']}" for head, stem in HEADS.items()},
@@ -74,10 +75,11 @@ class Counted(UsualResource):
 
 
 def _words(file: dict[str, object]) -> str:
-    where, some = ("in each rack", " in some rack") if file["per"] == "rack" else ("on the cluster", "")
+    per = file["per"]
+    where, some = ("on the cluster", "") if per == "cluster" else (f"in each {per}", f" in some {per}")
     return (
         f"Installed: {file['amount']} {where}. In use: the mean over time; peak: the most at any time"
-        f"{', in one rack' if some else ''}; all out: the share of the time in which nothing was left{some}."
+        f"{f', in one {per}' if some else ''}; all out: the share of the time in which nothing was left{some}."
     )
 
 
@@ -97,18 +99,23 @@ class CounterFile(Strict):
     # What jobs ask for as ``counted.NAME``. One that ends in ``_mb_s`` is a bandwidth (``"12.5 GB/s"``), one that
     # ends in ``_mb`` a size (``"2 TB"``), any other a plain number.
     name: str = Field(pattern=r"^[A-Za-z]\w*$")
-    # How much there is of it: of the whole cluster, or in each rack. Rounded down to a whole number.
+    # How much there is of it: of the whole cluster, or in each rack or node. Rounded down to a whole number.
     amount: Number | str
-    # ``"cluster"``, the default: one counter for all nodes. ``"rack"``: one in each rack, for tasks there.
-    per: Literal["cluster", "rack"] = "cluster"
-    # Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack: once in each rack
-    # where it runs), or every ``"task"``. Default: ``"job"`` per cluster, ``"task"`` per rack.
+    # ``"cluster"``, the default: one counter for all nodes. ``"rack"``, ``"node"``: one in each, for tasks there.
+    per: Literal["cluster", "rack", "node"] = "cluster"
+    # Per node: those that have it, as of partitions; default: all with cores. Several tables of a name are of nodes
+    # with unlike amounts.
+    nodes: list[str] | None = None
+    # Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack or node: once in
+    # each where it runs), or every ``"task"``. Default: ``"job"`` per cluster, else ``"task"``.
     asked_by: Literal["job", "task"] | None = None
 
     @model_validator(mode="after")
     def _an_amount(self) -> CounterFile:
         if self.units < 1:
             raise ValueError(f"an amount of 1 or more, not {self.amount!r}")
+        if self.nodes is not None and self.per != "node":
+            raise ValueError("nodes with per = 'node' alone")
         return self
 
     @property
@@ -119,18 +126,24 @@ class CounterFile(Strict):
     @property
     def by_task(self) -> bool:
         """Whether every task asks for the amount."""
-        return self.per == "rack" if self.asked_by is None else self.asked_by == "task"
+        return self.per != "cluster" if self.asked_by is None else self.asked_by == "task"
 
 
 COUNTERS: TypeAdapter[list[CounterFile]] = TypeAdapter(list[CounterFile])
 
 
 class Counter(NamedTuple):
-    """One counter, and the number of its first place; one per rack has a place in each rack with cores."""
+    """One counter, and the number of its first place; one per rack or node has a place in each with cores."""
 
     file: CounterFile
     first: int
-    size: int
+    amounts: Ints  # int64[its places]: installed
+    at: Ints  # int64[nodes]: which of its places tasks there claim; -1: none, as the node has nothing of it
+
+    @property
+    def size(self) -> int:
+        """How many places it has."""
+        return len(self.amounts)
 
     @property
     def places(self) -> slice:
@@ -142,22 +155,46 @@ class Counters(Usual):
     """What is counted on a cluster; see :class:`unrack.resources.contract.Installed`."""
 
     def __init__(self, files: Sequence[CounterFile], nodes: Nodes, where: str) -> None:
-        self._nodes = nodes
-        self._racks = np.unique(nodes.rack[nodes.cores > 0])
-        self._rack = np.searchsorted(self._racks, nodes.rack).clip(max=len(self._racks) - 1)  # the place of each node
+        self._nodes, self._files = nodes, tuple(files)
         self._counters: list[Counter] = []
         places: list[Place] = []
         for i, file in enumerate(files):
-            if file.per == "rack" and len(nodes.rack_names) < 2:
-                want = "racks: nodes_per_rack, or rack of each class of nodes"
-                raise ClusterError(f"{where}.{i}.per", f"'rack', and all nodes are in {nodes.rack_names[0]}", want)
-            racks = [nodes.rack_names[rack] for rack in self._racks.tolist()] if file.per == "rack" else []
-            names = [f"{file.name} of {rack}" for rack in racks] or [file.name]
-            self._counters.append(Counter(file, len(places), len(names)))
-            places += [Place(name, file.name, file.units) for name in names]
+            if any(one.file.name == file.name for one in self._counters):
+                continue
+            names, amounts, at = self._parted(file, f"{where}.{i}")
+            self._counters.append(Counter(file, len(places), amounts, at))
+            places += [Place(*place) for place in zip(names, [file.name] * len(names), amounts.tolist(), strict=True)]
         self.places = tuple(places)
-        self.quantities = tuple(file.name for file in files)
+        self.quantities = tuple(counter.file.name for counter in self._counters)
         self.once = frozenset(file.name for file in files if not file.by_task)  # those that a whole job asks for
+
+    def _parted(self, file: CounterFile, where: str) -> tuple[list[str], Ints, Ints]:
+        """The names of a counter's places, what is installed there, and the place of each node."""
+        nodes = self._nodes
+        if file.per == "cluster":
+            return [file.name], np.array([file.units]), np.zeros(len(nodes.cores), np.int64)
+        if file.per == "rack":
+            if len(nodes.rack_names) < 2:
+                want = "racks: nodes_per_rack, or rack of each class of nodes"
+                raise ClusterError(f"{where}.per", f"'rack', and all nodes are in {nodes.rack_names[0]}", want)
+            racks = np.unique(nodes.rack[nodes.cores > 0])
+            names = [f"{file.name} of {nodes.rack_names[rack]}" for rack in racks.tolist()]
+            at = np.searchsorted(racks, nodes.rack).clip(max=len(racks) - 1)
+            return names, np.full(len(racks), file.units), at
+        amounts = np.zeros(len(nodes.cores), np.int64)
+        for one in self._files:
+            if one.name == file.name:
+                there = slice(None) if one.nodes is None else nodes.named(one.nodes, f"{where}.nodes")
+                amounts[there] = one.units
+        some = (amounts > 0) & (nodes.cores > 0)
+        if not some.any():
+            raise ClusterError(f"{where}.nodes", "no node with cores", "one or more")
+        own = np.flatnonzero(some)
+        return (
+            [f"{file.name} of node {node}" for node in own.tolist()],
+            amounts[own],
+            np.where(some, some.cumsum() - 1, -1),
+        )
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: of every counter that is asked for, at its place or in each rack where tasks run."""
@@ -165,16 +202,16 @@ class Counters(Usual):
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if not amount:
                 continue
-            at = self._rack[nodes] if counter.file.per == "rack" else np.zeros(len(nodes), np.int64)
-            held = np.bincount(at, tasks, counter.size).astype(np.int64)
+            at = counter.at[nodes]
+            held = np.bincount(at[at >= 0], tasks[at >= 0], counter.size).astype(np.int64)
             where = np.flatnonzero(held)
             each = held[where] * amount if counter.file.by_task else np.full(len(where), amount)
             rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
-        """int64[claims, 2]: of the counters of the cluster; ``None`` if a counter per rack is asked for."""
-        if any(amount and counter.file.per == "rack" for counter, amount in zip(self._counters, asked, strict=True)):
+        """int64[claims, 2]: of the counters of the cluster; ``None`` if one per rack or node is asked for."""
+        if any(amount and counter.file.per != "cluster" for counter, amount in zip(self._counters, asked, strict=True)):
             return None
         nobody = np.zeros(1, np.int64)
         return self.claims(asked, nobody, np.array([tasks]), nobody)
@@ -183,42 +220,39 @@ class Counters(Usual):
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
         """bool[nodes]: where one more task finds enough of all counters."""
-        found = np.ones(len(self._rack), np.bool_)
+        found = np.ones(len(self._nodes.cores), np.bool_)
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if not amount:
                 continue
-            of_rack = counter.file.per == "rack"
-            at = self._rack[nodes] if of_rack else np.zeros(len(nodes), np.int64)
+            at = counter.at[nodes]
             needs = np.full(counter.size, amount)
             if counter.file.by_task:
-                needs = amount * (np.bincount(at, tasks, counter.size).astype(np.int64) + 1)
-            enough = free[counter.places] >= needs
-            found &= enough[self._rack] if of_rack else bool(enough[0])
+                needs = amount * (np.bincount(at[at >= 0], tasks[at >= 0], counter.size).astype(np.int64) + 1)
+            found &= (counter.at >= 0) & (free[counter.places] >= needs)[counter.at]
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
-        """bool[jobs]: more than is installed; per rack and task, no racks have nodes and enough of it for all tasks."""
-        file = self._counters[quantity].file
-        if not file.by_task:
-            return asked > file.units
-        if file.per == "cluster":
-            return asked * gangs.tasks > file.units
-        return no_room(asked, gangs, lambda *kind: self._room(file.units, *kind))
+        """bool[jobs]: more than is installed; per rack or node, too few have nodes and enough of it for all tasks."""
+        counter = self._counters[quantity]
+        if counter.file.per == "node" or (counter.file.per == "rack" and counter.file.by_task):
+            return no_room(asked, gangs, lambda *kind: self._room(counter, *kind))
+        most = int(counter.amounts.max())
+        return asked * gangs.tasks > most if counter.file.by_task else asked > most
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The counter, and how much is installed of it."""
-        file, what = self._counters[quantity].file, f"counted.{self.quantities[quantity]}"
-        tasks = int(gangs.tasks[0])
+        counter, what = self._counters[quantity], f"counted.{self.quantities[quantity]}"
+        file, tasks, most = counter.file, int(gangs.tasks[0]), int(counter.amounts.max())
         if file.per == "cluster":
-            return Reason(Code.TOO_BIG, what, asked * tasks if file.by_task else asked, file.units)
-        if asked > file.units:
-            return Reason(Code.TOO_BIG, f"{what} in one rack", asked, file.units)
+            return Reason(Code.TOO_BIG, what, asked * tasks if file.by_task else asked, most)
+        if asked > most:
+            return Reason(Code.TOO_BIG, f"{what} in one {file.per}", asked, most)
         mb = 0 if gangs.elsewhere else int(gangs.memory_mb[0])
-        room = self._room(file.units, asked, int(gangs.cores[0]), mb)
-        return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what} in their racks", tasks, room)
+        room = self._room(counter, asked, int(gangs.cores[0]), mb)
+        return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what} in their {file.per}s", tasks, room)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
-        """The first counter of which too little is free, in the rack that has most of it or everywhere."""
+        """The first counter of which too little is free, in the rack or node that has most of it or everywhere."""
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if not amount:
                 continue
@@ -228,15 +262,24 @@ class Counters(Usual):
                 if needs > own[0]:
                     return Reason(Code.NO_ROOM, what, needs, int(own[0]))
             elif amount > own.max():
-                return Reason(Code.NO_ROOM, f"{what} in one rack", amount, int(own.max()))
+                return Reason(Code.NO_ROOM, f"{what} in one {counter.file.per}", amount, int(own.max()))
             elif counter.file.by_task and (room := int((own // amount).sum())) < tasks:
-                return Reason(Code.NO_ROOM, f"places for tasks with {amount} {what} in their racks", tasks, room)
+                where = f"in their {counter.file.per}s"
+                return Reason(Code.NO_ROOM, f"places for tasks with {amount} {what} {where}", tasks, room)
         return None
 
     def written(self) -> list[dict[str, Any]]:
-        """The keys of the cluster file."""
-        return [counter.file.model_dump() for counter in self._counters]
+        """The keys of the cluster file; nodes by number."""
+        made = [file.model_dump(exclude={"nodes"}) for file in self._files]
+        for one, file in zip(made, self._files, strict=True):
+            if file.nodes is not None:
+                one["nodes"] = ranges(sorted(set(self._nodes.named(file.nodes, "counted"))))
+        return made
 
-    def _room(self, units: int, amount: int, cores: int, mb: int) -> int:
-        fit = np.bincount(self._rack, self._nodes.room_for(cores, mb), len(self._racks))
-        return int(np.minimum(fit, units // amount).sum())
+    def _room(self, counter: Counter, amount: int, cores: int, mb: int) -> int:
+        """How many tasks the places of a counter hold on their nodes when all is free."""
+        fit, some = self._nodes.room_for(cores, mb), counter.at >= 0
+        room = np.bincount(counter.at[some], fit[some], counter.size).astype(np.int64)
+        if not counter.file.by_task:
+            return int(room[counter.amounts >= amount].sum())
+        return int(np.minimum(room, counter.amounts // amount).sum())

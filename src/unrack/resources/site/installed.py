@@ -121,12 +121,38 @@ class Site(Usual):
 
     # --- where ------------------------------------------------------------------------------------------------------
 
+    def number(self, where: Where) -> int:
+        """The number of a :class:`Where` of a job that nobody knew before; a new one comes behind those there are.
+
+        0: it may run on any node, at any time. Nothing else that is known of the site changes by this.
+
+        Raises
+        ------
+        ClusterError
+            It names nodes that there are not.
+        """
+        if where not in self.wheres:
+            ways = self.ways_there(where)
+            if not self.windows and len(ways) == 1 and not ways[0].counts and (ways[0].nodes == self.computing).all():
+                return 0
+            self.ways_of_wheres = (*self.ways_of_wheres, ways)
+            self.wheres = (*self.wheres, where)
+            self.__dict__.pop("ranks", None)
+        return self.wheres.index(where) + 1
+
     @cached_property
     def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
         """The ways to have nodes, by number of a :class:`Where`; 0: any node."""
-        return ((Way(self.computing),), *(self._ways(one) for one in self.wheres))
+        return ((Way(self.computing),), *(self.ways_there(one) for one in self.wheres))
 
-    def _ways(self, where: Where) -> tuple[Way, ...]:
+    def ways_there(self, where: Where) -> tuple[Way, ...]:
+        """The ways to have nodes as a :class:`Where` says.
+
+        Raises
+        ------
+        ClusterError
+            It names nodes that there are not; or :class:`ValueError`, its features cannot be read.
+        """
         if where.why:
             return ()
         base, counts = self.computing.copy(), dict[int, Bools]()

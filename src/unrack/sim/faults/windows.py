@@ -22,8 +22,8 @@ class Windows:
         self.kernel = kernel
         self.windows = kernel.core.state.cluster.places.windows
         for number, window in enumerate(self.windows):
-            kernel.push(window.start_us, CLOSE, number, OPENS)
-            kernel.push(window.end_us, CLOSE, number, 0)
+            kernel.push(max(window.start_us, 0), CLOSE, number, OPENS)
+            kernel.push(max(window.end_us, 0), CLOSE, number, 0)
 
     def change(self, number: int, version: int, now: int) -> bool:
         """A window begins or is over; False: that matters to nobody."""

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import ClusterError, InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
-from unrack.resources.site.installed import QUANTITIES, Site
+from unrack.resources.site.installed import QUANTITIES, Site, Where
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.components import as_long_as_the_longest
@@ -66,6 +66,26 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
         jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
     jobs = _on_whole_nodes(jobs, binding)
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
+
+
+def numbered(cluster: Cluster, row: JobTable) -> JobTable:
+    """A job that nobody knew before, as the site of a cluster numbers it, which notes what it has not had yet.
+
+    Parameters
+    ----------
+    row
+        The job, as of :func:`unrack.workload.store.one_row`. It counts for no limits: those are of jobs that are known
+        when a run begins. One that names nodes that there are not may run nowhere.
+    """
+    site = cluster.places.installed.get("site")
+    if not isinstance(site, Site) or not (row.extra.width or site.windows):
+        return row
+    (where,) = Binding(site, said_by(row, cluster)).wheres or (Where(),)
+    try:
+        number = np.array([site.number(where)], np.int64)
+    except ClusterError as error:
+        number = np.array([site.number(Where(why=str(error)))], np.int64)
+    return replace(row, devices={**row.devices, ("site", QUANTITIES[0]): number})
 
 
 def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:

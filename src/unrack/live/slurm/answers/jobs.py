@@ -22,8 +22,8 @@ NO_SPEC = 0x7FFE
 """What 24.05 and later write for specialised threads that nobody asked for."""
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 _ASKS_BEYOND = {
-    "features": "features", "batch_features": "features", "cluster_features": "features", "prefer": "features",
-    "resv_name": "reservation", "tres_per_socket": "resources a socket", "core_spec": "specialised cores",
+    "batch_features": "features of its first node", "cluster_features": "features of clusters",
+    "tres_per_socket": "resources a socket", "core_spec": "specialised cores",
     "thread_spec": "specialised cores", "contiguous": "contiguous nodes", "network": "network",
     "burst_buffer": "burst buffer", "memory_per_tres": "memory a resource", "cpus_per_tres": "cores a resource",
 }  # fmt: skip
@@ -78,7 +78,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     return SlurmJob(
         id=_job_number(record),
         state=state,
-        reason=text(record.get("state_reason")),
+        reason=_reason(record),
         array=array,
         tasks_waiting=members(waiting) if waiting else (),
         array_limit=number(record.get("array_max_tasks")),
@@ -113,6 +113,9 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         exclusive="NONE" in words(record.get("shared")) or "TRUE" in words(record.get("exclusive")),
         dependency=text(record.get("dependency")),
         tasks_per_node=small(record.get("tasks_per_node")),
+        features=text(record.get("features")),
+        reservation=text(record.get("resv_name")),
+        types=_types(record),
         beyond=tuple(dict.fromkeys(word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key)))),
         holds=holds_of(record, nodes) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
@@ -138,8 +141,20 @@ def _state(record: Mapping[str, Any]) -> tuple[str, bool]:
     return state, completing
 
 
+def _reason(record: Mapping[str, Any]) -> str:
+    """Why it waits, with what Slurm adds: ``ReqNodeNotAvail, UnavailableNodes:n3``."""
+    reason, more = text(record.get("state_reason")), record.get("state_description")
+    return more if reason and isinstance(more, str) and more.startswith(f"{reason},") else reason
+
+
 def _gres(value: Any) -> dict[str, int]:
     return {name: count for name, count in gres(text(value)).gres.items() if name not in NOT_GRES}
+
+
+def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The types of generic resources that a job asks for."""
+    found = (gres(text(record.get(key))).types for key in ("tres_per_node", "tres_per_job", "tres_per_task"))
+    return tuple(dict.fromkeys(f"{name}:{kind}" for said in found for name, kinds in said.items() for kind in kinds))
 
 
 def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:

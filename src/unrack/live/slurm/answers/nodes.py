@@ -54,6 +54,9 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
     partitions = record.get("partitions")
     if isinstance(partitions, str):
         partitions = partitions.split(",")
+    said = gres(text(record.get("gres")))
+    features = record.get("active_features") or record.get("features") or ""
+    features = text(features).split(",") if isinstance(features, str) else map(text, listed(features))
     memory_mb = number(record.get("real_memory"))
     aside_mb = number(record.get("specialized_memory")) or set_aside_mb.get(name, 0)
     state = [*words(record.get("state")), *words(record.get("state_flags"))]
@@ -61,10 +64,12 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
         name=name,
         cores=number(record.get("effective_cpus")) or tres(text(record.get("tres"))).cpus or number(record.get("cpus")),
         memory_mb=max(memory_mb - aside_mb, 0),
-        gres=gres(text(record.get("gres"))).gres,
+        gres=said.gres,
         words=frozenset().union(*map(node_words, state)),
         partitions=frozenset(text(partition) for partition in listed(partitions) if partition),
         reason=text(record.get("reason")),
+        features=tuple(dict.fromkeys(one.strip() for one in features if one.strip())),
+        types=tuple(f"{name}:{kind}" for name, kinds in said.types.items() for kind in kinds),
     )
 
 

@@ -51,6 +51,7 @@ def partitions_in(printed: str) -> tuple[dict[str, Partition], list[str]]:
             nodes_max=_count(fields.get("MaxNodes", "")),
             node_cores_max=_count(fields.get("MaxCPUsPerNode", "")),
             said=json.dumps(fields, sort_keys=True),
+            fields=fields,
         )
 
     return _read(printed, "partition", "PartitionName", made)
@@ -61,14 +62,15 @@ def reservations_in(printed: str) -> tuple[tuple[Reservation, ...], list[str]]:
 
     Examples
     --------
-    >>> reservations_in("ReservationName=service StartTime=60 EndTime=120 Nodes=n[1-2] Licenses=(null)")[0]
-    (Reservation(name='service', start_s=60, end_s=120, nodes=('n1', 'n2')),)
+    >>> found, _ = reservations_in("ReservationName=service StartTime=60 EndTime=120 Nodes=n[1-2] Users=ann")
+    >>> found[0].nodes, found[0].fields["Users"]
+    (('n1', 'n2'), 'ann')
     """
 
     def made(name: str, fields: Mapping[str, str]) -> Reservation:
         nodes = text(fields.get("Nodes"))
         start_s, end_s = number(fields.get("StartTime")), number(fields.get("EndTime"), 2**40)
-        return Reservation(name, start_s, end_s, tuple(expand(nodes)) if nodes else ())
+        return Reservation(name, start_s, end_s, tuple(expand(nodes)) if nodes else (), fields)
 
     found, unreadable = _read(printed, "reservation", "ReservationName", made)
     return tuple(found.values()), unreadable

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from unrack.errors import InputError
-from unrack.live.slurm.orders import HoldBack, JobKey, Order, Place, Release
+from unrack.live.slurm.orders import AskAgain, HoldBack, JobKey, Order, Place, Release
 from unrack.slurm_text.hostlists import compress
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_PARTITIONS = re.compile(r"[\w.+@-]+(?:,[\w.+@-]+)*")
 _MOST_NODES = 100_000
 _UNREACHABLE = re.compile(
     r"Unable to contact|Socket timed out|Connection refused|Zero Bytes were transmitted|standby mode|"
@@ -31,7 +32,11 @@ def words_of(order: Order) -> list[str]:
         if not order.nodes:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
         number = f"NumNodes={len(order.nodes)}-{len(order.nodes)}"
-        return [*_update(job, order.nodes), number, *(["StartTime=now"] if order.at_once else [])]
+        inside = _inside(order.job, order.partition)
+        return [*_update(job, order.nodes), number, *inside, *(["StartTime=now"] if order.at_once else [])]
+    if isinstance(order, AskAgain):
+        nodes = _update(job, order.nodes) if order.nodes else ["update", f"JobId={job}"]
+        return [*nodes, *_inside(order.job, order.partition)]
     if isinstance(order, Release):
         return ["release", job]
     if isinstance(order, HoldBack):
@@ -80,6 +85,12 @@ def _update(job: str, nodes: Sequence[str]) -> list[str]:
         if _NODE.fullmatch(name) is None:
             raise InputError(f"the place of job {job}", repr(name)[:80], "names of nodes")
     return ["update", f"JobId={job}", f"ReqNodeList={compress(nodes)}"]
+
+
+def _inside(job: JobKey, partition: str) -> list[str]:
+    if partition and _PARTITIONS.fullmatch(partition) is None:
+        raise InputError(f"the place of job {job}", repr(partition)[:80], "names of partitions")
+    return [f"Partition={partition}"] if partition else []
 
 
 def _job(key: JobKey) -> str:

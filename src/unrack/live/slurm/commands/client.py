@@ -47,7 +47,7 @@ from unrack.live.slurm.commands.listing import (
     separator,
 )
 from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
-from unrack.live.slurm.orders import Answer, Order, Place
+from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
@@ -131,14 +131,14 @@ class CommandClient:
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.
 
-        A :class:`Place` of a job that holds nodes is not given: Slurm would take those nodes away from it that are not
-        named. Between looking and placing are some milliseconds, in which nobody but another operator starts a job
-        that is held.
+        A :class:`Place` or :class:`AskAgain` of a job that holds nodes is not given: Slurm would take those nodes away
+        from it that are not named. Between looking and placing are some milliseconds, in which nobody but another
+        operator starts a job that is held.
         """
         words = [words_of(order) for order in orders]
         problems: list[str] = [""] * len(orders)
         to_give = list(range(len(orders)))
-        if any(isinstance(order, Place) for order in orders):
+        if any(isinstance(order, Place | AskAgain) for order in orders):
             settled = self._settled(orders)
             for place, problem in settled.items():
                 problems[place] = problem
@@ -188,9 +188,13 @@ class CommandClient:
                 running[row["jobid"]] = running[row["jobarrayid"]] = row
         settled = {}
         for place, order in enumerate(orders):
-            if isinstance(order, Place) and str(order.job) in running:
+            if isinstance(order, Place | AskAgain) and str(order.job) in running:
                 nodes = running[str(order.job)]["nodelist"]
-                settled[place] = "" if set(_hosts(nodes)) == set(order.nodes) else f"it holds {nodes[:80]} already"
+                settled[place] = (
+                    ""
+                    if isinstance(order, AskAgain) or set(_hosts(nodes)) == set(order.nodes)
+                    else f"it holds {nodes[:80]} already"
+                )
         return settled
 
     def _give(self, commands: Sequence[Sequence[str]], jobs: Sequence[int]) -> list[str]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError, PolicyError, RunError, StudyError
-from unrack.events import Drained, Submitted
+from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
+from unrack.events import Drained, Repaired, Submitted
 from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
@@ -20,22 +20,22 @@ from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.slurm.driver.state.kept import VERSION, Kept
 from unrack.live.slurm.driver.state.promises import note_promises, tell_promise
-from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, Released
+from unrack.live.slurm.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Idle, Phase, Recalling, Released
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.apart import APART, wants_apart
 from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.refusals import Refusals
-from unrack.live.slurm.driver.turns.reserved import Reserved
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
-from unrack.units import SECOND_US
 
 MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
+MOST_WAYS = 500
+"""In how many more ways than twice those at first jobs may ask for nodes until these are counted anew."""
 log = Events("slurm")
 
 
@@ -87,7 +87,7 @@ class Driver:
         self.acting = Acting(client, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
-        self.refusals, self.reserved = Refusals(), Reserved()
+        self.refusals = Refusals()
         self.wanted_us: int | None = None
         self._turned_us = -1
         self._missed: frozenset[str] = frozenset()
@@ -123,7 +123,6 @@ class Driver:
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
-            self.reserved = Reserved(reading.reservations, round(reading.at_s * SECOND_US) - now)
         self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
@@ -164,15 +163,15 @@ class Driver:
     def _turn(self, reading: Reading | None, now: int) -> bool:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
+        self.epoch.windows_pass(self._turned_us, now)
         self._turned_us = now
-        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals, self.reserved)
+        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals)
         turn = Turn(notes)
         if reading is not None:
             turn.read(reading)
             self._missed = frozenset(turn.notes.missing)
             self._read_again = bool(turn.notes.missing) or turn.notes.look_again
         self._read_again |= self.acting.fabric_done(turn)
-        turn.leave_reserved()
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
         if self.epoch.told or due:
@@ -200,6 +199,8 @@ class Driver:
             before = self.epoch.beginning
             cluster = before.cluster | {APART: _groups(before)}
             self._begin_from(before._replace(cluster=cluster), "tasks are kept apart", now)
+        elif self.epoch.ways > 2 * self.epoch.ways_at_first + MOST_WAYS:
+            self._begin_from(self.epoch.beginning, "jobs have asked for nodes in many ways", now)
         elif self.journal.segment_bytes > self.settings.snapshot_bytes and reading is not None:
             self._begin(reading, "the journal is long", now)
         return bool(told)
@@ -229,7 +230,7 @@ class Driver:
         assert self.epoch is not None
         before = self.epoch.beginning
         try:
-            found = self.terms.beginning(reading)
+            found = self.terms.beginning(reading, self.clock.origin_s)
         except InputError as error:  # nodes that are gone drain, as long as there is no cluster without them
             log.warning("the nodes that there are make no cluster of the site", why=str(error))
             return False
@@ -245,7 +246,7 @@ class Driver:
         return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
 
     def _begin(self, reading: Reading, why: str, now: int) -> None:
-        beginning = self.terms.beginning(reading)
+        beginning = self.terms.beginning(reading, self.clock.origin_s)
         if self.policy is not None:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
@@ -283,7 +284,13 @@ class Driver:
         if numbers:
             epoch.tell(Drained(tuple(numbers)), now)
         for entry in waiting:
-            number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
+            try:
+                number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
+            except RefusedError as error:  # the policy does not place what it asks for on the cluster as it is now
+                why = f"rejected: {error}"[:300]
+                held = entry.phase == Phase.WAITING
+                self.table.move(entry, Idle(Phase.ASIDE, why) if held else Recalling(None, why))
+                continue
             self.table.number(entry, number)
             turn.deciding.decided(decisions)
             tell_promise(epoch, entry, now)
@@ -291,7 +298,7 @@ class Driver:
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.stage = ASIDE
         epoch.begun()
-        self.epoch, self.wanted_us, self._read_again = epoch, now, True
+        before, self.epoch, self.wanted_us, self._read_again = self.epoch, epoch, now, True
         self._turned_us = now
         self.table.taken()
         record = {
@@ -300,6 +307,8 @@ class Driver:
             "ended": self.table.ended,
         }  # fmt: skip
         self.journal.rotate(record)
+        if before is not None and before.beginning.cluster != beginning.cluster:
+            epoch.tell(Repaired(()), now)  # what was promised on less may come earlier
         log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
 
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:

@@ -9,7 +9,7 @@ from unrack.live.slurm.driver.state.seen import key_of
 from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Released
 from unrack.live.slurm.driver.state.steps import recalled
 from unrack.live.slurm.driver.state.table import Table
-from unrack.live.slurm.orders import Answer, HoldBack, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, Order, Place, Release, RequeueHeld
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
@@ -47,20 +47,33 @@ class Orders:
     def _of(self, entry: Entry) -> list[Order]:
         job = key_of(entry.key)
         if entry.phase == Phase.ORDERING:
-            return [Place(job, tuple(entry.nodes), at_once=entry.said.restarts > 0)]
+            inside = entry.placing.inside if entry.placing.partition else ""
+            return [Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside)]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
         return [HoldBack(job, entry.placing.nodes_min, entry.placing.nodes_max)]
 
-    @staticmethod
-    def then(answers: Sequence[Answer]) -> list[Order]:
-        """The orders that follow on those that Slurm has taken: a job that was not placed must not be released."""
-        return [Release(answer.order.job) for answer in answers if answer.done and isinstance(answer.order, Place)]
+    def then(self, answers: Sequence[Answer]) -> list[Order]:
+        """The orders that follow on those that Slurm has taken.
+
+        A job that was not placed must not be released; one that is held again asks for what it asked for before.
+        """
+        found: list[Order] = []
+        for order in (answer.order for answer in answers if answer.done):
+            if isinstance(order, Place):
+                found.append(Release(order.job))
+            entry = self.table.get(str(order.job))
+            if isinstance(order, HoldBack) and entry is not None and not _restores(order, entry):
+                found.append(AskAgain(order.job, entry.placing.wanted, entry.placing.partition))
+        return found
 
     def answered(self, answers: Sequence[Answer], now: int) -> None:
         """Note what became of orders."""
         for answer in answers:
             entry = self.table.get(str(answer.order.job))
+            if entry is not None and answer.done and _restores(answer.order, entry):
+                entry.placing = entry.placing._replace(pinned=False)
+                self.table.touch(entry)
             if entry is None or not isinstance(stage := entry.stage, Decided) or stage.phase != Phase.ORDERING:
                 continue
             if not answer.done:
@@ -68,3 +81,9 @@ class Orders:
                 self.table.move(entry, recalled(stage, f"Slurm refused to {what} it: {answer.problem}"[:300]))
             elif isinstance(answer.order, Release):
                 self.table.move(entry, Released(stage.intent, stage.operations, now))
+
+
+def _restores(order: Order, entry: Entry) -> bool:
+    """True if Slurm has in a job what its user asked for, once it has taken this order."""
+    placing = entry.placing
+    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not (placing.wanted or placing.partition))

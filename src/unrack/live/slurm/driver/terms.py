@@ -30,8 +30,8 @@ class Terms(Protocol):
     start_timeout_us: int  # how long Slurm may take to start a job that was released
     longest_us: int  # how long a job without a limit is expected to run
 
-    def beginning(self, reading: Reading) -> Beginning:
-        """The cluster that a reading shows, and the policy.
+    def beginning(self, reading: Reading, origin_s: float) -> Beginning:
+        """The cluster that a reading shows, and the policy; ``origin_s``: when the driver's clock begins.
 
         Raises
         ------

@@ -65,6 +65,14 @@ def table_of(
     def column(values: Iterable[int]) -> Ints:
         return np.fromiter(values, np.int64)
 
+    words = {
+        name: pl.Series([job.said.get(name) or None for job in jobs], dtype=pl.String)
+        for name in dict.fromkeys(name for job in jobs for name, said in job.said.items() if said)
+    }
+    extra = pl.concat(
+        [part for part in (extra, pl.DataFrame(words)) if part is not None and part.width] or [pl.DataFrame()],
+        how="horizontal",
+    )
     devices: dict[tuple[str, str], Ints] = {}
     for i, job in enumerate(jobs):
         for kind, of in job.demand.devices.items():

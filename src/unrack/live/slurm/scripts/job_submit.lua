@@ -244,9 +244,8 @@ local function wake()
 end
 
 local function submitted(job, ours, others, user)
-    if ours + others > 1 then
-        return refused("partition: got several, wanted one: jobs of " .. table.concat(PARTITIONS, ", ") ..
-            " are not for other partitions too")
+    if others > 0 then
+        return refused("partition: got others too, wanted some of " .. table.concat(PARTITIONS, ", ") .. " alone")
     end
     local problem = problem_of(job.comment, "comment", PRIORITY_MOST)
     if problem then return refused(problem) end
@@ -273,7 +272,7 @@ local function modified(job, record, partitions, user)
     local operates = OPERATES[user]
     if job.partition ~= nil and not operates then
         local ours, others = counted(job.partition, partitions)
-        if ours > 0 and (was == 0 or ours + others > 1) then
+        if ours > 0 and (was == 0 or others > 0) then
             return refused("partition: got a job of another, wanted it submitted there anew", DENIED)
         end
         if ours == 0 then return slurm.SUCCESS end -- it leaves

@@ -194,6 +194,8 @@ def checked(table: Mapping[str, Any], document: Document) -> Additions:
     for key in table:
         if key == "nodes":
             raise document.fault((*at, key), "this key", NODES_FROM_SLURM)
+        if key == "site":
+            raise document.fault((*at, key), "this key", "no site: partitions, features and reservations are Slurm's")
         if key not in known:
             raise document.fault((*at, key), "an unknown key", nearest(key, known))
     document.validated(ClusterAdditions, {key: value for key, value in table.items() if key not in RESOURCES}, at)

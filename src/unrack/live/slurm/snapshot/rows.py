@@ -14,6 +14,7 @@ from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.snapshot.standing import standing_of
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
+from unrack.workload.formats.asks.dependencies import parts_of
 from unrack.workload.job import Job
 from unrack.workload.standing import said_on
 
@@ -24,6 +25,9 @@ APART = "spread"
 """The resource that keeps the tasks of a group apart."""
 MOST_APART, MOST_WAITING = 8, 60
 """As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
+WORDS = ("partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "dependency")
+"""Columns of what jobs say of where and after whom they may run; those in which nobody says anything are left out."""
+_WAITS = "Waits for something else ({})"
 _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
 
@@ -89,13 +93,29 @@ def rows_of(
         elif job.waits and (partitions is None or set(partitions) & set(job.partition.split(","))):
             waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
     waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
+    waiting = _after_others(runs, waiting, tally)
     first = [
         row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
         for place, row in enumerate(waiting)
     ]
     first, groups = _apart(first, cluster, tally)
-    notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items()]
+    notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items() if count]
     return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
+
+
+def _after_others(runs: list[Row], waiting: list[Row], tally: dict[str, int]) -> list[Row]:
+    """The jobs that wait, with those in the queue that wait for jobs which run or are in the queue."""
+    there, made, more = {row.key for row in runs}, list(waiting), True
+    there |= {row.key for row in waiting if row.submit_s is not None}
+    while more:
+        more = False
+        for place, row in enumerate(made):
+            ways = [way for met in parts_of(row.slurm.dependency) for way in met]
+            if row.waits_for == OTHERS and all(way.ids and there.issuperset(way.ids) for way in ways):
+                made[place], more = row._replace(submit_s=0.0, waits_for=""), True
+                there.add(row.key)
+                tally[_WAITS.format(OTHERS)] -= 1
+    return made
 
 
 def _apart(rows: list[Row], cluster: Cluster, tally: dict[str, int]) -> tuple[list[Row], int]:
@@ -139,6 +159,8 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
         **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
         **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
+        **{name: text or None for name, text in job.said.items()},
+        "dependency": None if row.runs or row.waits_for else slurm.dependency or None,
         "waits_for": row.waits_for or None,
         "waited_s": max(0, round(at_s - slurm.submit_s)) if slurm.submit_s and not row.runs else None,
         "slurm_state": said(slurm.state),
@@ -178,12 +200,12 @@ def _waiting(
     waits_for = waits_for_more(job, reading.at_s, held_by_admin)
     submit_s: float | None = 0.0
     if waits_for:
-        _count(tally, f"Waits for something else ({waits_for})")
+        _count(tally, _WAITS.format(waits_for))
         submit_s = job.eligible_s - reading.at_s if waits_for == BEGIN else None
     return Row(str(member.key), asked, "", 0.0, submit_s, waits_for, job)
 
 
-BEGIN = "its begin time"
+BEGIN, OTHERS = "its begin time", "other jobs"
 
 
 def waits_for_more(job: SlurmJob, at_s: float, held_by_admin: bool = False) -> str:
@@ -191,10 +213,12 @@ def waits_for_more(job: SlurmJob, at_s: float, held_by_admin: bool = False) -> s
     if job.is_held:
         if not held_by_admin or job.reason == HELD_BY_USER:
             return "its release"
+    elif job.reservation and job.reason == "Reservation":
+        pass  # the site tells of it
     elif _ELSE.search(job.reason) and "begintime" not in job.reason.lower():
-        return "other jobs" if job.dependency else _reason(job)
+        return OTHERS if job.dependency else _reason(job)
     if job.dependency:
-        return "other jobs"
+        return OTHERS
     return BEGIN if job.eligible_s > at_s else ""
 
 
@@ -214,4 +238,5 @@ def columns_of(rows: Iterator[dict[str, Any]]) -> dict[str, list[Any]]:
     """Rows as columns; amounts that a row does not have are 0."""
     listed = list(rows)
     names = list(dict.fromkeys(name for row in listed for name in row))
-    return {name: [row.get(name, 0) for row in listed] for name in names}
+    columns = {name: [row.get(name, None if name in WORDS else 0) for row in listed] for name in names}
+    return {name: column for name, column in columns.items() if name not in WORDS or any(column)}

@@ -17,7 +17,7 @@ from unrack.errors import InputError
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.snapshot.rows import APART, Row, columns_of, rows_of, table_row
+from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
 from unrack.workload.formats.source import Source
@@ -29,7 +29,7 @@ _DTYPES: dict[str, type[pl.DataType]] = {
     "cores": pl.Int64, "memory": pl.Int64, "priority": pl.Int64, "user": pl.String, "app": pl.String, "on": pl.String,
     "ran": pl.Float64, "waits_for": pl.String, "waited_s": pl.Int64, "slurm_state": pl.String,
     "slurm_reason": pl.String, "slurm_partition": pl.String, "slurm_account": pl.String, "slurm_limit_s": pl.Int64,
-    "slurm_submit_s": pl.Int64, "slurm_start_s": pl.Int64,
+    "slurm_submit_s": pl.Int64, "slurm_start_s": pl.Int64, **dict.fromkeys(WORDS, pl.String),
 }  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def _partitions(reading: Reading, chosen: Collection[str] | None) -> Sequence[st
     parts = parts_of(reading)
     if chosen is None and len(parts) > 1:
         listed = "; ".join(", ".join(part) for part in parts[:8])
-        return [f"Partitions that share no nodes are one cluster here ({listed}): --partition takes one."]
+        return [f"Some partitions share no nodes ({listed}): --partition takes one alone, which is faster."]
     return []
 
 

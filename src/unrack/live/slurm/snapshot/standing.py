@@ -7,7 +7,8 @@ from math import gcd
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.jobs import GPUS, STRICT, JobReading, devices_of, held_of, made
+from unrack.live.slurm.jobs import COUNTED, STRICT, JobReading, devices_of, held_of, made
+from unrack.live.slurm.machines import gres
 from unrack.live.slurm.reading import SlurmJob
 from unrack.workload.job import Demand, Job
 
@@ -37,8 +38,9 @@ def standing_of(
     mb = min(one.memory_mb // tasks[node] for node, one in held.items()) if how.memory else 0
     less = sum(one.memory_mb - tasks[node] * mb for node, one in held.items()) if how.memory else 0
     devices = devices_of(job, len(held), cluster)
+    of_nodes = set(map(gres, (*job.gres, *job.gres_total)))
     if set(tasks.values()) != {1}:
-        devices.pop(GPUS, None)
+        devices = {COUNTED: {name: count for name, count in devices.get(COUNTED, {}).items() if name not in of_nodes}}
     demand = Demand(sum(tasks.values()), cores, mb, devices)
     asked = made(job, demand, how, job.id, 0)
     return Standing(asked, {names[node]: count for node, count in sorted(tasks.items())}, less)

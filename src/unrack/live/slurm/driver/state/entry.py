@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from unrack.live.slurm.driver.state.facts import facts_of, stage_of_record
@@ -62,7 +62,7 @@ class Known(NamedTuple):
 
 
 class Placing(NamedTuple):
-    """Where a job was placed, and how many nodes it had asked for before that."""
+    """Where a job was placed, and what it had asked for before that."""
 
     # The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
     # which of them Slurm accepted. Other required nodes come from the user.
@@ -70,6 +70,10 @@ class Placing(NamedTuple):
     # nodes_min, nodes_max: how many nodes it asked for; 0: not said
     nodes_min: int = 0
     nodes_max: int = 0
+    wanted: tuple[str, ...] = ()  # the nodes that it asked for by name
+    partition: str = ""  # the partitions that it asked for, if several
+    inside: str = ""  # in which of them it was placed last
+    pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
 
 
 class Trouble(NamedTuple):
@@ -121,18 +125,36 @@ class Entry:
         placing = part(Placing)
         return cls(
             record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
-            part(Known), placing._replace(placed=tuple(map(tuple, placing.placed))), part(Trouble),
+            part(Known),
+            placing._replace(placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted)), part(Trouble),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:
         """Note that these nodes may be asked for by name from now on."""
         found = tuple(sorted(nodes))
         others = (one for one in self.placing.placed if one != found)
-        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:])
+        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:], pinned=True)
 
     def is_placed(self, nodes: Collection[str]) -> bool:
         """True if it is we who may have asked for these nodes by name."""
         return tuple(sorted(nodes)) in self.placing.placed
+
+    def as_asked(self, job: SlurmJob) -> SlurmJob:
+        """A job as it was before we placed it: what we have asked for is not what it asks."""
+        own, placed = self.placing, self.is_placed(job.required_nodes)
+        if placed:
+            job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
+        if placed or (own.pinned and not job.required_nodes):
+            job = replace(job, required_nodes=own.wanted)
+        narrowed = own.pinned and own.partition and job.partition == own.inside
+        return replace(job, partition=own.partition) if narrowed else job
+
+    def note_asked(self, job: SlurmJob) -> None:
+        """Keep what a job asks for, before it is placed."""
+        own = self.placing
+        if not own.placed:
+            own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
+        self.placing = own._replace(wanted=job.required_nodes, partition=job.partition if "," in job.partition else "")
 
     def is_let_go(self, job: SlurmJob) -> bool:
         """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import FaultyPolicyError, InputError, RefusedError
-from unrack.events import ROUND, Event, Submitted
+from unrack.events import ROUND, Event, Opened, Submitted
 from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.policy.members import seeded
+from unrack.resources.site.installed import Site
 from unrack.sim.guard import PolicyAtWork
 from unrack.slowdown.model import Model
 from unrack.slowdown.pools import pace_of
@@ -104,6 +105,8 @@ class Epoch:
         What its nodes and devices are called.
     told
         Records of the events since :meth:`taken` was last called.
+    ways_at_first
+        In how many ways jobs asked for nodes when it began.
     fault
         What the policy did wrong where it was asked for something else than decisions, which the next round tells.
     """
@@ -126,6 +129,7 @@ class Epoch:
         self.policy = self.core.policy
         self.names = Names(cluster, beginning.nodes)
         self.told: list[list[Any]] = []
+        self.ways_at_first = 0
 
     def tell(self, event: Event, now: int) -> list[Decision]:
         """Tell the core what has happened, and note it once the core has taken it.
@@ -172,12 +176,33 @@ class Epoch:
         try:
             with PolicyAtWork(self.policy):
                 decisions = self.core.handle(ROUND, now)
-                return Round(decisions, self.core.next_round(now))
+                wanted = self.core.next_round(now)
+            times = [at for at in (wanted, self._next_window(now)) if at is not None]
+            return Round(decisions, min(times, default=None))
         except Exception as error:
             return Round(decisions, fault=_in_words(error))
 
+    def windows_pass(self, since_us: int, now: int) -> None:
+        """Tell it of reservations that have begun or are over since a time."""
+        found = self._next_window(since_us)
+        if found is not None and found <= now:
+            self.tell(Opened(), now)
+
+    def _next_window(self, since_us: int) -> int | None:
+        """When, after a time, the next reservation begins or is over; ``None``: never."""
+        windows = self.core.state.cluster.places.windows
+        times = (at for window in windows for at in (window.start_us, window.end_us))
+        return min((at for at in times if at > since_us), default=None)
+
+    @property
+    def ways(self) -> int:
+        """In how many ways jobs have asked for nodes, most of which are gone after a while."""
+        site = self.core.state.cluster.places.installed.get("site")
+        return len(site.wheres) if isinstance(site, Site) else 0
+
     def begun(self) -> None:
         """All that there was when it began has been told: the policy makes its memory from that."""
+        self.ways_at_first = self.ways
         try:
             with PolicyAtWork(self.policy):
                 self.core.begin_anew()

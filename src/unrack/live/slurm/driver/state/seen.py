@@ -18,6 +18,8 @@ MAY_START = frozenset(
     {"", "None", "Priority", "Resources", "Prolog", "Cleaning", "BurstBufferResources", "BurstBufferStageIn"}
 )
 """Why a job that was released may wait and start yet. All other reasons forbid its start, or a later one."""
+BEFORE_IT = ("UnavailableNodes:", "May be reserved for other job")
+"""What Slurm adds of nodes that a job of a higher priority is to have first, and of nodes that are down."""
 HELD_BY_USER = "JobHeldUser"
 """Also what Slurm says of a job that a job_submit script has held, so that such a job has to be marked."""
 
@@ -89,21 +91,27 @@ def is_another(job: SlurmJob, submit_s: int) -> bool:
 
 
 def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
-    """True if a job asks for one of the driver's partitions, and for no other."""
-    asked = job.partition.split(",")
-    return len(asked) == 1 and asked[0] in partitions and not job.het
+    """True if a job asks for partitions of the driver's, and for no other."""
+    return set(partitions).issuperset(job.partition.split(",")) and not job.het
 
 
-def is_refused(job: SlurmJob) -> bool:
+def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
     """True if a job that was released waits for what forbids its start where it was placed, by Slurm's reason.
+
+    Nodes that Slurm calls unavailable and that are ``usable`` are those of jobs before it, in partitions that overlap.
 
     Examples
     --------
-    >>> waits = SlurmJob(1, "PENDING", "Resources", priority=1)
+    >>> waits = SlurmJob(1, "PENDING", "Resources", priority=1, required_nodes=("n1",))
     >>> is_refused(waits), is_refused(replace(waits, reason="PartitionTimeLimit"))
     (False, True)
+    >>> gone = replace(waits, reason="ReqNodeNotAvail, UnavailableNodes:n1")
+    >>> is_refused(gone, {"n1"}), is_refused(gone, {"n2"})
+    (False, True)
     """
-    reason = job.reason.partition(",")[0]
+    reason, _, more = job.reason.partition(",")
+    if reason == "ReqNodeNotAvail" and more.strip().startswith(BEFORE_IT) and set(job.required_nodes) <= set(usable):
+        return False
     return job.waits and reason not in MAY_START and not reason.startswith("JobHeld")
 
 

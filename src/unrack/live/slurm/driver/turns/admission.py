@@ -9,15 +9,18 @@ from unrack.live.records import job_record
 from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member
-from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD
+from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD, Phase
+from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.apart import APART
 from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.live.slurm.driver.turns.refusals import said
-from unrack.live.slurm.driver.turns.reserved import closed
+from unrack.live.slurm.jobs import said as printed
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.workload.job import Job
 
+MOST_WAYS = 32
+"""In how many ways the jobs of one user that wait may ask for nodes: each of them costs time in every plan."""
 PLAIN_QOS = ("", "normal")
 """Jobs of any other QOS may be allowed more than their partition allows: Slurm is asked, by a start."""
 
@@ -28,19 +31,17 @@ class Admission(Part):
     def __init__(self, notes: Notes) -> None:
         super().__init__(notes)
         self._partitions: Mapping[str, Partition] = {}
-        self._nodes: dict[str, set[str]] = {}
-        self._site: set[str] = set()
+        self._reservations: dict[str, int] = {}
+        self._ways: dict[str, set[tuple[str, ...]]] = {}
         self._limits: dict[int, int] = {}
         self._room: dict[int, int] = {}
-        self._closes = notes.reserved.closes(notes.now)
 
     def read(self, reading: Reading, found: Mapping[str, Member]) -> None:
         """Note what a reading says of partitions and of the limits of arrays."""
         self._partitions = reading.partitions
-        for node in reading.nodes:
-            for name in node.partitions:
-                self._nodes.setdefault(name, set()).add(node.name)
-        self._site = set().union(*(self._nodes.get(name, ()) for name in self.terms.partitions))
+        self._reservations = {one.name: one.start_s for one in reading.reservations}
+        for entry in self.table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
+            self._ways.setdefault(entry.job.get("user", ""), set()).add(_way(entry.job.get("said", {})))
         for job in reading.jobs:
             if job.array_limit:
                 array = job.array or job.id
@@ -56,48 +57,57 @@ class Admission(Part):
         return job.runs or (job.waits and entry is not None and entry.phase in INTENDED | NOT_HELD)
 
     def limited(self, job: SlurmJob) -> SlurmJob:
-        """A job with the time limit that its partition gives it if it says none."""
-        partition = self._partitions.get(job.partition)
-        if job.limit_s is not None or partition is None or partition.assumed_s is None:
+        """A job with the time limit that its partition gives it if it says none; of several, the longest."""
+        found = [self._partitions.get(name) for name in job.partition.split(",")]
+        assumed = [one.assumed_s for one in found if one is not None and one.assumed_s is not None]
+        if job.limit_s is not None or not assumed or len(assumed) < len(found):
             return job
-        return replace(job, limit_s=partition.assumed_s)
+        return replace(job, limit_s=max(assumed))
 
-    def take(self, key: JobKey) -> None:
-        """A member of an array is in the core: others have less room."""
+    def unlike_others(self, asked: Job) -> str:
+        """Why the way in which a job asks for nodes is one too many of its user's; ``""``: it is not."""
+        ways, way = self._ways.get(asked.user, set()), _way(asked.said)
+        if way in ways or len(ways) < MOST_WAYS or not any(way):
+            return ""
+        return f"jobs of its user wait that ask for nodes in {MOST_WAYS} other ways"
+
+    def take(self, key: JobKey, asked: Job) -> None:
+        """A job is in the core: others of its user, and of its array, have less room."""
+        self._ways.setdefault(asked.user, set()).add(_way(asked.said))
         if key.member >= 0 and key.id in self._room:
             self._room[key.id] -= 1
 
-    def why_not(self, entry: Entry, member: Member, asked: Job) -> str:
+    def why_not(self, entry: Entry, job: SlurmJob, asked: Job) -> str:
         """Why a job is not given to the core now; ``""``: it is."""
-        job = member.job
-        return (
-            self._beyond_partition(job, asked)
-            or self._before_reservations(asked)
-            or self.notes.refusals.against(entry.key, job, bare(job_record(asked)), self.now)
-        )
+        return self.notes.refusals.against(entry.key, job, bare(job_record(asked)), self.now)
 
-    def _beyond_partition(self, job: SlurmJob, asked: Job) -> str:
-        partition = self._partitions.get(job.partition)
+    def allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
+        """A job in those of its partitions that allow it; or why none does."""
+        names = job.partition.split(",")
+        found = {name: self._beyond_partition(name, job, asked) for name in names}
+        if open_to := [name for name, why in found.items() if not why]:
+            several = {"partition": ",".join(open_to)} if len(open_to) < len(names) else {}
+            return replace(asked, said={**asked.said, **several}) if several else asked
+        return Problem(next(iter(found.values())))
+
+    def _beyond_partition(self, name: str, job: SlurmJob, asked: Job) -> str:
+        partition = self._partitions.get(name)
         if partition is not None and partition.forbids_starts:
             return said(f"Partition{partition.state.capitalize()}")
         if partition is not None and job.qos in PLAIN_QOS:
             for reason in partition.refusals(job.limit_s, asked.demand.tasks, asked.demand.cores):
                 return said(reason)
-        own = self._nodes.get(job.partition, set())
-        if self._site - own:
-            return (
-                f"its partition has {len(own & self._site)} of the {len(self._site)} nodes of the site's partitions: "
-                "give partitions with other nodes a site file of their own"
-            )
         return ""
 
-    def _before_reservations(self, asked: Job) -> str:
-        """Fewer nodes are left than it needs; or it would keep most of them empty until they are reserved."""
-        shut = closed(self._closes, asked.request_us + self.terms.start_timeout_us) & self._site
-        later = sum(self._closes[node] > 0 for node in shut)
-        if len(self._site) - len(shut) >= asked.demand.tasks and 2 * later <= len(self._site):
-            return ""
-        return f"{len(shut)} of {len(self._site)} nodes are reserved, or will be before it could end" if shut else ""
+    def unreserved(self, job: SlurmJob) -> tuple[str, int]:
+        """Why the reservation of a job does not let it start, ``""``: it does; and from when on, s since 1970."""
+        if not job.reservation:
+            return "", 0
+        start_s = self._reservations.get(job.reservation)
+        if start_s is None:
+            return f"there is no reservation {printed(job.reservation)}", 0
+        late = start_s > self.notes.wall_s
+        return ("its reservation has not begun", start_s) if late else ("", 0)
 
     def beyond_array(self, key: JobKey) -> str:
         """Why a member of an array is not given to the core whatever it asks; ``""``: its array has room."""
@@ -107,10 +117,17 @@ class Admission(Part):
         return f"its array may run {limit} member{'s' * (limit != 1)} at a time"
 
 
+def _way(said: Mapping[str, str]) -> tuple[str, ...]:
+    """The way in which a job asks for nodes; empty words: it asks for none in particular."""
+    return tuple(said.get(name, "") for name in ("constraint", "req_nodes", "exc_nodes"))
+
+
 def bare(asked: Mapping[str, object]) -> dict[str, object]:
-    """What a job asks, without what keeps its tasks apart, which is the driver's own."""
-    devices = asked.get("devices")
-    kept = {key: value for key, value in asked.items() if key != "devices"}
+    """What a job asks, without what is the driver's own: what keeps its tasks apart, nodes that Slurm has refused."""
+    devices, words = asked.get("devices"), asked.get("said")
+    kept = {key: value for key, value in asked.items() if key not in ("devices", "said")}
+    if isinstance(words, Mapping):
+        kept["said"] = {key: text for key, text in words.items() if key != "exc_nodes"}
     if isinstance(devices, Mapping) and (others := {key: of for key, of in devices.items() if key != APART}):
         kept["devices"] = others
     return kept

@@ -7,7 +7,7 @@ from dataclasses import replace
 from unrack.errors import RefusedError
 from unrack.events import Submitted
 from unrack.live.records import job_record
-from unrack.live.slurm.driver.state.entry import Entry, Placing, Said
+from unrack.live.slurm.driver.state.entry import Entry, Said
 from unrack.live.slurm.driver.state.seen import Member, Take, is_in, not_now
 from unrack.live.slurm.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
 from unrack.live.slurm.driver.terms import Problem
@@ -68,9 +68,10 @@ class Coming(Part):
         return FORGOTTEN[ended.how != "ran"]
 
     def until(self, entry: Entry, job: SlurmJob, reading: Reading) -> None:
-        """Look at a job again when its begin time has come, which Slurm does not tell of."""
-        if job.eligible_s > reading.at_s:
-            again_us = self.now + round((job.eligible_s - reading.at_s) * SECOND_US)
+        """Look at a job again when its time, or its reservation's, has come, which Slurm does not tell of."""
+        begins_s = max(job.eligible_s, self.admission.unreserved(job)[1])
+        if begins_s > reading.at_s:
+            again_us = self.now + round((begins_s - reading.at_s) * SECOND_US)
             entry.trouble = entry.trouble._replace(again_us=again_us)
 
     def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
@@ -78,14 +79,16 @@ class Coming(Part):
         not_yet = not_now(member.job, self.terms.take, reading.at_s)
         if why := not_yet or self.admission.beyond_array(member.key):
             return Problem(why)
-        job = self.admission.limited(member.job)
-        if entry.is_placed(job.required_nodes):  # what we have asked for is not what it asks
-            least, most = entry.placing.nodes_min or job.nodes_min, entry.placing.nodes_max
-            job = replace(job, required_nodes=(), nodes_min=least, nodes_max=most)
+        job = self.admission.limited(entry.as_asked(member.job))
+        if why := self.admission.unreserved(job)[0]:
+            return Problem(why)
         asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
-        if isinstance(asked, Problem):
+        if isinstance(asked, Problem) or isinstance(asked := self.admission.allowed(job, asked), Problem):
             return asked
-        if why := self.admission.why_not(entry, member._replace(job=job), asked):
+        if why := self.admission.why_not(entry, job, asked):
+            return Problem(why)
+        asked = self.notes.refusals.elsewhere(entry.key, job, asked, self.now)
+        if why := self.admission.unlike_others(asked):
             return Problem(why)
         return self._kept_apart(entry, asked)
 
@@ -99,10 +102,12 @@ class Coming(Part):
             self.notes.keep_apart = True
             return Problem("its tasks are to be kept apart, for which the driver begins anew")
         if entry.known.group is None:
-            entry.known = entry.known._replace(group=self.table.free_group(groups))
+            mine = sum(one.known.group is not None and one.job.get("user") == asked.user for one in self.table)
+            if mine <= groups * 3 // 4:  # the others are for others
+                entry.known = entry.known._replace(group=self.table.free_group(groups))
             self.table.touch(entry)
         if entry.known.group is None:
-            return Problem(f"{groups} jobs whose tasks have to be kept apart wait or run already")
+            return Problem("as many jobs as may whose tasks have to be kept apart wait or run already")
         devices = {**demand.devices, APART: {"group": entry.known.group, "most": 1}}
         return replace(asked, demand=replace(demand, devices=devices))
 
@@ -112,11 +117,12 @@ class Coming(Part):
         if isinstance(asked, Problem):
             self._leave(entry, member, asked, reading)
             return
-        self.admission.take(member.key)
+        self.admission.take(member.key, asked)
         entry.known = entry.known._replace(job=job_record(asked))
         entry.said = entry.said._replace(restarts=member.job.restarts)
-        if not entry.placing.placed:
-            entry.placing = Placing((), member.job.nodes_min, member.job.nodes_max)
+        entry.note_asked(entry.as_asked(member.job))
+        if (lapses_us := self.notes.refusals.lapses_us(entry.key, self.now)) is not None:  # it may have no other place
+            entry.trouble = entry.trouble._replace(again_us=lapses_us)
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:

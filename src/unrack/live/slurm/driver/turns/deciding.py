@@ -10,6 +10,7 @@ from unrack.live.slurm.driver.state.steps import decided, granted, stopped
 from unrack.live.slurm.driver.turns.holding import Holding
 from unrack.live.slurm.driver.turns.notes import Notes, Part
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
+from unrack.resources.site.installed import Site
 
 
 class Deciding(Part):
@@ -49,6 +50,16 @@ class Deciding(Part):
         intent = Intent(Grant(self.epoch.names.portable(lease)), self.now)
         self.table.move(entry, decided(entry.stage, intent))
         entry.place(entry.nodes)
+        if entry.placing.partition:
+            entry.placing = entry.placing._replace(inside=self._partition(entry, lease))
+
+    def _partition(self, entry: Entry, lease: Lease) -> str:
+        """The first of a job's partitions that has all of its nodes."""
+        site = self.epoch.names.cluster.places.installed["site"]
+        assert isinstance(site, Site)
+        names = entry.job["said"]["partition"].split(",")
+        found = (name for name in names if name in site.nodes_of and site.nodes_of[name][lease.nodes].all())
+        return str(next(found))
 
     def _stops(self, entry: Entry, decision: Requeue) -> None:
         if not isinstance(entry.stage, Foreign):

@@ -149,7 +149,7 @@ class Ending(Part):
             self.aside(entry, "changed")
             self.coming.submit(entry, member, reading)
         else:
-            self.coming.admission.take(member.key)
+            self.coming.admission.take(member.key, asked)
 
 
 def _ran(job: SlurmJob) -> bool:

@@ -165,7 +165,9 @@ class Holding(Part):
         self.table.number(entry, None)
 
     def _down_to(self, asked: dict[str, Any], lease: Lease) -> Iterable[tuple[Lease, dict[str, Any], bool]]:
-        """The lease; then what is free of its cores and memory alone."""
+        """The lease; then, as it may be outside of where the job may run now; then what is free of cores and memory."""
+        yield lease, asked, False
+        asked = {key: value for key, value in asked.items() if key != "said"}
         yield lease, asked, False
         free = self.epoch.core.state.free
         rows = lease.rows.copy()

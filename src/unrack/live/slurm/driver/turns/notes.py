@@ -8,7 +8,6 @@ from unrack.live.slurm.driver.state.epoch import Epoch
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.driver.terms import Terms
 from unrack.live.slurm.driver.turns.refusals import Refusals
-from unrack.live.slurm.driver.turns.reserved import Reserved
 
 
 class Notes:
@@ -22,8 +21,8 @@ class Notes:
         The driver's time, µs.
     missed
         The jobs that were not in the reading before: one that is missing twice is gone.
-    refusals, reserved
-        Starts that Slurm did not allow; nodes that it keeps for others.
+    refusals
+        Starts that Slurm did not allow.
 
     Attributes
     ----------
@@ -47,10 +46,10 @@ class Notes:
 
     def __init__(
         self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
-        refusals: Refusals | None = None, reserved: Reserved | None = None,
+        refusals: Refusals | None = None,
     ) -> None:  # fmt: skip
         self.epoch, self.table, self.terms, self.now, self.missed = epoch, table, terms, now, missed
-        self.refusals, self.reserved = refusals or Refusals(), reserved or Reserved()
+        self.refusals = refusals or Refusals()
         self.counts: dict[str, int] = {}
         self.over: list[dict[str, Any]] = []
         self.missing: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -38,8 +38,8 @@ class Sight(Enum):
     OVER = auto()  # it has ended, or was cancelled
 
 
-def sight_of(entry: Entry, member: Member, now: int, start_timeout_us: int) -> Sight:
-    """How a reading shows a job."""
+def sight_of(entry: Entry, member: Member, now: int, start_timeout_us: int, usable: Collection[str] = ()) -> Sight:
+    """How a reading shows a job; ``usable``: the nodes on which jobs may be started."""
     job = member.job
     if job.runs:
         return Sight.RUNS
@@ -50,7 +50,7 @@ def sight_of(entry: Entry, member: Member, now: int, start_timeout_us: int) -> S
     told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
     if entry.is_let_go(job) and not told:
         return Sight.ASTRAY
-    if is_refused(job):
+    if is_refused(job, usable):
         return Sight.REFUSED
     stage = entry.stage
     late = isinstance(stage, Released) and now - stage.released_us > start_timeout_us
@@ -68,10 +68,11 @@ class Reactions(Part):
     def __init__(self, notes: Notes, ending: Ending) -> None:
         super().__init__(notes)
         self.ending, self.coming, self.holding = ending, ending.coming, ending.holding
+        self.usable: frozenset[str] = frozenset()
 
     def react(self, table: Table, entry: Entry, member: Member, reading: Reading) -> None:
         """Do with a job what a table says."""
-        sight = sight_of(entry, member, self.now, self.terms.start_timeout_us)
+        sight = sight_of(entry, member, self.now, self.terms.start_timeout_us, self.usable)
         table[entry.phase][sight.value - 1](self, entry, member, reading)
 
     def nothing(self, entry: Entry, member: Member, reading: Reading) -> None:
@@ -108,7 +109,8 @@ class Reactions(Part):
         """Slurm does not allow the start for which it was released."""
         job = member.job
         self.notes.count("refused")
-        self.notes.refusals.note(entry.key, job, bare(entry.job), entry.trouble.tries, self.now)
+        asked, tries = bare(entry.job), entry.trouble.tries
+        self.notes.refusals.note(entry.key, entry.as_asked(job), asked, tries, self.now, entry.nodes)
         entry.trouble = entry.trouble._replace(refused=job.reason)
         self.table.move(entry, recalled(entry.stage, said(job.reason)[:300]))
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.slurm_text.hostlists import compress, expand
 from unrack.units import SECOND_US
+from unrack.workload.job import Job
 
 FIRST_US, SLOWEST_US = 15 * SECOND_US, 300 * SECOND_US
 """After how long a start that was refused is tried again though nothing is seen to have changed."""
+NOT_THERE = frozenset({"BadConstraints", "ReqNodeNotAvail", "NodeDown"})
+"""Reasons that have to do with the nodes on which a job was placed."""
 OF_SEVERAL = ("QOS", "Assoc", "Account", "Partition", "Invalid", "Max")
 """How reasons begin that are the same for all jobs of a user and account that ask for as much."""
 
@@ -23,6 +28,9 @@ class Refusal(NamedTuple):
     running: tuple[int, ...]  # how many jobs of its user, its account and its QOS ran
     around: str  # its partition and the reservations, as Slurm told of them
     until_us: int  # until when it is not tried again
+    # nodes, lapses_us: where it cannot start, as long as all around is as it was, and until when that is believed
+    nodes: frozenset[str] = frozenset()
+    lapses_us: int = 0
 
 
 class Refusals:
@@ -44,14 +52,32 @@ class Refusals:
                 running[whose] = running.get(whose, 0) + 1
         self._running = running
         reserved = repr(reading.reservations)
+        nodes = repr([(node.name, node.usable, node.features, node.cores) for node in reading.nodes])
         self._around = {name: partition.said + reserved for name, partition in reading.partitions.items()}
-        self._around[""] = reserved
+        self._around = {name: around + nodes for name, around in self._around.items()}
+        self._around[""] = reserved + nodes
 
-    def note(self, key: str, job: SlurmJob, asked: Mapping[str, Any], tries: int, now: int) -> None:
-        """Slurm did not allow a start, for the ``tries``-th time."""
+    def note(
+        self, key: str, job: SlurmJob, asked: Mapping[str, Any], tries: int, now: int, nodes: Iterable[str] = ()
+    ) -> None:
+        """Slurm did not allow a start on some nodes, for the ``tries``-th time; ``job``: as it asked."""
         until = now + min(FIRST_US << min(tries, 20), SLOWEST_US)
         reason = job.reason.partition(",")[0]
-        self._refusals[key] = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until)
+        never = frozenset(nodes) if reason in NOT_THERE else frozenset()
+        made = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until, never, now + SLOWEST_US)
+        own = self._refusals.get(key)
+        if own is not None and own.around == made.around:
+            made = made._replace(nodes=own.nodes | never)
+        self._refusals[key] = made
+
+    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int) -> Job:
+        """A job without the nodes on which Slurm could not start it."""
+        own = self._refusals.get(key)
+        if own is None or not own.nodes or own.around != self._state(job) or now >= own.lapses_us:
+            return asked
+        said = asked.said.get("exc_nodes", "")
+        without = own.nodes.union(expand(said) if said else ())
+        return replace(asked, said={**asked.said, "exc_nodes": compress(sorted(without))})
 
     def forget(self, key: str) -> None:
         """A job was started, or is gone."""
@@ -60,6 +86,11 @@ class Refusals:
     def until_us(self, key: str, now: int) -> int:
         """Until when a job is not tried again."""
         return self._refusals[key].until_us if key in self._refusals else now
+
+    def lapses_us(self, key: str, now: int) -> int | None:
+        """When a job is tried again where Slurm could not start it; ``None``: it may be now."""
+        own = self._refusals.get(key)
+        return own.lapses_us if own is not None and own.nodes and now < own.lapses_us else None
 
     def keep(self, keys: Iterable[str]) -> None:
         """Forget those of all other jobs."""
@@ -88,7 +119,7 @@ class Refusals:
         return tuple(self._running.get(whose, 0) for whose in _whose(job))
 
     def _state(self, job: SlurmJob) -> str:
-        return self._around.get(job.partition, self._around.get("", ""))
+        return "".join(self._around.get(name, self._around.get("", "")) for name in job.partition.split(","))
 
 
 def said(reason: str) -> str:

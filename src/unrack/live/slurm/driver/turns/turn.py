@@ -10,7 +10,7 @@ from __future__ import annotations
 from unrack.events import Drained, Repaired
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import all_members, is_another, is_in
-from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
+from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.driver.turns.admission import Admission
 from unrack.live.slurm.driver.turns.coming import Coming
 from unrack.live.slurm.driver.turns.deciding import Deciding
@@ -18,7 +18,6 @@ from unrack.live.slurm.driver.turns.ending import Ending
 from unrack.live.slurm.driver.turns.holding import Holding
 from unrack.live.slurm.driver.turns.notes import Notes
 from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions
-from unrack.live.slurm.driver.turns.reserved import closed
 from unrack.live.slurm.reading import Reading
 
 
@@ -55,6 +54,7 @@ class Turn:
         self.notes.refusals.keep(entry.key for entry in known)
         self.admission.read(reading, found)
         self._nodes_back(reading)
+        self.reactions.usable = frozenset(node.name for node in reading.nodes if node.usable)
         shown = {entry.key: found.get(entry.key) for entry in known}
         for entry in known:
             if (member := shown[entry.key]) is None:
@@ -81,31 +81,11 @@ class Turn:
             if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
                 self.coming.come(member, reading)
 
-    def leave_reserved(self) -> None:
-        """Withhold the nodes that are reserved, or will be before some job that waits in the core could end."""
-        state, names = self.epoch.core.state, self.epoch.names
-        for name in sorted(self._reserved()):
-            number = names.node_of.get(name, -1)
-            if number >= 0 and state.online[number] and number not in state.withheld:
-                self.epoch.tell(Drained((number,)), self.now)
-                self.notes.count("node-reserved")
-
-    def _reserved(self) -> set[str]:
-        """The nodes that are left alone for reservations, as long as the same jobs wait."""
-        closes = self.notes.reserved.closes(self.now)
-        if not closes:
-            return set()
-        waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
-        longest = max((int(entry.job["request"]) for entry in waiting), default=0)
-        margin = self.terms.start_timeout_us if waiting else 0
-        return closed(closes, longest + margin)
-
     def _nodes_back(self, reading: Reading) -> None:
-        state, names, reserved = self.epoch.core.state, self.epoch.names, self._reserved()
+        state, names = self.epoch.core.state, self.epoch.names
         for node in reading.nodes:
             number = names.node_of.get(node.name, -1)
-            is_back = node.usable and node.name not in reserved
-            if number >= 0 and is_back and (not state.online[number] or number in state.withheld):
+            if number >= 0 and node.usable and (not state.online[number] or number in state.withheld):
                 self.epoch.tell(Repaired((number,)), self.now)
                 self.notes.count("node-back")
 

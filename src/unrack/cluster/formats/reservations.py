@@ -1,0 +1,128 @@
+"""Reservations of Slurm, as ``scontrol show reservation`` prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from unrack.cluster.formats.described import Described, parsed
+from unrack.cluster.formats.partitions import members_of
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, lower
+from unrack.slurm_text.records import records
+from unrack.slurm_text.times import UNKNOWN, moment_s, span_s
+
+SHOWN = re.compile(r"\s*ReservationName=\S+\s[^#]*?\bStartTime=", re.DOTALL)
+"""What the first record looks like."""
+EVERY_S = {"HOURLY": 3_600, "DAILY": 86_400, "WEEKLY": 604_800, "WEEKDAY": 86_400, "WEEKEND": 86_400}
+"""Flags of reservations that come again → after how long."""
+AHEAD_S = 28 * 86_400
+"""For how long reservations that come again are said beforehand."""
+_HARMLESS = frozenset(
+    [
+        "ALL_NODES",
+        "ANY_NODES",
+        "IGNORE_JOBS",
+        "MAINT",
+        "NO_HOLD_JOBS_AFTER_END",
+        "OVERLAP",
+        "PURGE_COMP",
+        "SPEC_NODES",
+        "STATIC",
+        "REPLACE",
+        "REPLACE_DOWN",
+        "FORCE_START",
+        "PART_NODES",
+        "FIRST_CORES",
+    ]
+)
+
+
+def reservation_keys(
+    fields: Mapping[str, str], at: str, lost: Lost, origin_s: float, ahead_s: float = AHEAD_S
+) -> Keys | None:
+    """The keys of a reservation but its name; ``None``: it is of no nodes, or over.
+
+    Parameters
+    ----------
+    fields
+        What it says, keys as Slurm writes them.
+    at
+        Where, for errors.
+    lost
+        Where to note what is not taken over.
+    origin_s
+        When the clock of the workload begins, s since 1970.
+    ahead_s
+        For how long after that or after its own begin one is said that comes again.
+
+    Raises
+    ------
+    ClusterError
+        It has a value that cannot be.
+    """
+    name = fields["ReservationName"]
+    nodes = members_of(fields.get("Nodes", ""), at, {}, [ALL])
+    if not nodes:
+        lose(lost, "Reservations of something else than nodes are not taken over", name)
+        return None
+    start_s = parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment)
+    end_s = _end_s(fields, at, start_s, max(start_s, origin_s) + 10 * 366 * 86_400)
+    flags = {flag.partition(":")[0].lstrip("+") for flag in fields.get("Flags", "").upper().split(",")} - {"", "(NULL)"}
+    every_s = next((EVERY_S[flag] for flag in EVERY_S if flag in flags), 0)
+    if end_s <= start_s or (end_s <= origin_s and not every_s):
+        return None
+    found: Keys = {"nodes": nodes, "start": start_s - origin_s, "duration": end_s - start_s}
+    if every_s >= end_s - start_s:
+        found |= {"every": every_s, "until": max(start_s - origin_s, 0) + ahead_s}
+        lose(lost, f"Reservations that come again are said for {ahead_s / 86_400:g} days", name)
+    if flags & {"WEEKDAY", "WEEKEND"}:
+        lose(lost, "Reservations of some days of the week are of each day here", name)
+    if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
+        lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
+    if fields.get("CoreCnt", "").isdigit() and "SPEC_NODES" not in flags and "CoreIDs" in fields:
+        lose(lost, "Reservations of some cores of nodes are of the whole nodes here", name, fields["CoreCnt"])
+    for key, text in (("users", fields.get("Users", "")), ("accounts", fields.get("Accounts", ""))):
+        if text.strip().lower() not in UNKNOWN and not text.startswith("-"):
+            found[key] = lower(text.split(",")) if key == "accounts" else [one for one in text.split(",") if one]
+        elif text.startswith("-"):
+            lose(lost, "Reservations that leave out users or accounts are for all here", name, text)
+    if "MAINT" in flags and found.get("users", ["root"]) == ["root"] and "accounts" not in found:
+        found |= {"maintenance": True}
+        found.pop("users", None)
+    return found
+
+
+def shown_reservations(text: str, where: str, name: str) -> Described:
+    """Read what ``scontrol show reservation`` printed, in blocks or one on a line.
+
+    The clock of the workload begins with the first of them.
+
+    Raises
+    ------
+    ClusterError
+        A record has a value that cannot be.
+    """
+    every = [(record.fields, f"{where}, line {record.line}") for record in records(text, "ReservationName")]
+    starts = [parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment) for fields, at in every]
+    lost, found = Lost(), dict[str, Keys]()
+    for fields, at in every:
+        if (keys := reservation_keys(fields, at, lost, min(starts))) is not None:
+            found[fields["ReservationName"]] = keys
+    first = min(zip(starts, (fields for fields, _ in every), strict=True), key=lambda one: one[0])[1]
+    note = f"Reservations are on a clock that is 0 at {first['StartTime']}: change start to that of the jobs."
+    return Described(where, name, (), notes=(note,), site=SaidSite(reservations=found, lost=lost))
+
+
+def _moment(text: str) -> float:
+    found = moment_s(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 2026-01-02T03:04:05")
+    return found
+
+
+def _end_s(fields: Mapping[str, str], at: str, start_s: float, latest_s: float) -> float:
+    said = fields.get("EndTime", "")
+    if said.strip().lower() not in UNKNOWN:
+        return min(parsed(said, f"{at}, EndTime", _moment), latest_s)
+    span = parsed(fields.get("Duration", ""), f"{at}, Duration", span_s)
+    return latest_s if span is None else min(start_s + span, latest_s)

@@ -1,0 +1,90 @@
+"""Reservations of Slurm as ``site.reservations``: as text beside the nodes, and as a running Slurm tells of them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from unrack.cli.main import app
+from unrack.cluster.formats.reservations import reservation_keys
+from unrack.cluster.formats.site import Lost
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError
+
+CONF = "ClusterName=hill\nNodeName=n[1-4] CPUs=16\nPartitionName=batch Nodes=ALL\n"
+SHOWN = """\
+ReservationName=course StartTime=2026-03-02T10:00:00 EndTime=2026-03-02T14:00:00 Duration=04:00:00
+   Nodes=n[1-2] NodeCnt=2 CoreCnt=32 Features=(null) PartitionName=batch Flags=DAILY,SPEC_NODES
+   TRES=cpu=32
+   Users=(null) Groups=(null) Accounts=Teaching,chem Licenses=(null) State=INACTIVE BurstBuffer=(null) Watts=n/a
+   MaxStartDelay=(null)
+
+ReservationName=firmware StartTime=2026-03-01T00:00:00 EndTime=2026-03-01T08:00:00 Duration=08:00:00
+   Nodes=n[3-4,9] NodeCnt=3 CoreCnt=48 Features=(null) PartitionName=(null) Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES
+   TRES=cpu=48
+   Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a
+
+ReservationName=seats StartTime=2026-03-05T00:00:00 EndTime=2026-03-06T00:00:00 Duration=1-00:00:00
+   Nodes=(null) NodeCnt=0 CoreCnt=0 Features=(null) PartitionName=(null) Flags=LICENSE_ONLY
+   Users=ann,bob Accounts=(null) Licenses=matlab:4 State=INACTIVE
+
+ReservationName=days StartTime=2026-03-01T12:00:00 EndTime=2026-03-01T13:00:00 Duration=01:00:00
+   Nodes=n4 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=batch Flags=WEEKDAY,FLEX,MAGNETIC
+     NodeName=n4 CoreIDs=0-3
+   TRES=cpu=4
+   Users=-eve Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE
+"""
+
+
+@pytest.mark.parametrize("one_line", [False, True])
+def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line: bool) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    text = SHOWN.replace("\n  ", " ").replace("\n\n", "\n") if one_line else SHOWN
+    (tmp_path / "reservations.txt").write_text(text)
+    words = ["cluster", "convert", str(tmp_path / "slurm.conf"), str(tmp_path / "reservations.txt")]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "hill.toml")])
+    assert done.exit_code == 0, done.output
+    made = tomllib.loads((tmp_path / "hill.toml").read_text())
+    found = {one["name"]: {key: one[key] for key in one if key != "name"} for one in made["site"]["reservations"]}
+    day = 86_400
+    assert found == {
+        "course": {"nodes": ["n[1-2]"], "start": 34 * 3600, "duration": 4 * 3600, "every": day,
+                   "until": 34 * 3600 + 28 * day, "accounts": ["teaching", "chem"]},
+        "firmware": {"nodes": ["n[3-4]"], "start": 0, "duration": 8 * 3600, "maintenance": True},
+        "days": {"nodes": ["n4"], "start": 12 * 3600, "duration": 3600, "every": day, "until": 12 * 3600 + 28 * day},
+    }  # fmt: skip
+    assert len(Cluster.from_dict(made, "hill").places.windows) == 57
+    said = " ".join(done.output.split())
+    for words in (
+        "0 at 2026-03-01T00:00:00", "something else than nodes are not taken over: seats",
+        "come again are said for 28 days: course, days", "some days of the week are of each day here: days",
+        "Flags of reservations are not taken over: days (FLEX, MAGNETIC)", "of the whole nodes here: days (4)",
+        "leave out users or accounts are for all here: days (-eve)",
+    ):  # fmt: skip
+        assert words in said, said
+
+
+def test_one_that_has_begun_or_is_over_is_told_by_the_clock_of_the_jobs() -> None:
+    fields = {"ReservationName": "r", "StartTime": "1000000", "EndTime": "1000600", "Nodes": "n1", "Users": "ann"}
+    assert reservation_keys(fields, "here", Lost(), 1_000_100) == {
+        "nodes": ["n1"], "start": -100, "duration": 600, "users": ["ann"],
+    }  # fmt: skip
+    assert reservation_keys(fields, "here", Lost(), 1_000_700) is None
+    endless = {**fields, "EndTime": "Unknown", "Duration": "UNLIMITED"}
+    keys = reservation_keys(endless, "here", Lost(), 1_000_700)
+    assert keys is not None
+    assert keys["duration"] > 10 * 365 * 86_400
+    again = reservation_keys({**fields, "Flags": "WEEKLY"}, "here", Lost(), 1_000_700.5, 8 * 86_400)
+    assert again is not None
+    assert (again["start"], again["every"], again["until"]) == (-700.5, 604_800, 8 * 86_400)
+
+
+@pytest.mark.parametrize("fields", [{"StartTime": "soon"}, {"Nodes": "n[1"}, {"EndTime": "never"}, {"StartTime": ""}])
+def test_values_that_cannot_be_are_refused_with_their_place(fields: dict[str, str]) -> None:
+    usual = {"ReservationName": "r", "StartTime": "1000000", "EndTime": "1000600", "Nodes": "n1"}
+    with pytest.raises(ClusterError) as error:
+        reservation_keys({**usual, **fields}, "file, line 3", Lost(), 0)
+    assert f"file, line 3, {next(iter(fields))}" in error.value.where
