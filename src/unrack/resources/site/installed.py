@@ -20,6 +20,7 @@ from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Pla
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, ways_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS, WHOSE = range(3)
@@ -40,7 +41,9 @@ class Where(NamedTuple):
     without: str = ""  # a list of nodes that are not used
     reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
-    qos: str = ""  # its quality of service, where that says whom it may preempt
+    # its quality of service and its queue, where these say whom it may preempt
+    qos: str = ""
+    queue: str = ""
 
 
 class Whose(NamedTuple):
@@ -78,6 +81,11 @@ class Site(Usual):
             if one.whole_nodes and len(sizes) > 1:
                 got = f"nodes of {', '.join(map(str, sizes.tolist()))} cores in partition {one.name!r}"
                 raise ClusterError(f"{where}.partitions", got, "nodes that have as many cores each, for whole_nodes")
+        try:
+            self.quotas: list[Quota] = quotas_of(self.file.queues)
+        except ValueError as error:
+            got, want = str(error).rpartition(", not ")[::2][::-1]
+            raise ClusterError(f"{where}.queues", got, want) from None
         self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
         self.owners = {one.name: number for number, one in enumerate(self.file.reservations, 1)}
         self.windows = tuple(
@@ -163,7 +171,7 @@ class Site(Usual):
     @cached_property
     def ranks(self) -> Ranks | None:
         """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
-        return ranks_of(self.file, [((), ""), *((one.partitions or (), one.qos) for one in self.wheres)])
+        return ranks_of(self.file, [((), "", ""), *((w.partitions or (), w.qos, w.queue) for w in self.wheres)])
 
     # --- see Installed ----------------------------------------------------------------------------------------------
 
@@ -260,10 +268,15 @@ class Site(Usual):
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
-        for place, amount, inside in self._counts(asked):
-            if not inside and max(amount, 1) > free[place]:
-                return Reason(Code.LIMIT, self.places[place].name, max(amount, 1), int(free[place]))
-        return None
+        counts = self._counts(asked)
+        short = [
+            [(place, max(amount, 1)) for place, amount in _own(counts, name) if max(amount, 1) > free[place]]
+            for name in dict.fromkeys(way.partition for way in self.ways(asked))
+        ]
+        if not short or not all(short):
+            return None
+        place, amount = short[0][0]
+        return Reason(Code.LIMIT, self.places[place].name, amount, int(free[place]))
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""
