@@ -117,7 +117,7 @@ class Assumed:
         over = int(np.searchsorted(self.running[ENDS_US], now, "right")) if later else 0
         state.version += 1  # what is kept of one moment is not true of the next
         state.free[:] = free
-        state.free_cores = int(free[0].sum())
+        state.free_cores = int(np.maximum(free[0], 0).sum())  # closed nodes have -1
         if state.claimed is not None and ledger.columns.claimed is not None:
             state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)

@@ -58,6 +58,13 @@ class Whose(NamedTuple):
     nice: int = 0
 
 
+class Nominal(NamedTuple):
+    """What a queue has of one amount without borrowing."""
+
+    amount: int
+    of: tuple[str, str]  # flavour and measure
+
+
 class Site(Usual):
     """See :class:`unrack.resources.contract.Installed`."""
 
@@ -172,6 +179,22 @@ class Site(Usual):
     def ranks(self) -> Ranks | None:
         """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
         return ranks_of(self.file, [((), "", ""), *((w.partitions or (), w.qos, w.queue) for w in self.wheres)])
+
+    @cached_property
+    def nominal(self) -> dict[int, Nominal]:
+        """By the places where a queue's own jobs claim, what it has without borrowing."""
+        known = {quota.places[0][0]: Nominal(quota.nominal, (quota.flavour, quota.measure)) for quota in self.quotas}
+        return {number: known[place.name] for number, place in enumerate(self.places) if place.name in known}
+
+    def quota_claims(self, asked: Ints) -> list[list[tuple[int, int]]]:
+        """Places and amounts for which a job counts, by partition of its ways."""
+        names = dict.fromkeys(way.partition for way in self.ways(asked))
+        return [_own(self._counts(asked), name) for name in names]
+
+    def queue_of(self, asked: Ints) -> str:
+        """The queue of a job, where that says whom it may preempt."""
+        number = int(asked[WHERE])
+        return self.wheres[number - 1].queue if number else ""
 
     # --- see Installed ----------------------------------------------------------------------------------------------
 
