@@ -211,13 +211,16 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         job = site.jobs[number]
         use = {key: loop.use.get(key, 0) + kept.get(key, 0) for key in {**loop.use, **kept}}
         allowed = site.allowed(job)
-        if not any(site.room(use if len(allowed) == 1 else loop.use, job.queue, one, job.asked) for one in allowed):
+        one = len(allowed) == 1
+        # who has a choice is first looked at as one who needs cores
+        some = one or sum(loop.free[node] for node in site.eligible(job) - shut) >= job.asked
+        if some and not any(site.room(use if one else loop.use, job.queue, name, job.asked) for name in allowed):
             continue
         if (found := place(loop, job, use, shut)) is not None:
             loop.begin(number, now, *found)
             continue
         shut |= site.eligible(job)
-        if len(allowed) == 1:
+        if one:
             kept[job.queue, allowed[0]] = kept.get((job.queue, allowed[0]), 0) + job.asked
 
 

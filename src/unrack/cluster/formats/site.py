@@ -36,8 +36,9 @@ class SaidSite:
     qos: Mapping[str, Keys] = field(default_factory=dict)
     accounts: Mapping[str, Keys] = field(default_factory=dict)
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # partition → its nodes, or ALL, where it says
+    flavours: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # partition → labels that its nodes have
     limits: Sequence[Keys] = ()  # of all jobs
-    rules: Keys = field(default_factory=dict)  # the tables ``priority`` and ``preempt``
+    rules: Keys = field(default_factory=dict)  # the tables ``priority``, ``preempt`` and ``queues``
     lost: Lost = field(default_factory=dict)  # what is not taken over
     lost_of_partitions: Lost = field(default_factory=dict)  # the same, by partition
 
@@ -45,7 +46,7 @@ class SaidSite:
         """What both say; of what both say, the later counts."""
         return SaidSite(
             {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
-            {**self.members, **later.members}, later.limits or self.limits, {**self.rules, **later.rules},
+            {**self.members, **later.members}, {**self.flavours, **later.flavours}, later.limits or self.limits, {**self.rules, **later.rules},
             _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
         )  # fmt: skip
@@ -117,6 +118,11 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
     table["limits"] = list(said.limits)
     table |= said.rules
+    kept = {"", *(one["name"] for one in partitions)}
+    table["queues"] = [
+        one | {"quotas": [quota for quota in one["quotas"] if quota.get("flavour", "") in kept]}
+        for one in said.rules.get("queues", ())
+    ]
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:
         named = [name for name in one.pop("preempts", ()) if by_qos]
