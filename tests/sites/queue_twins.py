@@ -241,7 +241,9 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
         for head in heads:
             asked = site.jobs[head]
             its = site.allowed(asked)[0]
-            mates = its == flavour and (job.queue == asked.queue or site.cohorts[job.queue] == site.cohorts[asked.queue] != "")
+            mates = its == flavour and (
+                job.queue == asked.queue or site.cohorts[job.queue] == site.cohorts[asked.queue] != ""
+            )
             if not mates and not site.eligible(asked) & site.eligible(job):
                 continue
             if head not in shadows:

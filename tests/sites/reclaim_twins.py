@@ -75,7 +75,9 @@ class Reclaiming(Loop):
 
     def classes(self) -> list[Q]:
         """One of every queue and priority that there is."""
-        return [Q(0, 0, 0, 0, 0, queue, priority) for queue, priority in {(j.queue, j.priority) for j in self.site.jobs}]
+        return [
+            Q(0, 0, 0, 0, 0, queue, priority) for queue, priority in {(j.queue, j.priority) for j in self.site.jobs}
+        ]
 
     def rights(self, job: Q) -> set[tuple[str, int]]:
         """Whom it may have stopped."""

@@ -21,7 +21,7 @@ KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Queue")
 _MEASURES = {"cpu": "cores", "memory": "memory", "pods": "tasks"} | dict.fromkeys(GPUS, "gpus.count")
 _RULES = {"Any": "any", "LowerPriority": "lower-priority", "LowerOrNewerEqualPriority": "lower-priority"}
 _WAITS = "First in a StrictFIFO queue, a job holds up none here"
-_ELSE = "Of queues is not taken over"
+_ELSE = "of queues is not taken over"
 
 
 def kubernetes_queues(content: Any, where: str, *, milli: bool = False) -> SaidSite | None:
@@ -73,7 +73,7 @@ class _Reader:
             space = inside(one, "metadata", "namespace") or "default"
             local.setdefault(str(inside(one, "spec", "clusterQueue")), []).append(f"{space}/{self.name(at, one)}")
             if inside(one, "spec", "stopPolicy") not in (None, "None"):
-                lose(self.lost, _ELSE, f"{space}/{self.name(at, one)}", "stopPolicy of a LocalQueue")
+                lose(self.lost, "stopPolicy of LocalQueues is not taken over", f"{space}/{self.name(at, one)}")
         queues = []
         for at, one in found["ClusterQueue"]:
             name, spec = self.name(at, one), table(one, "spec")
@@ -117,15 +117,15 @@ class _Reader:
         if spec.get("queueingStrategy") == "StrictFIFO":
             lose(self.lost, _WAITS, name)
         if inside(spec, "preemption", "borrowWithinCohort", "policy") not in (None, "Never"):
-            lose(self.lost, _ELSE, name, "borrowWithinCohort")
+            lose(self.lost, f"borrowWithinCohort {_ELSE}", name)
         fungible = table(spec, "flavorFungibility")
         if fungible.get("whenCanBorrow", "Borrow") not in ("Borrow", "MayStopSearch"):
-            lose(self.lost, _ELSE, name, f"whenCanBorrow {fungible['whenCanBorrow']}")
+            lose(self.lost, f"whenCanBorrow {_ELSE}", name, str(fungible["whenCanBorrow"]))
         if fungible.get("whenCanPreempt", "TryNextFlavor") != "TryNextFlavor":
-            lose(self.lost, _ELSE, name, f"whenCanPreempt {fungible['whenCanPreempt']}")
+            lose(self.lost, f"whenCanPreempt {_ELSE}", name, str(fungible["whenCanPreempt"]))
         for key in ("admissionChecks", "admissionChecksStrategy", "fairSharing"):
             if spec.get(key):
-                lose(self.lost, _ELSE, name, key)
+                lose(self.lost, f"{key} {_ELSE}", name)
 
     def _quotas(self, at: str, name: str, spec: Mapping[str, Any], shares: bool) -> list[Keys]:
         """The quotas of all resource groups; a flavour in several groups is one."""
@@ -139,7 +139,11 @@ class _Reader:
                 own = found.setdefault(self.name(at, {"metadata": flavour}), {"nominal": {}, "borrow": {}, "lend": {}})
                 for resource in entries(flavour, "resources"):
                     measure = self._measure(str(resource.get("name")), name)
-                    for key, ours in (("nominalQuota", "nominal"), ("borrowingLimit", "borrow"), ("lendingLimit", "lend")):
+                    for key, ours in (
+                        ("nominalQuota", "nominal"),
+                        ("borrowingLimit", "borrow"),
+                        ("lendingLimit", "lend"),
+                    ):
                         value = resource.get(key, 0 if ours == "nominal" else None)
                         if measure and value is not None and (shares or ours == "nominal"):
                             amount = self._amount(value, measure, f"{at}, {flavour['name']}, {key}")
@@ -206,7 +210,9 @@ class _Reader:
         except ValueError as error:
             want = str(error).rpartition(" is not ")[2]
             raise ClusterError(self._at(at), repr(value)[:80], want) from None
-        amount = math.floor(number / 2**20 if measure == "memory" else number * self.cores if measure == "cores" else number)
+        amount = math.floor(
+            number / 2**20 if measure == "memory" else number * self.cores if measure == "cores" else number
+        )
         if amount >= 2**53:
             raise ClusterError(self._at(at), repr(value)[:80], "less")
         return amount

@@ -181,7 +181,9 @@ class QueueFile(Strict):
             raise ValueError(f"each flavour once in queue {self.name}")
         for quota in self.quotas:
             if "nodes" in quota.nominal:
-                raise ValueError(f"quotas of cores, memory, jobs, tasks or KIND.QUANTITY in queue {self.name}, not nodes")
+                raise ValueError(
+                    f"quotas of cores, memory, jobs, tasks or KIND.QUANTITY in queue {self.name}, not nodes"
+                )
             for key, amounts in (("borrow", quota.borrow), ("lend", quota.lend)):
                 if amounts and not self.cohort:
                     raise ValueError(f"{key} only in a cohort, which queue {self.name} has none of")
