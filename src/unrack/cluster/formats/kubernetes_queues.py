@@ -1,8 +1,8 @@
 """Queues with quotas as ``kubectl get … -o json`` tells of them: Kueue's, and Volcano's.
 
-Kueue: kinds ClusterQueue, Cohort, LocalQueue and ResourceFlavor of kueue.x-k8s.io (v1beta1, v1beta2). Volcano: kind Queue
-of scheduling.volcano.sh (v1beta1): capability is the most that a queue may hold, deserved what it has without being
-reclaimed from, guarantee what nobody else gets.
+Kueue: kinds ClusterQueue, Cohort, LocalQueue and ResourceFlavor of kueue.x-k8s.io (v1beta1, v1beta2). Volcano: kind
+Queue of scheduling.volcano.sh (v1beta1): capability is the most that a queue may hold, deserved what it has without
+being reclaimed from, guarantee what nobody else gets.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class SaidSite:
         """What both say; of what both say, the later counts."""
         return SaidSite(
             {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
-            {**self.members, **later.members}, {**self.flavours, **later.flavours}, later.limits or self.limits, {**self.rules, **later.rules},
+            {**self.members, **later.members}, {**self.flavours, **later.flavours},
+            later.limits or self.limits, {**self.rules, **later.rules},
             _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
         )  # fmt: skip

@@ -63,7 +63,8 @@ class Binding:
         self.qos = {one.name: one for one in site.file.qos}
         self.default = next((one.name for one in site.file.partitions if one.default), None)
         self.queues = {name: one for one in site.file.queues for name in (one.name, *one.also)}
-        self.queues |= {"": one for one in site.file.queues if one.default}
+        for default in [one for one in site.file.queues if one.default]:
+            self.queues[""] = default
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
