@@ -20,6 +20,7 @@ from unrack.sim.explained.job import explain
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
 from unrack.workload.job import job_table
+from unrack.workload.site.settled import SAID
 
 
 def starts(site: QueueSite, policy: str) -> dict[int, int]:
@@ -188,3 +189,7 @@ def test_who_asks_for_a_queue_that_is_shut_unknown_or_too_small_never_runs() -> 
     assert [start is None for start in law_starts(NODES | {"site": site}, jobs, "easy", **said)] == [
         False, True, True, True, False, False,
     ]  # fmt: skip
+
+
+def test_columns_that_say_two_things_are_kept_once() -> None:
+    assert len(set(SAID)) == len(SAID)

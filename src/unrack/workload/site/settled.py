@@ -31,7 +31,7 @@ COLUMNS = {
 }
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
 SAID = (
-    *(name for columns in COLUMNS.values() for name in columns),
+    *dict.fromkeys(name for columns in COLUMNS.values() for name in columns),
     "array_limit", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
 )  # fmt: skip
 """Columns of jobs that decide, on some cluster, where or when they may start."""
