@@ -33,7 +33,8 @@ def convert(
             metavar="FILES...",
             help="slurm.conf, scontrol show node (-o, --json), kubectl get nodes -o json, or CSV: "
             "sn,cpu_milli,memory_mib,gpu,model; with these scontrol show partition or reservation, sacctmgr show "
-            "assoc -P, sacctmgr show qos -P, sacctmgr dump; also .gz.",
+            "assoc -P, sacctmgr show qos -P, sacctmgr dump; or "
+            "kubectl get clusterqueues,resourceflavors,localqueues,cohorts -o json; also .gz.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", metavar="OUT.toml", help="The cluster file to write.")],

@@ -31,6 +31,7 @@ class DescribedNode:
     down: str = ""  # why nothing is started on it; ``""``: it is in use
     others: Mapping[str, int] = field(default_factory=dict)  # other devices → how many, which are left out
     features: tuple[str, ...] = ()  # that it has
+    labels: Mapping[str, Any] = field(default_factory=dict)  # that it has
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,11 @@ def together(systems: Sequence[Described]) -> Described:
     site = SaidSite()
     for one in said:
         site = site.then(one)
-    members = {name: set(nodes if ALL in listed else listed) for name, listed in site.members.items()}
+    members = {
+        name: {node.name for node in nodes.values() if labels.items() <= node.labels.items()}
+        for name, labels in site.flavours.items()
+    }
+    members |= {name: set(nodes if ALL in listed else listed) for name, listed in site.members.items()}
     for name, inside in members.items():
         if unknown := sorted(inside - set(nodes)):
             lose(site.lost_of_partitions, "Nodes of partitions that no file describes", name, compress(unknown))

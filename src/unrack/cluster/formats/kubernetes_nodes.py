@@ -88,6 +88,7 @@ def _node(node: Mapping[str, Any], at: str, milli: bool, tainted: Counter[str]) 
         next((str(labels[key]) for key in _RACKS if key in labels), ""),
         down,
         {key: held for key in sorted(counted) if (held := amount(key))},
+        labels=labels,
     )
 
 

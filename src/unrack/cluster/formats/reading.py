@@ -7,17 +7,21 @@ import gzip
 import json
 import lzma
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
+from unrack.cluster.formats.kubernetes_queues import kubernetes_queues
 from unrack.errors import ClusterError
+from unrack.kubernetes_text.objects import objects
 
 KNOWN = (
     "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, with it that of "
-    "scontrol show partition or reservation, sacctmgr show assoc -P, sacctmgr show qos -P or sacctmgr dump, or a CSV "
-    "with the header sn,cpu_milli,memory_mib,gpu,model"
+    "scontrol show partition or reservation, sacctmgr show assoc -P, sacctmgr show qos -P or sacctmgr dump, or of "
+    "kubectl get clusterqueues,cohorts,localqueues,resourceflavors -o json, or a CSV with the header "
+    "sn,cpu_milli,memory_mib,gpu,model"
 )
 """What can be read."""
 
@@ -65,7 +69,10 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
         except (ValueError, RecursionError) as error:
             raise ClusterError(where, f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
         if "kind" in content:
-            return kubernetes_nodes(content, where, name, milli=milli)
+            site = kubernetes_queues(content, where, milli=milli)
+            if site is not None and not objects(content, "Node"):
+                return Described(where, name, (), site=site)
+            return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
         return slurm.json_nodes(content, where, name)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)

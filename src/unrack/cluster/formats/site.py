@@ -37,8 +37,9 @@ class SaidSite:
     accounts: Mapping[str, Keys] = field(default_factory=dict)
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # partition → its nodes, or ALL, where it says
     reservations: Mapping[str, Keys] = field(default_factory=dict)  # the same of each; its nodes by name, or ALL
+    flavours: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # partition → labels that its nodes have
     limits: Sequence[Keys] = ()  # of all jobs
-    rules: Keys = field(default_factory=dict)  # the tables ``priority`` and ``preempt``
+    rules: Keys = field(default_factory=dict)  # the tables ``priority``, ``preempt`` and ``queues``
     lost: Lost = field(default_factory=dict)  # what is not taken over
     lost_of_partitions: Lost = field(default_factory=dict)  # the same, by partition
 
@@ -47,6 +48,7 @@ class SaidSite:
         return SaidSite(
             {**self.partitions, **later.partitions}, {**self.qos, **later.qos}, {**self.accounts, **later.accounts},
             {**self.members, **later.members}, {**self.reservations, **later.reservations},
+            {**self.flavours, **later.flavours},
             later.limits or self.limits, {**self.rules, **later.rules},
             _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
@@ -125,6 +127,11 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         else:
             lose(lost, "Reservations without nodes that are kept are left out", name)
     table |= said.rules
+    flavours = {"", *(one["name"] for one in partitions)}
+    table["queues"] = [
+        one | {"quotas": [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]}
+        for one in said.rules.get("queues", ())
+    ]
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:
         named = [name for name in one.pop("preempts", ()) if by_qos]

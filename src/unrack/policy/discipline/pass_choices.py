@@ -117,6 +117,7 @@ class PassChoices:
         kind = self.passes.kind_of(job, made)
         c = self._columns
         if c.refused[kind]:
+            walk[FOUND] = ASIDE if c.refused[kind] > 1 else -1
             return
         closed = self.rule.backfill == Backfill.NONE and walk[HEADS] > 0
         if self._beside or closed:
@@ -125,9 +126,9 @@ class PassChoices:
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            c.refused[kind] = not closed
-            if made.limited(job):
-                walk[FOUND] = ASIDE
+            limited = made.limited(job)
+            walk[FOUND] = ASIDE if limited else -1
+            c.refused[kind] = 0 if closed else 1 + limited
             return
         self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
         rows, claims = as_rows(chosen.lease, self.passes.places)

@@ -196,6 +196,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 if wants[job] >= CHOICE:
                     if kind[job] < 0 or refused[kind[job]] == 0:
                         return asking(walk, PLACED, job)
+                    walk[FOUND] = ASIDE if refused[kind[job]] > 1 else NO_PLACE
                 else:
                     for k in range(fixed):
                         for column in range(2):

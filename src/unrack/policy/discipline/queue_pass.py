@@ -118,5 +118,5 @@ class Passes(Reserved):
             behind = order[second[second > head]] if len(second) else order[head + 1 :]
             tried = np.concatenate([tried, behind[: min(len(behind), rule.depth)]])
         kinds = c.kind[tried]
-        found: list[int] = tried[(kinds >= 0) & (c.refused[kinds] == 1)].tolist()
+        found: list[int] = tried[(kinds >= 0) & (c.refused[kinds] > 0)].tolist()
         return found

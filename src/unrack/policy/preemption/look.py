@@ -12,6 +12,7 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start
+from unrack.policy.preemption.reclaim import Reclaim
 from unrack.policy.preemption.victims import Victim, in_turn, leases_by, least, without
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import QUANTITIES, WHERE
@@ -34,6 +35,7 @@ class Notes:
     wanted_us: int = NEVER_US  # when the policy inside wants its next round
     exempt_us: int = NEVER_US  # when the first of those that have not run for long enough will have
     stopped: tuple[int, ...] = ()  # who was just stopped: what the policy inside remembers is to be made anew
+    gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when who was stopped; once at a time, no more
     over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
 
@@ -61,9 +63,11 @@ class Look:
         self.gone: set[int] = set()
 
     def give_places(self, jobs: Sequence[int], rights: Bools) -> None:
-        """Let those of some jobs, in order, that may all preempt the same have places if they may."""
+        """Let those of some jobs, in order, that may all preempt the same have places if they may; by quota, of one."""
         memory, ahead = self.memory, [job for job, more in self.ahead if bool((rights <= more).all())]
         rest, turn = list(jobs), self._turn(rights)
+        reclaim = Reclaim(self._ledger()) if self.ranks.by_quota and turn and rest else None
+        turn = turn if reclaim is None else reclaim.victims(rest[0], turn)
         while rest and self.looks < LOOKS and turn and not (memory.failed | memory.held).issuperset(rest):
             before = self._ledger()
             held = self._started(without(before, (), self.now), [*ahead, *rest])
@@ -76,6 +80,8 @@ class Look:
                 job = rest.pop(0)
                 if job in able and job not in held:
                     found = least(before, turn, partial(self._lease, [*ahead, job], job), self.now)
+                if found is not None and reclaim is not None and not reclaim.allows(job, *found):
+                    found = None
                 if found is None or not found[1]:
                     found = None
                     ahead.append(job)
@@ -109,7 +115,7 @@ class Look:
             job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
-            if job in self.gone:
+            if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
                 continue
             if not fresh and self.now - since < self.ranks.exempt_us:
                 self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
@@ -127,6 +133,7 @@ class Look:
             if victim in self.starts:
                 self.dropped.add(victim)
                 continue
+            self.memory.gone |= {(self.now, victim)} if self.ranks.by_quota else set()
             mode = self.ranks.mode[int(self.classes[np.flatnonzero(self.running == victim)[0]])]
             stops.append(Requeue(victim, reason, keep_work=mode == "checkpoint"))
             if mode == "cancel":

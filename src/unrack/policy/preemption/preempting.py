@@ -173,14 +173,16 @@ class Preempting:
             return decisions
         if starts:
             memory.held.clear()
-        if ranks.height[classes_of(view, ranks, np.array(list(starts), np.int64))].any():
+        memory.gone = {one for one in memory.gone if one[0] == now}
+        new = classes_of(view, ranks, np.array(list(starts), np.int64))
+        if ranks.height[new].any() or (ranks.by_quota and ranks.may[:, new].any()):
             memory.failed.clear()
         jobs = _in_order(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
         look = Look(self.inner, view, memory, ranks, starts, now)
         may, order = ranks.may, zip(jobs[turn].tolist(), classes[turn].tolist(), strict=True)
-        for _, group in groupby(order, lambda one: may[one[1]].tobytes()):
+        for _, group in groupby(order, lambda one: one[0] if ranks.by_quota else may[one[1]].tobytes()):
             some = list(group)
             look.give_places([job for job, _ in some if job not in starts], may[some[0][1]])
         if not look.stops:

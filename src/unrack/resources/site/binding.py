@@ -12,7 +12,8 @@ from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
-from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile
+from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile, QueueFile
+from unrack.resources.site.quotas import Quota
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -30,6 +31,7 @@ class Said(NamedTuple):
     nodes: Sequence[str]
     without: Sequence[str]
     reservation: Sequence[str]
+    queue: Sequence[str]
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
     submit_us: Ints
@@ -61,9 +63,15 @@ class Binding:
         self.reservations = {one.name: one for one in site.file.reservations}
         self.qos = {one.name: one for one in site.file.qos}
         self.default = next((one.name for one in site.file.partitions if one.default), None)
+        self.queues = {name: one for one in site.file.queues for name in (one.name, *one.also)}
+        for default in [one for one in site.file.queues if one.default]:
+            self.queues[""] = default
+        self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
+        for quota in site.quotas:
+            self.quotas[quota.queue].append(quota)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
-        by_qos = site.file.preempt is not None and site.file.preempt.by == "qos"
+        by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
         self.owners: dict[Whose, int] = {}
@@ -75,11 +83,14 @@ class Binding:
             where = self._where(job)
             if where.partitions and len(sizes := {self._whole(name) for name in where.partitions}) == 1:
                 self._on_whole_nodes(job, *sizes.pop())
-            if by_qos and said.qos[job] in self.qos and not where.why:
+            if by in ("qos", "quota") and said.qos[job] in self.qos and not where.why:
                 where = where._replace(qos=said.qos[job])
+            queue = self._queue(job)
+            if by == "quota" and queue is not None and not where.why:
+                where = where._replace(queue=queue.name)
             if where != Where() or site.windows:
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
-            if row := self._counts(job, where):
+            if row := self._counts(job, where, queue):
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
             if site.file.priority is not None:
                 self.whose[job] = self.owners.setdefault(self._whose(job, where), len(self.owners) + 1)
@@ -122,6 +133,14 @@ class Binding:
         reservation = said.reservation[job] if site.windows else ""
         text = said.partition[job]
         names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+        queue = self._queue(job)
+        if queue is not None or said.queue[job]:
+            if why := self._shut(job, queue):
+                return Where(why=why)
+            flavours = self._flavours(job, queue)
+            if flavours and names and not set(names) & set(flavours):
+                return Where(why=f"queue {said.queue[job]} has no quota in partition {' or '.join(names)}")
+            names = tuple(name for name in flavours if not names or name in names) or names
         if not site.partitions or (not names and self.default is None):
             return Where(None, features, nodes, without, reservation)
         names = names or ((self.default,) if self.default else ())
@@ -135,6 +154,30 @@ class Binding:
             open_to = [name for name in open_to if name not in site.hours]
         open_to = open_to[:1] if open_to and open_to[0] in site.hours else open_to
         return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
+
+    def _queue(self, job: int) -> QueueFile | None:
+        """The queue of a job; a name without the account that it is of will do."""
+        name, account = self.said.queue[job], self.said.account[job]
+        found = self.queues.get(f"{account}/{name or 'default'}")
+        return self.queues.get(name) if found is None else found
+
+    def _shut(self, job: int, queue: QueueFile | None) -> str:
+        """Why a job may not run in a queue, wherever it is; ``""``: it may."""
+        if queue is None:
+            return f"queue {self.said.queue[job]!r}, which the cluster does not have"
+        return self._over_quota(job, queue, "") if queue.open else f"queue {queue.name} is not open"
+
+    def _flavours(self, job: int, queue: QueueFile | None) -> list[str]:
+        """The flavours of a queue that have a quota of something that a job asks for."""
+        own = () if queue is None else self.quotas[queue.name]
+        return list(dict.fromkeys(one.flavour for one in own if one.flavour and self._amount(job, one.measure)))
+
+    def _over_quota(self, job: int, queue: QueueFile, flavour: str) -> str:
+        """What a job asks more of than its queue could ever have in a flavour; ``""``: nothing."""
+        for one in self.quotas[queue.name]:
+            if one.flavour == flavour and (amount := self._amount(job, one.measure)) > one.most:
+                return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
+        return ""
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
@@ -168,6 +211,8 @@ class Binding:
             return f"{what} is not for user {said.user[job]!r}"
         if part.qos is not None and said.qos[job] not in part.qos:
             return f"{what} is not for quality of service {said.qos[job]!r}"
+        if (queue := self._queue(job)) is not None and (why := self._over_quota(job, queue, name)):
+            return why
         return self._bounds(job, part, what)
 
     def _bounds(self, job: int, part: PartitionFile, what: str) -> str:
@@ -242,7 +287,7 @@ class Binding:
 
     # --- what it counts for -----------------------------------------------------------------------------------------
 
-    def _counts(self, job: int, where: Where) -> Counts:
+    def _counts(self, job: int, where: Where, queue: QueueFile | None) -> Counts:
         said, found = self.said, dict[tuple[int, str], int]()
         if where.why:
             return ()
@@ -255,6 +300,12 @@ class Binding:
             whom = "all" if per == "all" else f"{per} {subject}"
             for measure, most in rule.file.amounts.items():
                 self._count(found, job, f"{measure} of {whom}, {rule.owner}", measure, most, rule.partition)
+        partitions = where.partitions or ()
+        for quota in () if queue is None else self.quotas[queue.name]:
+            if quota.flavour in ("", *partitions):
+                inside = quota.flavour if len(partitions) > 1 else ""
+                for name, most in quota.places:
+                    self._count(found, job, name, quota.measure, most, inside)
         if said.array[job] and said.array_limit[job] > 0:
             limit = int(said.array_limit[job])
             self._count(found, job, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")

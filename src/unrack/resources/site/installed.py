@@ -20,6 +20,7 @@ from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Pla
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, ways_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS, WHOSE = range(3)
@@ -40,7 +41,9 @@ class Where(NamedTuple):
     without: str = ""  # a list of nodes that are not used
     reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
-    qos: str = ""  # its quality of service, where that says whom it may preempt
+    # its quality of service and its queue, where these say whom it may preempt
+    qos: str = ""
+    queue: str = ""
 
 
 class Whose(NamedTuple):
@@ -53,6 +56,13 @@ class Whose(NamedTuple):
     qos: int = 0  # of its quality of service
     usage_factor: float = 1.0  # so often what it uses counts
     nice: int = 0
+
+
+class Nominal(NamedTuple):
+    """What a queue has of one amount without borrowing."""
+
+    amount: int
+    of: tuple[str, str]  # flavour and measure
 
 
 class Site(Usual):
@@ -78,6 +88,11 @@ class Site(Usual):
             if one.whole_nodes and len(sizes) > 1:
                 got = f"nodes of {', '.join(map(str, sizes.tolist()))} cores in partition {one.name!r}"
                 raise ClusterError(f"{where}.partitions", got, "nodes that have as many cores each, for whole_nodes")
+        try:
+            self.quotas: list[Quota] = quotas_of(self.file.queues)
+        except ValueError as error:
+            got, want = str(error).rpartition(", not ")[::2][::-1]
+            raise ClusterError(f"{where}.queues", got, want) from None
         self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
         self.owners = {one.name: number for number, one in enumerate(self.file.reservations, 1)}
         self.windows = tuple(
@@ -204,7 +219,23 @@ class Site(Usual):
     @cached_property
     def ranks(self) -> Ranks | None:
         """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
-        return ranks_of(self.file, [((), ""), *((one.partitions or (), one.qos) for one in self.wheres)])
+        return ranks_of(self.file, [((), "", ""), *((w.partitions or (), w.qos, w.queue) for w in self.wheres)])
+
+    @cached_property
+    def nominal(self) -> dict[int, Nominal]:
+        """By the places where a queue's own jobs claim, what it has without borrowing."""
+        known = {quota.places[0][0]: Nominal(quota.nominal, (quota.flavour, quota.measure)) for quota in self.quotas}
+        return {number: known[place.name] for number, place in enumerate(self.places) if place.name in known}
+
+    def quota_claims(self, asked: Ints) -> list[list[tuple[int, int]]]:
+        """Places and amounts for which a job counts, by partition of its ways."""
+        names = dict.fromkeys(way.partition for way in self.ways(asked))
+        return [_own(self._counts(asked), name) for name in names]
+
+    def queue_of(self, asked: Ints) -> str:
+        """The queue of a job, where that says whom it may preempt."""
+        number = int(asked[WHERE])
+        return self.wheres[number - 1].queue if number else ""
 
     # --- see Installed ----------------------------------------------------------------------------------------------
 
@@ -301,10 +332,15 @@ class Site(Usual):
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
-        for place, amount, inside in self._counts(asked):
-            if not inside and max(amount, 1) > free[place]:
-                return Reason(Code.LIMIT, self.places[place].name, max(amount, 1), int(free[place]))
-        return None
+        counts = self._counts(asked)
+        short = [
+            [(place, max(amount, 1)) for place, amount in _own(counts, name) if max(amount, 1) > free[place]]
+            for name in dict.fromkeys(way.partition for way in self.ways(asked))
+        ]
+        if not short or not all(short):
+            return None
+        place, amount = short[0][0]
+        return Reason(Code.LIMIT, self.places[place].name, amount, int(free[place]))
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""

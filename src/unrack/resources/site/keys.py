@@ -51,6 +51,7 @@ def _weights(value: object) -> object:
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
+Amounts = Annotated[dict[str, int], BeforeValidator(_amounts)]
 Shares = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] | Literal["parent"]
 
 
@@ -60,7 +61,7 @@ class LimitFile(Strict):
     # ``"all"``: by all of them together; ``"user"``, ``"account"``: by each; ``"job"``: by one job
     per: Literal["all", "user", "account", "job"] = "all"
     # of ``jobs``, ``cores``, ``nodes``, ``tasks``, ``memory``, or ``KIND.QUANTITY`` such as ``gpus.count``
-    amounts: Annotated[dict[str, int], BeforeValidator(_amounts)]
+    amounts: Amounts
 
 
 class Bounded(Strict):
@@ -105,8 +106,9 @@ class QosFile(Bounded):
 class PreemptFile(Strict):
     """The table ``site.preempt``: jobs that run are stopped for others."""
 
-    # ``"qos"``: as ``preempts`` of the qualities of service says; ``"partition"``: for jobs of a higher tier
-    by: Literal["qos", "partition"]
+    # ``"qos"``: as ``preempts`` of the qualities of service says; ``"partition"``: for jobs of a higher tier;
+    # ``"quota"``: as ``reclaim`` and ``within`` of the queues say
+    by: Literal["qos", "partition", "quota"]
     mode: Mode = "requeue"
     # who is stopped first: who started last, who holds most cores, or who loses least work
     victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
@@ -133,6 +135,49 @@ class AccountFile(Bounded):
     shares: Shares = 1  # of what its parent has, beside its siblings; ``"parent"``: none of its own
     priority: Whole | None = None  # as of users; default: its parent's, of the first accounts 0
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
+
+
+class QuotaFile(Strict):
+    """What a queue has of some nodes."""
+
+    flavour: str = ""  # a partition, in which its jobs run then; default: whichever nodes they run on
+    # of ``jobs``, ``cores``, ``tasks``, ``memory`` or ``KIND.QUANTITY``; without borrowing
+    nominal: Amounts
+    # how much more it may use of what others of its cohort do not; default: all that these lend
+    borrow: Amounts = Field(default_factory=dict)
+    lend: Amounts = Field(default_factory=dict)  # how much of it others may use; default: all
+
+
+class QueueFile(Strict):
+    """A ``[[site.queues]]`` table: jobs that ask for it by name share quotas, and may borrow within a cohort."""
+
+    name: str = Field(min_length=1)
+    also: list[str] = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
+    cohort: str = ""  # who lends to whom; default: nobody
+    quotas: list[QuotaFile] = Field(default_factory=list)
+    default: bool = False  # whether jobs that name no queue are its own
+    open: bool = True  # False: jobs wait until it is open
+    # under ``by = "quota"``: whose jobs it may preempt to have its nominal quota, of queues that borrow, and whether
+    # its own of lower priority (of their quality of service)
+    reclaim: Literal["never", "lower-priority", "any"] = "never"
+    within: Literal["never", "lower-priority"] = "never"
+
+    @model_validator(mode="after")
+    def _amounts_fit(self) -> QueueFile:
+        flavours = [quota.flavour for quota in self.quotas]
+        if len(set(flavours)) < len(flavours):
+            raise ValueError(f"each flavour once in queue {self.name}")
+        for quota in self.quotas:
+            if "nodes" in quota.nominal:
+                raise ValueError(
+                    f"quotas of cores, memory, jobs, tasks or KIND.QUANTITY in queue {self.name}, not nodes"
+                )
+            for key, amounts in (("borrow", quota.borrow), ("lend", quota.lend)):
+                if amounts and not self.cohort:
+                    raise ValueError(f"{key} only in a cohort, which queue {self.name} has none of")
+                if odd := [name for name in amounts if name not in quota.nominal]:
+                    raise ValueError(f"{key} of what is nominal in queue {self.name}, not {odd[0]}")
+        return self
 
 
 class ReservationFile(Recurring):
@@ -191,6 +236,7 @@ class SiteFile(Strict):
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
+    queues: list[QueueFile] = Field(default_factory=list)
     reservations: list[ReservationFile] = Field(default_factory=list)
     preempt: PreemptFile | None = None  # default: nobody is preempted
     priority: PriorityFile | None = None  # weights of the order ``multifactor``
@@ -199,13 +245,19 @@ class SiteFile(Strict):
 
     @model_validator(mode="after")
     def _names(self) -> SiteFile:
-        for what in ("partitions", "qos", "accounts", "reservations"):
-            names = [one.name for one in getattr(self, what)]
+        for what in ("partitions", "qos", "accounts", "queues", "reservations"):
+            names = [name for one in getattr(self, what) for name in (one.name, *getattr(one, "also", ()))]
             for place, name in enumerate(names):
                 if name in names[:place]:
                     raise ValueError(f"a name of its own for each of the {what}, not two {name!r}")
         if sum(one.default for one in self.partitions) > 1:
             raise ValueError("at most one partition that is the default")
+        if sum(one.default for one in self.queues) > 1:
+            raise ValueError("at most one queue that is the default")
+        flavours = {"", *(one.name for one in self.partitions)}
+        for queue in self.queues:
+            if odd := [quota.flavour for quota in queue.quotas if quota.flavour not in flavours]:
+                raise ValueError(f"flavours of queue {queue.name} that are partitions, not {odd[0]!r}")
         known = {one.name: one.parent for one in self.accounts}
         for name in known:
             seen, parent = {name}, known[name]

@@ -19,13 +19,15 @@ class Ranks(NamedTuple):
     of : int64[numbers of Where]
         The class of the jobs with a number.
     may : bool[classes, classes]
-        Whether jobs of one class may preempt those of another; there are no circles.
+        Whether jobs of one class may preempt those of another; there are no circles, but by quota.
     height : int64[classes]
-        Larger than that of every class whose jobs may be preempted.
+        Larger than that of every class whose jobs may be preempted; by quota, of every class of lower priority.
     mode
         By class, what becomes of its jobs when they are preempted: a ``Mode``.
     victims, exempt_us
         As of :class:`unrack.resources.site.keys.PreemptFile`.
+    by_quota
+        Whether it depends on what queues use, too.
     """
 
     of: Ints
@@ -34,10 +36,11 @@ class Ranks(NamedTuple):
     mode: tuple[str, ...]
     victims: str
     exempt_us: int
+    by_quota: bool = False
 
 
-def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str]]) -> Ranks | None:
-    """The classes of jobs that may run in some partitions (none: anywhere), with a quality of service.
+def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str, str]]) -> Ranks | None:
+    """The classes of jobs that may run in some partitions (none: anywhere), with a quality of service, of a queue.
 
     A job of several partitions may preempt as one of the lowest of their tiers may, and is preempted as one of the
     highest.
@@ -45,9 +48,11 @@ def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str]]) -> Ran
     rules = file.preempt
     if rules is None:
         return None
+    if rules.by == "quota":
+        return _by_quota(file, [(queue, qos) for _, qos, queue in jobs])
     names: dict[object, int] = {"": 0, (): 0}
     by_qos = rules.by == "qos"
-    keys = [qos if by_qos else partitions for partitions, qos in jobs]
+    keys = [qos if by_qos else partitions for partitions, qos, _ in jobs]
     of = np.array([names.setdefault(key, max(names.values()) + 1) for key in keys], np.int64)
     classes = [key for key in names if key not in ("", ())]
     mode, may = ["off"], np.zeros((len(classes) + 1, len(classes) + 1), np.bool_)
@@ -68,3 +73,24 @@ def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str]]) -> Ran
     for _ in range(len(may)):
         height = np.where(may, height + 1, 0).max(axis=1)
     return Ranks(of, may, height, tuple(mode), rules.victims, rules.exempt_time or 0)
+
+
+def _by_quota(file: SiteFile, jobs: Sequence[tuple[str, str]]) -> Ranks:
+    """Classes by queue and priority; whether the queues use more or less than they have is looked at each time."""
+    rules, queues = file.preempt, {one.name: one for one in file.queues}
+    assert rules is not None
+    priority = {"": 0} | {one.name: one.priority for one in file.qos}
+    keys = [(queue, priority[qos]) if queue else ("", 0) for queue, qos in jobs]
+    classes = [("", 0), *sorted({key for key in keys if key[0]})]
+    of = np.array([classes.index(key) for key in keys], np.int64)
+    may, mode = np.zeros((len(classes), len(classes)), np.bool_), ["off"]
+    for i, (name, own) in enumerate(classes[1:], 1):
+        queue = queues[name]
+        mode.append(rules.mode)
+        for j, (other, its) in enumerate(classes[1:], 1):
+            mates = other != name and queue.cohort != "" and queues[other].cohort == queue.cohort
+            rule = queue.within if other == name else queue.reclaim if mates else "never"
+            may[i, j] = rule == "any" or (rule == "lower-priority" and its < own)
+    may &= np.array([one != "off" for one in mode])
+    rank = np.unique([own for _, own in classes], return_inverse=True)[1].ravel().astype(np.int64) + 1
+    return Ranks(of, may, rank * may.any(axis=1), tuple(mode), rules.victims, rules.exempt_time or 0, by_quota=True)

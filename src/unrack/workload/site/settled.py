@@ -27,11 +27,12 @@ COLUMNS = {
     "nodes": ("req_nodes",),
     "without": ("exc_nodes",),
     "reservation": ("reservation",),
+    "queue": ("queue",),
     "array": ("array",),
 }
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
 SAID = (
-    *(name for columns in COLUMNS.values() for name in columns),
+    *dict.fromkeys(name for columns in COLUMNS.values() for name in columns),
     "array_limit", "het", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
 )  # fmt: skip
 """Columns of jobs that decide, on some cluster, where or when they may start."""
@@ -104,7 +105,9 @@ def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:
 def said_by(jobs: JobTable, cluster: Cluster) -> Said:
     """What jobs say that a site of a cluster looks at."""
     user = np.array([*jobs.user_names, ""], object)[jobs.user].tolist()
-    text = {name: _text(jobs, columns) for name, columns in COLUMNS.items()}
+    site, columns_of = cluster.places.installed.get("site"), dict(COLUMNS)
+    columns_of |= _by_queues(isinstance(site, Site) and bool(site.file.queues))
+    text = {name: _text(jobs, columns) for name, columns in columns_of.items()}
     counters = cluster.places.installed.get("counted")
     once = counters.once if isinstance(counters, Counters) else ()
     totals = {
@@ -116,6 +119,11 @@ def said_by(jobs: JobTable, cluster: Cluster) -> Said:
         nice=_numbers(jobs, "nice"), tasks=jobs.tasks,
         cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
+
+
+def _by_queues(queues: bool) -> dict[str, tuple[str, ...]]:
+    """Where a site has queues, the column ``queue`` names one of them, and elsewhere a partition."""
+    return {"partition": ("partition",)} if queues else {"queue": ()}
 
 
 def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
@@ -139,6 +147,7 @@ def idle(site: Site, jobs: JobTable) -> str:
         said & {"features", "nodes", "without"},
         file.reservations,
         file.qos and "qos" in said,
+        file.queues and ("queue" in said or "account" in said or any(one.default for one in file.queues)),
         file.accounts and ("account" in said or jobs.user_names),
         ("site", QUANTITIES[0]) in jobs.devices,
     )
