@@ -14,6 +14,7 @@ from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
+from unrack.core.carried_out import carry_out, exchanges
 from unrack.core.parted import parted
 from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
@@ -39,9 +40,16 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
-from unrack.ledger.lease import Lease
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.policy.contract import Ability, Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
+from unrack.policy.contract import (
+    Ability,
+    Decision,
+    Estimates,
+    Policy,
+    Reject,
+    Requeue,
+    Used,
+)  # fmt: skip
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
@@ -291,49 +299,20 @@ class Core:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         if len(decisions) < 2:
             for decision in decisions:
-                self._do(decision, now)
-        elif (leases := self._exchanges(decisions)) is not None:
+                carry_out(self.state, decision, now, self.policy.name)
+        elif (leases := exchanges(self.state, decisions)) is not None:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
                 first, many = parted(decisions)
                 for decision in first:
-                    self._do(decision, now)
+                    carry_out(self.state, decision, now, self.policy.name)
                 if many and not self.state.start_many([start.lease for start in many], now):
                     for decision in many:
-                        self._do(decision, now)
+                        carry_out(self.state, decision, now, self.policy.name)
         for decision in decisions:
             if type(decision) is Reject:
                 self.reasons[decision.job] = decision.reason
-
-    def _exchanges(self, decisions: list[Decision]) -> list[Lease] | None:
-        """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
-        leases = []
-        for decision in decisions:
-            if type(decision) is not Resize or not decision.below or not self.state.is_plain(decision.lease):
-                return None
-            leases.append(decision.lease)
-        return leases if self.state.memory is not None else None
-
-    def _do(self, decision: Decision, now: int) -> None:
-        state = self.state
-        if type(decision) is Start:
-            job = decision.lease.job
-            # of a number that no job has the state says so
-            state.start(decision.lease, state.expected_us[job] if 0 <= job < state.jobs else 0, now)
-        elif isinstance(decision, Resize):
-            state.exchange([decision.lease], decision.below)
-        elif isinstance(decision, Requeue):
-            state.requeue(decision.job, now, decision.keep_work)
-        elif isinstance(decision, Reject):
-            if state.condition(decision.job) != QUEUED:
-                raise RefusedError(f"reject job {decision.job}: it is not queued")
-            state.reject(decision.job)
-        elif isinstance(decision, Hold):
-            if state.condition(decision.job) != RUNNING:
-                raise RefusedError(f"hold job {decision.job}: it is not running")
-        else:
-            raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
     def begin_anew(self) -> None:
         """Let the policy make its memory again, from the jobs that run and wait now."""

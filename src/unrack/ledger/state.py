@@ -33,9 +33,10 @@ class ClusterState(LeaseLedger):
     """Free amounts, queue and leases; changed by its writers only.
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
-    :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`; and of
-    nodes :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks
-    everything, then writes; a refusal raises and changes nothing. Several of them are done whole or not at all inside
+    :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
+    :mod:`unrack.ledger.sizes.changes`; and of nodes :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and
+    :meth:`resume` where jobs go on). Each checks everything, then writes; a refusal raises and changes nothing. Several
+    of them are done whole or not at all inside
     :func:`unrack.ledger.copies.before.all_or_nothing`.
 
     Attributes
@@ -77,6 +78,8 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
+    sizes
+        Job → its sizes, of those that can have several; no others change their size.
     jobs, known
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
@@ -223,6 +226,8 @@ class ClusterState(LeaseLedger):
         self.leave_queue(job)
         if self.runs is not None:
             self.runs.started_us[job] = now
+        if job in self.sizes:
+            self.begun_us[job] = now
         self.version += 1
 
     def _start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
@@ -264,6 +269,8 @@ class ClusterState(LeaseLedger):
         self.leave_queue_together()
         if self.runs is not None:
             self.runs.started_us[jobs] = now
+        if self.sizes:
+            self.begun_us.update(dict.fromkeys(jobs.tolist(), now))
         self.version += len(jobs)
         return True
 

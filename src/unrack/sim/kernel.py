@@ -36,24 +36,25 @@ from unrack.events import (
     Kept,
     Submitted,
     Vacated,
-)
+)  # fmt: skip
 from unrack.ledger.growing import plain
 from unrack.ledger.lease import Lease, loans_of
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
-from unrack.reasons import Code, Reason
+from unrack.reasons import Code
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.faults.outages import Outages
 from unrack.sim.faults.windows import Windows
 from unrack.sim.graph import Graph
-from unrack.sim.log import RunLog
+from unrack.sim.log import RunLog, log_of
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.combined import Undisturbed
+from unrack.slowdown.sizes import SizedSpeeds
 from unrack.units import NEVER_US
 from unrack.workload.job import Job, JobTable
 from unrack.workload.standing import standing_leases
@@ -101,6 +102,9 @@ class Kernel:
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
+        self.sizes = core.state.sizes
+        if self.sizes:
+            self.slowdown = SizedSpeeds(self.slowdown or Undisturbed(), self.sizes)
         self.graph = Graph.of(self)
         self.outages, self.windows = Outages(self, world.faults), Windows(self)
 
@@ -288,9 +292,12 @@ class Kernel:
         if since < now:  # what lasted no time was not held
             spans.append(Span(since, now, before))
         self.running[lease.job] = (start, lease)
+        if lease.job in self.sizes:
+            self.works.stall(lease.job, self.core.state.change_us(lease.job, now), now)
+            self.version[lease.job] += 1
         if self.following is None or self.slowdown is None or self.slowdown.feels(before, lease):
             self.update_speeds(before, now)
-            self.update_speeds(lease, now)
+            self.update_speeds(lease, now, lease.job if lease.job in self.sizes else -1)
         if self.following is not None:
             self.following.exchanged(before, lease, now)
 
@@ -366,7 +373,7 @@ class Kernel:
         Parameters
         ----------
         started
-            A job that has just started: its end is planned whatever its speed.
+            A job that has just started, or stands still for a while: its end is planned whatever its speed.
         """
         if self.slowdown is None:
             return
@@ -388,13 +395,4 @@ class Kernel:
 
     def log(self, now: int) -> RunLog:
         """What happened, with the reasons of those that never started."""
-        state = self.core.state
-        waiting = state.queue[state.queue_start : state.queue_end].tolist()
-        never = {job: Reason(Code.NEVER_STARTED, str(self.core.why(job, now))) for job in waiting}
-        if self.graph is not None:
-            never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in self.graph.waiting}
-        return RunLog.of(
-            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], {**self.core.reasons, **never},
-            self.outages.capacity, now, None if self.following is None else self.following.use.table(),
-            None if self.graph is None else self.graph.eligible_us,
-        )  # fmt: skip
+        return log_of(self, now)

@@ -14,6 +14,8 @@ from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import as_site_says
+from unrack.policy.sizing.refusal import check_sizes
+from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.effect import effects, notes_of, too_late
@@ -24,6 +26,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
+from unrack.workload.sizes import sizes_of
 
 
 def simulate(
@@ -112,6 +115,7 @@ def simulate(
         bool(core.traits.monitor_us),
         None if telling is None else telling[0].rounds(telling[1]),
         policy if isinstance(policy, str) else chosen.name,
+        core.state.sizes,
     )
     del core, kernel, telling  # the tables are made and looked at without the ledger
     if audit:
@@ -138,9 +142,12 @@ def prepared(
     make
         Which kernel drives it; ``None``: the usual one.
     """
-    policy = seeded(policy, seed)
+    policy, told, sizes = seeded(policy, seed), jobs, sizes_of(jobs)
     cluster, jobs = settled(cluster, jobs)
     policy = as_site_says(policy, cluster)
     keeps = world.contention is not None or jobs.usage is not None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)
+    if isinstance(policy, Sizing):
+        check_sizes(policy, cluster, told, jobs, sizes)
+        core.state.sizes = sizes
     return (make or Kernel)(core, world, jobs if arrivals else None)
