@@ -216,3 +216,34 @@ def test_sizes_that_nobody_chooses_are_told() -> None:
     assert any("sizes of jobs" in note for note in run(cores, jobs, "easy").notes)
     assert any("resizing=egs" in note for note in run(cores, jobs, "easy(resizing=egs)").notes)
     assert run(cores, jobs, "easy(molding=earliest-end)").notes == ()
+
+
+def evolving(count: int, **columns: Any) -> Any:
+    one = np.ones(count, np.int64)
+    return {"submit_us": 0 * one, "work_us": 100 * S * one, "tasks": 2 * one}, {
+        "sizes": ["1:200;2:100;4:50"] * count, "job_type": ["evolving"] * count, **columns,
+    }  # fmt: skip
+
+
+def test_an_evolving_job_has_what_it_asks_for_at_its_points_where_there_is_room() -> None:
+    jobs, columns = evolving(1, evolves=["0.3:4;0.7:1"], change_s=[2.0])
+    result = played("easy(resizing=fpsma)", jobs, **columns)
+    assert spans(result)[0] == [(0, 2), (30 * S, 4), (52 * S, 1)]  # 30 + 2 + 40 / 2
+    assert result.jobs["end_s"].to_list() == [52.0 + 2.0 + 60.0]
+    assert result.jobs["size_changes"].to_list() == [2]
+
+
+def test_an_evolving_job_goes_on_as_it_is_until_nobody_waits_and_there_is_room() -> None:
+    jobs, columns = evolving(2, evolves=["0.3:4", None])
+    jobs = jobs | {"tasks": np.array([2, 12]), "cores": np.ones(2, np.int64), "work_us": np.array([100, 60]) * S}
+    columns["sizes"], columns["job_type"] = ["2:100;4:50", None], ["evolving", None]
+    result = played("fcfs(resizing=fpsma)", jobs, **columns)
+    assert spans(result)[0] == [(0, 2), (60 * S, 4)]
+    assert result.jobs["end_s"].to_list() == [80.0, 60.0]
+
+
+def test_what_an_evolving_job_asks_for_is_told_to_be_ignored_without_a_rule() -> None:
+    jobs, columns = evolving(1, evolves=["0.5:4"])
+    result = played("easy", jobs, **columns)
+    assert len(spans(result)[0]) == 1
+    assert any("sizes" in note for note in result.notes)

@@ -20,6 +20,7 @@ from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
+    Asked,
     Detached,
     Drained,
     Event,
@@ -40,6 +41,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
+from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.contract import (
     Ability,
@@ -203,6 +205,8 @@ class Core:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
         elif isinstance(event, Expected):
             state.rebook(event.job, max(event.end_us, now))
+        elif isinstance(event, Asked):
+            ask(state, event.job, event.tasks)
         elif isinstance(event, Promised):
             if state.condition(event.job) != QUEUED:
                 raise RefusedError(f"promise to job {event.job}: it does not wait")

@@ -85,6 +85,7 @@ class JobLedger:
         self._own_us: dict[int, int] = {}
         self.sizes: Mapping[int, Sizes] = NO_SIZES
         self.begun_us: dict[int, int] = {}
+        self.wanted: dict[int, int] = {}
         none = np.full(jobs, -1, np.int64)
         self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
         self.ended_count = 0
@@ -102,6 +103,13 @@ class JobLedger:
         if not 0 <= job < self.jobs:
             raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {self.jobs - 1}")
         return self.conditions[job]
+
+    def note_start(self, job: int, now: int) -> None:
+        """Note when a job started, where anybody asks."""
+        if self.runs is not None:
+            self.runs.started_us[job] = now
+        if job in self.sizes:
+            self.begun_us[job] = now
 
     def note_end(self, job: int, now: int) -> None:
         """Note in :attr:`runs` that a job has ended by itself."""

@@ -78,8 +78,8 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
-    sizes
-        Job → its sizes, of those that can have several; no others change their size.
+    sizes, wanted
+        Job → its sizes, of those that may change; and of those that run the size that each asks for, the first first.
     jobs, known
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
     first_unequal
@@ -224,10 +224,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         self.conditions[job] = RUNNING
         self.leave_queue(job)
-        if self.runs is not None:
-            self.runs.started_us[job] = now
-        if job in self.sizes:
-            self.begun_us[job] = now
+        self.note_start(job, now)
         self.version += 1
 
     def _start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
@@ -295,6 +292,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         self.unforeseen += self._is_early(job, now)
         extra = self.take_back(job)
+        self.wanted.pop(job, None)
         self._note(job, -1)
         if self.devices is not None and extra.shares:
             self.devices.give(job, extra.shares, now)

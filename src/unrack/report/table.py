@@ -187,6 +187,7 @@ GROUPS = (
     "Memory in use",
     "Failures",
     "Preemption",
+    "Sizes of jobs",
     "Jobs",
     "Other",
 )

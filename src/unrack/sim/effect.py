@@ -26,7 +26,7 @@ from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.settled import idle
-from unrack.workload.sizes import sizes_of
+from unrack.workload.sizing.sizes import sizes_of
 
 _NO_SIZE = ("counted", "links", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""

@@ -54,7 +54,6 @@ from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.combined import Undisturbed
-from unrack.slowdown.sizes import SizedSpeeds
 from unrack.units import NEVER_US
 from unrack.workload.job import Job, JobTable
 from unrack.workload.standing import standing_leases
@@ -102,9 +101,6 @@ class Kernel:
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
-        self.sizes = core.state.sizes
-        if self.sizes:
-            self.slowdown = SizedSpeeds(self.slowdown or Undisturbed(), self.sizes)
         self.graph = Graph.of(self)
         self.outages, self.windows = Outages(self, world.faults), Windows(self)
 
@@ -292,12 +288,9 @@ class Kernel:
         if since < now:  # what lasted no time was not held
             spans.append(Span(since, now, before))
         self.running[lease.job] = (start, lease)
-        if lease.job in self.sizes:
-            self.works.stall(lease.job, self.core.state.change_us(lease.job, now), now)
-            self.version[lease.job] += 1
         if self.following is None or self.slowdown is None or self.slowdown.feels(before, lease):
             self.update_speeds(before, now)
-            self.update_speeds(lease, now, lease.job if lease.job in self.sizes else -1)
+            self.update_speeds(lease, now)
         if self.following is not None:
             self.following.exchanged(before, lease, now)
 
@@ -373,7 +366,7 @@ class Kernel:
         Parameters
         ----------
         started
-            A job that has just started, or stands still for a while: its end is planned whatever its speed.
+            A job that has just started: its end is planned whatever its speed.
         """
         if self.slowdown is None:
             return

@@ -18,6 +18,7 @@ from unrack.policy.sizing.refusal import check_sizes
 from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
+from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -26,7 +27,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
-from unrack.workload.sizes import sizes_of
+from unrack.workload.sizing.sizes import sizes_of
 
 
 def simulate(
@@ -150,4 +151,5 @@ def prepared(
     if isinstance(policy, Sizing):
         check_sizes(policy, cluster, told, jobs, sizes)
         core.state.sizes = sizes
-    return (make or Kernel)(core, world, jobs if arrivals else None)
+    usual = SizedKernel if core.state.sizes else Kernel
+    return (make or usual)(core, world, jobs if arrivals else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import index
+from types import MappingProxyType
 from typing import SupportsIndex
 
 import numpy as np
@@ -274,6 +275,11 @@ class View:
     def sizes(self) -> Mapping[int, Sizes]:
         """Job → its sizes, of jobs that can have several; ask it about jobs that were submitted."""
         return self._state.sizes
+
+    @property
+    def wanted(self) -> Mapping[int, int]:
+        """Running job → the size that it asks for, in the order in which they asked."""
+        return MappingProxyType(self._state.wanted)
 
     def change_us(self, job: SupportsIndex) -> int:
         """How long a running job that can have several sizes stands still if its size changes now, µs."""

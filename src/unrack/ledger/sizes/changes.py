@@ -52,8 +52,27 @@ def change_size(state: ClusterState, lease: Lease, now: int) -> None:
         state.ask_for(job, int(told[0][ASKED_TASKS]))
         state.tell_again(job, told)
         raise
+    if state.wanted.get(job) == tasks:
+        del state.wanted[job]
     ratio = sizes.speed_at(int(told[0][ASKED_TASKS])) / sizes.speed_at(tasks)
     state.rebook(job, now + ceil(left_us * ratio) + state.change_us(job, now))
+
+
+def ask(state: ClusterState, job: int, tasks: int) -> None:
+    """Note which of its sizes a running job asks for; what it asked for before is forgotten.
+
+    Raises
+    ------
+    RefusedError
+        It is not running, or that is none of its sizes.
+    """
+    if state.condition(job) != RUNNING:
+        raise RefusedError(f"size of job {job}: it is not running")
+    _sizes_with(state, job, tasks, "size of")
+    state.wanted.pop(job, None)
+    if tasks != int(state.asks[ASKED_TASKS, job]):
+        state.wanted[job] = tasks
+    state.version += 1
 
 
 def tasks_of(lease: Lease) -> int:

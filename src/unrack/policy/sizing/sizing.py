@@ -92,7 +92,8 @@ class Sizing(AroundAnother):
     def _decided(self, view: View, memory: Notes, now: int) -> list[Decision]:
         """The first of these that changes anything."""
         return (
-            self._changed(memory, self._molded(view, memory, now) if self.molding and view.waiting else [])
+            self._changed(memory, self._answered(view, memory, now) if self.resizing and view.wanted else [])
+            or self._changed(memory, self._molded(view, memory, now) if self.molding and view.waiting else [])
             or self._inside(view, memory, now)
             or self._changed(memory, self._resized(view, memory, now) if self.resizing else [])
         )
@@ -139,6 +140,14 @@ class Sizing(AroundAnother):
             memory.own_us[job] = int(view.estimate_us[job])
         return memory.own_us[job]
 
+    def _answered(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        """Those that ask for a smaller size have it at once."""
+        trial, asks = Trial(view, now, self._whole), view.wanted
+        for job in [job for job, tasks in asks.items() if tasks < view.asks[0, job] and job not in memory.once]:
+            trial.resize(job, asks[job])
+        memory.once.update(trial.leases)
+        return [Resize(lease) for _, lease in sorted(trial.leases.items())]
+
     # --- those that run -----------------------------------------------------------------------------------------------
 
     def _resized(self, view: View, memory: Notes, now: int) -> list[Decision]:
@@ -147,6 +156,9 @@ class Sizing(AroundAnother):
         jobs = [job for job in running if sizes[job].malleable]
         trial, plan = Trial(view, now, self._whole), list[Decision]()
         if not view.waiting:
+            for job, tasks in view.wanted.items():
+                if tasks > view.asks[0, job] and job not in memory.once:
+                    trial.resize(job, tasks)
             grown(trial, jobs, rule, memory.started)
         elif len(view.columns.open_to) == 1 and not view.cluster.places.windows:
             head = int(queue_of(self.inner, memory.inner, view, now)[0])
