@@ -13,6 +13,8 @@ from size_worlds import S, run, spans, workload, world
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, UnrackError
+from unrack.policy.table import parse_policy
+from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
@@ -247,3 +249,35 @@ def test_what_an_evolving_job_asks_for_is_told_to_be_ignored_without_a_rule() ->
     result = played("easy", jobs, **columns)
     assert len(spans(result)[0]) == 1
     assert any("sizes" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("policy", ["fcfs({})", "easy({})", "conservative({})", "slurm(interval=10 s, {})"])
+def test_a_job_that_fits_at_its_smallest_size_alone_is_not_turned_away(policy: str) -> None:
+    job = {"submit": 0, "work": 60 * S, "request": 60 * S, "tasks": 8, "times": {2: 40, 4: 20, 8: 10},
+           "malleable": False, "change": 0}  # fmt: skip
+    for rule in ("earliest-end", "working-set"):
+        found = run(4, [job, job | {"times": {6: 20, 8: 10}}], policy.format(f"molding={rule}"))
+        assert found.jobs["state"].to_list() == ["finished", "rejected"]
+        assert found.jobs["mean_tasks"][0] in (2.0, 4.0)
+    assert run(4, [job | {"malleable": True}], "easy(resizing=egs)").jobs["end_s"][0] == 120.0
+    assert run(4, [job], "easy(resizing=egs)").jobs["state"][0] == "rejected"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_whom_conservative_promised_a_start_is_put_off(seed: int) -> None:
+    """With honest requests and sizes, the first start promised is kept or improved on."""
+    cores, jobs = world(seed, "moldable", 20)
+    jobs = [job | {"request": job["work"]} for job in jobs]
+    first: dict[int, int] = {}
+
+    def look(_: int) -> None:
+        for job, promise in kernel.core.state.promises.by_job().items():
+            first.setdefault(job, promise.start_us)
+
+    cluster = Cluster.from_dict({"nodes": [{"count": cores, "cores": 1, "memory": 4}]})
+    chosen = parse_policy("conservative(molding=earliest-end)")
+    kernel = prepared(cluster, workload(jobs).jobs, chosen)
+    log = kernel.run(after_round=look)
+    start = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
+    assert first
+    assert all(start[job] <= promised for job, promised in first.items())

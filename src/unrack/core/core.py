@@ -77,6 +77,9 @@ class Core:
         How given jobs run on shared and composed devices, for the ledger; ``None``: all run their base times.
     keeps_memory
         Whether it is kept who uses whose memory; of policies that lend it always is.
+    least
+        The same jobs at the smallest sizes that the policy may give them: who is too big then is turned away; ``None``:
+        at their own.
 
     Raises
     ------
@@ -91,6 +94,7 @@ class Core:
         policy: Policy[Any],
         pace: Callable[[JobTable], Pace] | None = None,
         keeps_memory: bool = False,
+        least: JobTable | None = None,
     ) -> None:
         jobs = NO_JOBS if jobs is None else jobs
         check(policy, cluster, jobs)
@@ -111,7 +115,7 @@ class Core:
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        self._admission = Admission(cluster, policy, self._pace, jobs if least is None else least, own_pace)
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None

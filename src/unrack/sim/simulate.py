@@ -9,6 +9,7 @@ from typing import Any
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
+from unrack.ledger.sizes.sizes import NO_SIZES
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
@@ -147,9 +148,11 @@ def prepared(
     cluster, jobs = settled(cluster, jobs)
     policy = as_site_says(policy, cluster)
     keeps = world.contention is not None or jobs.usage is not None
-    core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)
+    sized = isinstance(policy, Sizing) and not arrivals
     if isinstance(policy, Sizing):
-        check_sizes(policy, cluster, told, jobs, sizes)
-        core.state.sizes = sizes
+        check_sizes(policy, told, jobs, sizes)
+    least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
+    core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
+    core.state.sizes = sizes if sized else NO_SIZES
     usual = SizedKernel if core.state.sizes else Kernel
     return (make or usual)(core, world, jobs if arrivals else None)

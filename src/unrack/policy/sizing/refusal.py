@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.sizes.sizes import Sizes
 from unrack.policy.around.around import innermost
@@ -46,7 +45,7 @@ def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
     return Sizing(policy, **rules)
 
 
-def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable, sizes: Mapping[int, Sizes]) -> None:
+def check_sizes(policy: Sizing, told: JobTable, jobs: JobTable, sizes: Mapping[int, Sizes]) -> None:
     """Refuse jobs of several sizes with what counts by their own size alone.
 
     Parameters

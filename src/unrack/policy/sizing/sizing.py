@@ -13,11 +13,13 @@ See :mod:`unrack.policy.sizing.molding` and :mod:`unrack.policy.sizing.resizing`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from unrack.ledger.promises import Promises
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, without
 from unrack.policy.contract import Decision, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
@@ -26,6 +28,7 @@ from unrack.policy.sizing.molding import EARLIEST, first_promised, first_to_end,
 from unrack.policy.sizing.openings import Openings
 from unrack.policy.sizing.resizing import Trial, grown, shrunk
 from unrack.view import View
+from unrack.workload.job import TASKS, JobTable
 
 DEPTH = 100
 """So many of those that wait are given sizes in a round; who is behind them keeps his."""
@@ -50,6 +53,14 @@ class Sizing(AroundAnother):
 
     molding: str | None = None  # how the size of a job that waits is chosen; ``None``: it is what it asks
     resizing: str | None = None  # how sizes change while jobs run; ``None``: they do not
+
+    def smallest(self, jobs: JobTable, sizes: Mapping[int, Sizes]) -> JobTable:
+        """The jobs at the smallest sizes that they may be given."""
+        asks = jobs.asks.copy()
+        for job, own in sizes.items():
+            if self.molding or own.malleable:
+                asks[TASKS, job] = own.tasks[0]
+        return replace(jobs, asks=asks)
 
     def begin(self, view: View) -> Notes:
         """Nothing was changed yet; who runs already is taken to have started at the time of the run's begin."""
