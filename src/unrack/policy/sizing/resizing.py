@@ -65,7 +65,7 @@ class Trial:
         if found is None:
             return False
         rows = found
-        lease = before._replace(rows=rows)
+        lease = before._replace(rows=_together(rows))
         if self.claims is not None:
             claims = self._claims(job, before, rows)
             if claims is None:
@@ -122,6 +122,16 @@ def _by_node(rows: Ints) -> Ints:
     each[:, FIRST] = np.concatenate([np.arange(row[FIRST], row[FIRST] + row[NODES]) for row in rows])
     each[:, NODES] = 1
     found: Ints = each[np.argsort(each[:, FIRST], kind="stable")]
+    return found
+
+
+def _together(rows: Ints) -> Ints:
+    """Nodes that follow each other and hold alike as one row."""
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (np.diff(rows[:, FIRST]) != 1) | (np.diff(rows[:, TASKS:], axis=0) != 0).any(axis=1)
+    first = np.flatnonzero(new)
+    found = rows[first]
+    found[:, NODES] = np.diff(np.append(first, len(rows)))
     return found
 
 
