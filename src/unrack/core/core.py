@@ -43,15 +43,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.policy.contract import (
-    Ability,
-    Decision,
-    Estimates,
-    Policy,
-    Reject,
-    Requeue,
-    Used,
-)  # fmt: skip
+from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View

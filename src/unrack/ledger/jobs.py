@@ -15,7 +15,7 @@ from unrack.ledger.growing import grown, plain
 from unrack.ledger.holding import strike
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
-from unrack.ledger.sizes.sizes import NO_SIZES, Sizes
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.units import NEVER_US
 
 
@@ -83,7 +83,7 @@ class JobLedger:
         self._whole_us: dict[int, int] = {}
         self._before_us: dict[int, int] = {}
         self._own_us: dict[int, int] = {}
-        self.sizes: Mapping[int, Sizes] = NO_SIZES
+        self.sizes: Mapping[int, Sizes] = {}
         self.begun_us: dict[int, int] = {}
         self.wanted: dict[int, int] = {}
         none = np.full(jobs, -1, np.int64)

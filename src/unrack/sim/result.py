@@ -14,7 +14,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError
 from unrack.facts import line, table
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.sizes.sizes import NO_SIZES, Sizes
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
@@ -83,7 +83,7 @@ class Result:
     provisions: bool = False
     counts: Ints | None = None
     policy: str = ""
-    sizes: Mapping[int, Sizes] = field(default_factory=lambda: NO_SIZES)
+    sizes: Mapping[int, Sizes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return line("Result", self.policy, result_facts(self))

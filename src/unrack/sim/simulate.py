@@ -9,7 +9,6 @@ from typing import Any
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
-from unrack.ledger.sizes.sizes import NO_SIZES
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
@@ -153,6 +152,6 @@ def prepared(
         check_sizes(policy, told, jobs, sizes)
     least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
-    core.state.sizes = sizes if sized else NO_SIZES
+    core.state.sizes = sizes if sized else {}
     usual = SizedKernel if core.state.sizes else Kernel
     return (make or usual)(core, world, jobs if arrivals else None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil
-from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -41,7 +39,3 @@ class Sizes(NamedTuple):
     def time_us(self, own_us: int, tasks: int) -> int:
         """How long it runs with so many tasks if it runs ``own_us`` at its own size, µs."""
         return ceil(own_us / self.speed_at(tasks))
-
-
-NO_SIZES: Mapping[int, Sizes] = MappingProxyType({})
-"""No job has several."""
