@@ -154,6 +154,10 @@ class JobLedger:
             del self._before_us[job]
             self._expect(job, self._whole_us.pop(job))
 
+    def own_us(self, job: int) -> int:
+        """How long a job is expected to run at the size with which it was submitted, µs."""
+        return self._own_us.get(job, self.expected_us[job])
+
     def change_us(self, job: int, now: int) -> int:
         """How long a running job stands still if its size changes now: not at all in the moment in which it starts."""
         return 0 if self.begun_us.get(job) == now else self.sizes[job].change_us

@@ -281,6 +281,10 @@ class View:
         """Running job → the size that it asks for, in the order in which they asked."""
         return MappingProxyType(self._state.wanted)
 
+    def own_us(self, job: SupportsIndex) -> int:
+        """How long a job is expected to run at the size with which it was submitted, µs."""
+        return self._state.own_us(index(job))
+
     def change_us(self, job: SupportsIndex) -> int:
         """How long a running job that can have several sizes stands still if its size changes now, µs."""
         return self._state.change_us(index(job), self.now)

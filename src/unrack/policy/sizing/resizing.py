@@ -15,6 +15,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.ledger.names import ASKED_TASKS
 from unrack.ledger.sizes.changes import tasks_of
 from unrack.policy.sizing.openings import Openings, Shape, fits_on
 from unrack.resources.places import AMOUNT, PLACE
@@ -176,7 +177,7 @@ def _grow(trial: Trial, job: int, larger: Sequence[int]) -> bool:
 def end_with(view: View, job: int, tasks: int, now: int) -> int:
     """When a running job would be booked to end if it had so many tasks from now (µs) on."""
     end = int(view.running_end_us[np.flatnonzero(view.running_jobs == job)[0]])
-    sizes, held = view.sizes[job], int(view.asks[0, job])
+    sizes, held = view.sizes[job], int(view.asks[ASKED_TASKS, job])
     if tasks == held:
         return end
     return now + ceil(max(0, end - now) * (sizes.speed_at(held) / sizes.speed_at(tasks))) + view.change_us(job)

@@ -40,7 +40,6 @@ class Notes:
 
     inner: Any  # of the policy inside
     started: dict[int, int] = field(default_factory=dict)  # running job that may change → when it started, µs
-    own_us: dict[int, int] = field(default_factory=dict)  # job → how long it is expected to run at its own size
     changed: tuple[int, ...] = ()  # who was just reshaped or resized: what the policy inside remembers is made anew
     asked: bool = False  # whether the policy inside was asked in this round, and nothing was changed since
     once: set[int] = field(default_factory=set)  # who was resized, or given a size to start at once, in this round
@@ -130,7 +129,7 @@ class Sizing(AroundAnother):
                 continue
             if promised_us(view.promises, job) >= 0:
                 continue
-            held, own_us = int(view.asks[0, job]), self._own_us(view, memory, job)
+            held, own_us = int(view.asks[TASKS, job]), view.own_us(job)
             if self.molding != EARLIEST:
                 size: int | None = working_set(sizes[job], openings.installed(openings.shape(job)) // share)
             elif self._plans:
@@ -145,16 +144,10 @@ class Sizing(AroundAnother):
                     return plan  # the next one's promises follow from this one's
         return plan
 
-    def _own_us(self, view: View, memory: Notes, job: int) -> int:
-        """How long a job is expected to run at its own size, µs; of one that has run, as much as is left of it."""
-        if job not in memory.own_us:
-            memory.own_us[job] = int(view.estimate_us[job])
-        return memory.own_us[job]
-
     def _answered(self, view: View, memory: Notes, now: int) -> list[Decision]:
         """Those that ask for a smaller size have it at once."""
         trial, asks = Trial(view, now, self._whole), view.wanted
-        for job in [job for job, tasks in asks.items() if tasks < view.asks[0, job] and job not in memory.once]:
+        for job in [job for job, tasks in asks.items() if tasks < view.asks[TASKS, job] and job not in memory.once]:
             trial.resize(job, asks[job])
         memory.once.update(trial.leases)
         return [Resize(lease) for _, lease in sorted(trial.leases.items())]
@@ -168,7 +161,7 @@ class Sizing(AroundAnother):
         trial, plan = Trial(view, now, self._whole), list[Decision]()
         if not view.waiting:
             for job, tasks in view.wanted.items():
-                if tasks > view.asks[0, job] and job not in memory.once:
+                if tasks > view.asks[TASKS, job] and job not in memory.once:
                     trial.resize(job, tasks)
             grown(trial, jobs, rule, memory.started)
         elif len(view.columns.open_to) == 1 and not view.cluster.places.windows:
@@ -181,7 +174,7 @@ class Sizing(AroundAnother):
 
     def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: Notes) -> list[Decision]:
         """Let the first of those that wait start, at the largest size up to its own for which there is room."""
-        view, held = trial.view, int(trial.view.asks[0, head])
+        view, held = trial.view, int(trial.view.asks[TASKS, head])
         claimed, own = view.columns.claimed, view.sizes.get(head)
         if head in memory.once or (claimed is not None and claimed.asks(head)):
             return []
