@@ -18,7 +18,7 @@ from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
-SEEDS = range(3)
+SEEDS = range(2)
 MOLDED = (
     "fcfs({})",
     "sjf({})", "list(backfill=any, {})", "easy({})", "easy(backfill_order=sjf, {})", "easy(nodes=whole, {})",
