@@ -15,6 +15,18 @@ class Run:
         self.left, self.since = float(job["work"]), now
         self.booked = now + ceil(job["request"] / self.speed)
         self.spans = [(now, size)]
+        self.asked, self.ask_at = 0, -1
+        self.plan(now)
+
+    def left_at(self, now: int) -> float:
+        return max(0.0, self.left - max(0, now - self.since) * self.speed)
+
+    def plan(self, now: int) -> None:
+        """When an evolving job next asks for another size."""
+        self.ask_at = -1
+        if self.asked < len(asks := self.job.get("asks", ())):
+            more = max(0.0, self.left_at(now) - (1 - asks[self.asked][0]) * self.job["work"])
+            self.ask_at = max(now, self.since) + ceil(more / self.speed)
 
     @property
     def end(self) -> int:
@@ -23,10 +35,11 @@ class Run:
     def change(self, size: int, now: int) -> None:
         new, cost = speed(self.job, size), self.cost(now)
         self.booked = now + ceil(max(0, self.booked - now) * (self.speed / new)) + cost
-        self.left = max(0.0, self.left - max(0, now - self.since) * self.speed)
+        self.left = self.left_at(now)
         self.since = max(now, self.since) + cost
         self.size, self.speed = size, new
         self.spans.append((now, size))
+        self.plan(now)
 
     def booked_with(self, size: int, now: int) -> int:
         if size == self.size:
@@ -52,6 +65,7 @@ class World:
         self.waiting: list[dict[str, Any]] = []
         self.running: list[Run] = []
         self.done: dict[int, Run] = {}
+        self.wanted: dict[int, tuple[Run, int]] = {}
 
     @property
     def free(self) -> int:
@@ -60,10 +74,14 @@ class World:
     def play(self) -> dict[int, Run]:
         coming = list(self.jobs)
         while coming or self.running:
-            now = min([job["submit"] for job in coming[:1]] + [run.end for run in self.running])
+            asks = [run.ask_at for run in self.running if run.ask_at >= 0]
+            now = min([job["submit"] for job in coming[:1]] + [run.end for run in self.running] + asks)
             for run in [run for run in self.running if run.end == now]:
                 self.running.remove(run)
                 self.done[run.job["number"]] = run
+                self.wanted.pop(run.job["number"], None)
+            if not (coming and coming[0]["submit"] == now):
+                self.ask(now)
             while coming and coming[0]["submit"] == now:
                 self.waiting.append(coming.pop(0))
             self.round(now)
@@ -71,9 +89,29 @@ class World:
                 break
         return self.done
 
+    def ask(self, now: int) -> None:
+        for run in [run for run in self.running if run.ask_at == now]:
+            number, size = run.job["number"], run.job["asks"][run.asked][1]
+            run.asked += 1
+            run.plan(now)
+            self.wanted.pop(number, None)
+            if size != run.size:
+                self.wanted[number] = run, size
+
+    def answer(self, now: int, once: set[int], larger: bool) -> bool:
+        changed = False
+        for number, (run, size) in list(self.wanted.items()):
+            if number not in once and (size > run.size) == larger and size - run.size <= self.free:
+                run.change(size, now)
+                del self.wanted[number]
+                once.add(number)
+                changed = True
+        return changed
+
     def round(self, now: int) -> None:
         once: set[int] = set()
         while True:
+            self.answer(now, once, larger=False)
             if self.molding:
                 self.mold(now, once)
             self.pass_over(now)
@@ -137,7 +175,7 @@ class World:
     def resize(self, now: int, once: set[int]) -> bool:
         able = [run for run in self.running if run.job["malleable"] and run.job["number"] not in once]
         if not self.waiting:
-            grown = False
+            grown = self.answer(now, once, larger=True)
             for run in sorted(able, key=lambda one: (one.start, one.job["number"])):
                 larger = [n for n in sorted(run.job["times"]) if run.size < n <= run.size + self.free]
                 ends = [(run.booked_with(n, now), n) for n in larger]

@@ -30,8 +30,14 @@ def world(seed: int, kind: str, count: int = 14) -> tuple[int, list[dict[str, An
         request = work + int(draw.integers(0, 2)) * int(draw.integers(0, 50)) * S
         change = int(draw.choice([0, 1, 5])) * S
         able = kind == "malleable" and bool(draw.integers(0, 4))
+        asks = []
+        if kind == "evolving" and len(sizes) > 1 and draw.integers(0, 4):
+            shares = sorted({round(float(share), 2) for share in draw.uniform(0.05, 0.95, int(draw.integers(1, 4)))})
+            asks = [(share, int(draw.choice(sizes))) for share in shares]
+        elif kind == "evolving":
+            able = bool(draw.integers(0, 2))
         jobs.append({"submit": submit * S, "work": work, "request": request, "tasks": tasks, "times": times,
-                     "malleable": able, "change": change})  # fmt: skip
+                     "malleable": able, "change": change, "asks": asks})  # fmt: skip
     return cores, jobs
 
 
@@ -40,7 +46,10 @@ def workload(jobs: list[dict[str, Any]], **more: Any) -> Workload:
     extra = pl.DataFrame(
         {
             "sizes": [";".join(f"{n}:{t}" for n, t in job["times"].items()) for job in jobs],
-            "job_type": ["malleable" if job["malleable"] else "moldable" for job in jobs],
+            "job_type": [
+                "malleable" if job["malleable"] else "evolving" if job.get("asks") else "moldable" for job in jobs
+            ],
+            "evolves": [";".join(f"{share}:{n}" for share, n in job.get("asks", ())) or None for job in jobs],
             "change_s": [job["change"] / S for job in jobs],
         }
     )

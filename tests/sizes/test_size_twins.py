@@ -25,6 +25,16 @@ def test_the_sizes_and_times_are_those_of_a_plain_program(policy: str, seed: int
     assert [round(end * S) for end in result.jobs["end_s"].to_list()] == [twin[n].end for n in range(len(jobs))]
 
 
+@pytest.mark.parametrize("policy", ["fcfs(resizing=fpsma)", "easy(resizing=fpsma)"])
+@pytest.mark.parametrize("seed", range(20))
+def test_evolving_jobs_have_what_they_ask_for_when_a_plain_program_gives_it(policy: str, seed: int) -> None:
+    cores, jobs = world(seed, "evolving")
+    twin = World(cores, jobs, *POLICIES[policy]).play()
+    result = run(cores, jobs, policy)
+    assert spans(result) == {number: merged(one.spans) for number, one in twin.items()}
+    assert [round(end * S) for end in result.jobs["end_s"].to_list()] == [twin[n].end for n in range(len(jobs))]
+
+
 def merged(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Without spans that took no time."""
     return [one for one, after in zip(found, [*found[1:], (-1, 0)], strict=True) if one[0] != after[0]]
