@@ -259,8 +259,18 @@ def test_a_job_that_fits_at_its_smallest_size_alone_is_not_turned_away(policy: s
         found = run(4, [job, job | {"times": {6: 20, 8: 10}}], policy.format(f"molding={rule}"))
         assert found.jobs["state"].to_list() == ["finished", "rejected"]
         assert found.jobs["mean_tasks"][0] in (2.0, 4.0)
-    assert run(4, [job | {"malleable": True}], "easy(resizing=egs)").jobs["end_s"][0] == 120.0
-    assert run(4, [job], "easy(resizing=egs)").jobs["state"][0] == "rejected"
+    assert run(4, [job | {"malleable": True}], "easy(resizing=egs)").jobs["state"][0] == "rejected"
+
+
+@pytest.mark.parametrize("policy", ["easy(molding=earliest-end)", "easy(molding=working-set)", "fcfs(resizing=fpsma)"])
+def test_a_size_that_the_empty_cluster_could_not_hold_is_never_chosen(policy: str) -> None:
+    """Six licences, one a task."""
+    one = np.ones(1, np.int64)
+    jobs = {
+        "submit_us": 0 * one, "work_us": 60 * S * one, "tasks": 2 * one, "devices": {("counted", "licence"): one},
+    }  # fmt: skip
+    result = played(policy, jobs, sizes=["2:60;6:30;8:1"], job_type=["malleable"])
+    assert result.jobs["mean_tasks"].to_list() == [6.0]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -19,6 +19,7 @@ from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.changing.kernel import SizedKernel
+from unrack.sim.changing.possible import possible_sizes
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -150,6 +151,7 @@ def prepared(
     sized = isinstance(policy, Sizing) and not arrivals
     if isinstance(policy, Sizing):
         check_sizes(policy, told, jobs, sizes)
+        sizes = possible_sizes(cluster, jobs, policy, world.pace(cluster), sizes)
     least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
     core.state.sizes = sizes if sized else {}

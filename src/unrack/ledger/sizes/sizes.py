@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -29,8 +30,13 @@ class Sizes(NamedTuple):
 
     @property
     def own(self) -> int:
-        """The size that it was submitted with, or the smallest that is as fast."""
-        return self.tasks[self.speed.index(1.0)]
+        """The size that it was submitted with, or the smallest that is as fast; the largest if it cannot have that."""
+        return next((n for n, speed in zip(self.tasks, self.speed, strict=True) if speed == 1.0), self.tasks[-1])
+
+    def some(self, places: Sequence[int]) -> Sizes:
+        """Some of the sizes, by their places; it asks for no others."""
+        tasks, speed = tuple(self.tasks[i] for i in places), tuple(self.speed[i] for i in places)
+        return self._replace(tasks=tasks, speed=speed, asks=tuple(one for one in self.asks if one[1] in tasks))
 
     def speed_at(self, tasks: int) -> float:
         """How fast it runs with so many tasks, which is one of its sizes."""

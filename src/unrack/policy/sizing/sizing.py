@@ -56,9 +56,8 @@ class Sizing(AroundAnother):
     def smallest(self, jobs: JobTable, sizes: Mapping[int, Sizes]) -> JobTable:
         """The jobs at the smallest sizes that they may be given."""
         asks = jobs.asks.copy()
-        for job, own in sizes.items():
-            if self.molding or own.malleable:
-                asks[TASKS, job] = own.tasks[0]
+        for job, own in sizes.items() if self.molding else ():
+            asks[TASKS, job] = own.tasks[0]
         return replace(jobs, asks=asks)
 
     def begin(self, view: View) -> Notes:
