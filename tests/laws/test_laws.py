@@ -455,7 +455,7 @@ def test_a_core_that_commits_decision_by_decision_is_caught(monkeypatch: pytest.
 
     def one_by_one(self: Core, decisions: list[Decision], now: int) -> None:
         for decision in decisions:
-            carry_out(self.state, decision, now, "test")
+            carry_out(self.state, decision, now, self.policy)
 
     monkeypatch.setattr(Core, "commit", one_by_one)
     with pytest.raises(AssertionError):

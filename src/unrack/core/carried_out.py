@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.sizes.changes import change_size, reshape
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
-from unrack.policy.contract import Decision, Hold, Reject, Requeue, Reshape, Resize, Start
+from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Start
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
@@ -19,7 +21,7 @@ def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | N
     return leases if state.memory is not None and not state.sizes else None
 
 
-def carry_out(state: ClusterState, decision: Decision, now: int, policy: str) -> None:
+def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[Any]) -> None:
     """Do what one decision of a policy says.
 
     Raises
@@ -47,4 +49,4 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: str) ->
         if state.condition(decision.job) != RUNNING:
             raise RefusedError(f"hold job {decision.job}: it is not running")
     else:
-        raise RefusedError(f"policy {policy} decided {decision!r}, which is not a decision")
+        raise RefusedError(f"policy {policy.name} decided {decision!r}, which is not a decision")

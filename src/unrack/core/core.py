@@ -299,17 +299,17 @@ class Core:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         if len(decisions) < 2:
             for decision in decisions:
-                carry_out(self.state, decision, now, self.policy.name)
+                carry_out(self.state, decision, now, self.policy)
         elif (leases := exchanges(self.state, decisions)) is not None:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
                 first, many = parted(decisions)
                 for decision in first:
-                    carry_out(self.state, decision, now, self.policy.name)
+                    carry_out(self.state, decision, now, self.policy)
                 if many and not self.state.start_many([start.lease for start in many], now):
                     for decision in many:
-                        carry_out(self.state, decision, now, self.policy.name)
+                        carry_out(self.state, decision, now, self.policy)
         for decision in decisions:
             if type(decision) is Reject:
                 self.reasons[decision.job] = decision.reason
