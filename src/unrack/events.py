@@ -144,6 +144,13 @@ class Expected(NamedTuple):
     end_us: int
 
 
+class Asked(NamedTuple):
+    """A running job asks to have another of its sizes."""
+
+    job: int
+    tasks: int
+
+
 class Promised(NamedTuple):
     """A waiting job was promised this before the core began; ``begin`` may keep it."""
 
@@ -159,11 +166,12 @@ class Drained(NamedTuple):
 
 Event = (
     Submitted | Held | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
-    | Promised | Failed | Drained | Repaired | Detached | Opened | Stuck | Round
+    | Asked | Promised | Failed | Drained | Repaired | Detached | Opened | Stuck | Round
 )  # fmt: skip
 
 ROUND = Round()
 
-BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, RELEASE, SUBMIT, LATE_FINISH = range(12)
+BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, RELEASE, SUBMIT, LATE_FINISH, ASK = range(13)
 """Ranks: what comes first at one time. MONITOR, LACK: memory in use is looked at; a job needs more than it holds.
-CLOSE: a window is over. RELEASE: what a job waited for by its own word has come."""
+CLOSE: a window is over. RELEASE: what a job waited for by its own word has come. ASK: a running job asks for
+another size."""

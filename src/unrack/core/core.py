@@ -15,10 +15,12 @@ from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
 from unrack.core.affected import struck
 from unrack.core.answers import parted, wanted_us
+from unrack.core.carried_out import carry_out, exchanges
 from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
+    Asked,
     Detached,
     Drained,
     Event,
@@ -40,9 +42,9 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.copies.before import all_or_nothing
-from unrack.ledger.lease import Lease
+from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.policy.contract import Ability, Decision, Estimates, Hold, Policy, Reject, Requeue, Resize, Start, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
@@ -70,6 +72,9 @@ class Core:
         How given jobs run on shared and composed devices, for the ledger; ``None``: all run their base times.
     keeps_memory
         Whether it is kept who uses whose memory; of policies that lend it always is.
+    least
+        The same jobs at the smallest sizes that the policy may give them: who is too big then is turned away; ``None``:
+        at their own.
 
     Raises
     ------
@@ -84,6 +89,7 @@ class Core:
         policy: Policy[Any],
         pace: Callable[[JobTable], Pace] | None = None,
         keeps_memory: bool = False,
+        least: JobTable | None = None,
     ) -> None:
         jobs = NO_JOBS if jobs is None else jobs
         check(policy, cluster, jobs)
@@ -105,7 +111,7 @@ class Core:
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
-        self._admission = Admission(cluster, policy, self._pace, jobs, own_pace)
+        self._admission = Admission(cluster, policy, self._pace, jobs if least is None else least, own_pace)
         self._admission.join(self.view)
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
@@ -201,6 +207,8 @@ class Core:
             state.detached(event.devices, now)
         elif isinstance(event, Expected):
             state.rebook(event.job, max(event.end_us, now))
+        elif isinstance(event, Asked):
+            ask(state, event.job, event.tasks)
         elif isinstance(event, Promised):
             if state.condition(event.job) != QUEUED:
                 raise RefusedError(f"promise to job {event.job}: it does not wait")
@@ -298,49 +306,20 @@ class Core:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         if len(decisions) < 2:
             for decision in decisions:
-                self._do(decision, now)
-        elif (leases := self._exchanges(decisions)) is not None:
+                carry_out(self.state, decision, now, self.policy)
+        elif (leases := exchanges(self.state, decisions)) is not None:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
                 first, many = parted(decisions)
                 for decision in first:
-                    self._do(decision, now)
+                    carry_out(self.state, decision, now, self.policy)
                 if many and not self.state.start_many([start.lease for start in many], now):
                     for decision in many:
-                        self._do(decision, now)
+                        carry_out(self.state, decision, now, self.policy)
         for decision in decisions:
             if type(decision) is Reject:
                 self.reasons[decision.job] = decision.reason
-
-    def _exchanges(self, decisions: list[Decision]) -> list[Lease] | None:
-        """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
-        leases = []
-        for decision in decisions:
-            if type(decision) is not Resize or not decision.below or not self.state.is_plain(decision.lease):
-                return None
-            leases.append(decision.lease)
-        return leases if self.state.memory is not None else None
-
-    def _do(self, decision: Decision, now: int) -> None:
-        state = self.state
-        if type(decision) is Start:
-            job = decision.lease.job
-            # of a number that no job has the state says so
-            state.start(decision.lease, state.expected_us[job] if 0 <= job < state.jobs else 0, now)
-        elif isinstance(decision, Resize):
-            state.exchange([decision.lease], decision.below)
-        elif isinstance(decision, Requeue):
-            state.requeue(decision.job, now, decision.keep_work)
-        elif isinstance(decision, Reject):
-            if state.condition(decision.job) != QUEUED:
-                raise RefusedError(f"reject job {decision.job}: it is not queued")
-            state.reject(decision.job)
-        elif isinstance(decision, Hold):
-            if state.condition(decision.job) != RUNNING:
-                raise RefusedError(f"hold job {decision.job}: it is not running")
-        else:
-            raise RefusedError(f"policy {self.policy.name} decided {decision!r}, which is not a decision")
 
     def begin_anew(self) -> None:
         """Let the policy make its memory again, from the jobs that run and wait now."""

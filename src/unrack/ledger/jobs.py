@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+from collections.abc import Mapping, MutableSequence
 from enum import IntEnum
+from math import ceil
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, plain
 from unrack.ledger.holding import strike
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.units import NEVER_US
 
 
@@ -80,6 +82,10 @@ class JobLedger:
         self.expected_us: MutableSequence[int] = plain(asks[ASKED_US])
         self._whole_us: dict[int, int] = {}
         self._before_us: dict[int, int] = {}
+        self._own_us: dict[int, int] = {}
+        self.sizes: Mapping[int, Sizes] = {}
+        self.begun_us: dict[int, int] = {}
+        self.wanted: dict[int, int] = {}
         none = np.full(jobs, -1, np.int64)
         self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
         self.ended_count = 0
@@ -97,6 +103,13 @@ class JobLedger:
         if not 0 <= job < self.jobs:
             raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {self.jobs - 1}")
         return self.conditions[job]
+
+    def note_start(self, job: int, now: int) -> None:
+        """Note when a job started, where anybody asks."""
+        if self.runs is not None:
+            self.runs.started_us[job] = now
+        if job in self.sizes:
+            self.begun_us[job] = now
 
     def note_end(self, job: int, now: int) -> None:
         """Note in :attr:`runs` that a job has ended by itself."""
@@ -129,6 +142,8 @@ class JobLedger:
     def correct(self, job: int, done_us: int) -> None:
         """Of a stopped job so much was kept of what it was expected to do when it last started; others stay."""
         if job in self._before_us and self.condition(job) == QUEUED:
+            if job in self.sizes:
+                done_us = self.sizes[job].time_us(done_us, int(self.asks[ASKED_TASKS, job]))
             self._expect(job, max(0, self._before_us[job] - done_us))
 
     def start_over(self, job: int) -> None:
@@ -138,6 +153,41 @@ class JobLedger:
                 self.before.asked(job)
             del self._before_us[job]
             self._expect(job, self._whole_us.pop(job))
+
+    def own_us(self, job: int) -> int:
+        """How long a job is expected to run at the size with which it was submitted, µs."""
+        return self._own_us.get(job, self.expected_us[job])
+
+    def change_us(self, job: int, now: int) -> int:
+        """How long a running job stands still if its size changes now: not at all in the moment in which it starts."""
+        return 0 if self.begun_us.get(job) == now else self.sizes[job].change_us
+
+    def _note(self, job: int, sign: int) -> None:
+        """A job has come into the system (sign 1), or left it (-1)."""
+        raise NotImplementedError
+
+    def ask_for(self, job: int, tasks: int) -> None:
+        """Let a job that waits or runs have another of its sizes; how long it is expected to run scales."""
+        if self.before is not None:
+            self.before.asked(job)
+        sizes, before = self.sizes[job], int(self.asks[ASKED_TASKS, job])
+        own_us = self._own_us.setdefault(job, self.expected_us[job])
+        expected_us = sizes.time_us(own_us, tasks)
+        if job in self._whole_us:  # it has run already
+            ratio = sizes.speed_at(before) / sizes.speed_at(tasks)
+            expected_us = ceil(self.expected_us[job] * ratio)
+            self._whole_us[job] = sizes.time_us(own_us, tasks)
+            self._before_us[job] = ceil(self._before_us[job] * ratio)
+        self._note(job, -1)
+        self.asks[ASKED_TASKS, job] = tasks
+        self._note(job, 1)
+        self._expect(job, expected_us)
+
+    def asks_anew(self) -> None:
+        """Of a copy: let what jobs ask be its own, which was shared until now."""
+        self.asks, self.expected_us = self.asks.copy(), self.expected_us[:]
+        for name in ("_own_us", "_whole_us", "_before_us"):
+            setattr(self, name, dict(getattr(self, name)))
 
     def _expect(self, job: int, time_us: int) -> None:
         self.expected_us[job] = time_us

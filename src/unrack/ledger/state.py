@@ -34,10 +34,10 @@ class ClusterState(LeaseLedger):
     """Free amounts, queue and leases; changed by its writers only.
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
-    :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`; and of
-    nodes :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks
-    everything, then writes; a refusal raises and changes nothing. Several of them are done whole or not at all inside
-    :func:`unrack.ledger.copies.before.all_or_nothing`.
+    :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
+    :mod:`unrack.ledger.sizes.changes`; and of nodes :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and
+    :meth:`resume` where jobs go on). Each checks everything, then writes; a refusal raises and changes nothing. Several
+    of them are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
 
     Attributes
     ----------
@@ -78,10 +78,11 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
-    jobs, known
-        How many jobs there are, and how many of them have been submitted: they come in order of their numbers.
-    first_unequal
-        The first job whose tasks ask for more or less than one core, or for memory.
+    sizes, wanted
+        Job → its sizes, of those that may change; and of those that run the size that each asks for, the first first.
+    jobs, known, first_unequal
+        How many jobs there are, and how many of them have been submitted: they come in order of their numbers; and the
+        first whose tasks ask for more or less than one core, or for memory.
     seen, latecomers
         The columns, read-only; how many jobs were queued later than they came.
     version, releases, unforeseen
@@ -222,8 +223,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         self.conditions[job] = RUNNING
         self.leave_queue(job)
-        if self.runs is not None:
-            self.runs.started_us[job] = now
+        self.note_start(job, now)
         self.version += 1
 
     def _start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
@@ -265,6 +265,8 @@ class ClusterState(LeaseLedger):
         self.leave_queue_together()
         if self.runs is not None:
             self.runs.started_us[jobs] = now
+        if self.sizes:
+            self.begun_us.update(dict.fromkeys(jobs.tolist(), now))
         self.version += len(jobs)
         return True
 
@@ -289,6 +291,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         self.unforeseen += self._is_early(job, now)
         extra = self.take_back(job)
+        self.wanted.pop(job, None)
         self._note(job, -1)
         if self.devices is not None and extra.shares:
             self.devices.give(job, extra.shares, now)
@@ -371,8 +374,6 @@ class ClusterState(LeaseLedger):
         """Jobs may use what they could not before, though no job gave it back."""
         self.version += 1
         self.releases += 1
-
-    # --- inside -------------------------------------------------------------------------------------------------------
 
     def _note(self, job: int, sign: int) -> None:
         """A job has come into the system (sign 1), or left it (-1)."""

@@ -25,7 +25,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.promises import Promise
-from unrack.policy.contract import Decision, Hold, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Hold, Reject, Requeue, Reshape, Resize, Start
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.workload.job import Demand, Job
@@ -113,6 +113,8 @@ def decision_record(decision: Decision) -> list[Value]:
         return ["start", lease_record(decision.lease), decision.rule]
     if isinstance(decision, Resize):
         return ["resize", lease_record(decision.lease), bool(decision.below)]
+    if isinstance(decision, Reshape):
+        return ["reshape", int(decision.job), int(decision.tasks)]
     if isinstance(decision, Requeue):
         return ["requeue", int(decision.job), reason_record(decision.reason), bool(decision.keep_work)]
     assert isinstance(decision, Reject | Hold)

@@ -25,6 +25,7 @@ from unrack.metric.kinds.pool import pool_metrics
 from unrack.metric.kinds.power import POWER_METRICS, power_metrics
 from unrack.metric.kinds.preemption import PREEMPTION_METRICS, preemption_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
+from unrack.metric.kinds.sizes import SIZE_METRICS, size_metrics
 from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
@@ -126,8 +127,17 @@ EVERY_METRIC: Table[Metric] = Table(
     ChainMap(  # the last comes first
         USE_METRICS,
         RESOURCE_METRICS,  # type: ignore[arg-type]  # is not written to
-        {**METRICS, **FAILURE_METRICS, **PREEMPTION_METRICS, **MEMORY_METRICS, **TIER_METRICS, **CORE_METRICS}
-        | {**POWER_METRICS, **KIND_METRICS},
+        {
+            **METRICS,
+            **FAILURE_METRICS,
+            **PREEMPTION_METRICS,
+            **SIZE_METRICS,
+            **MEMORY_METRICS,
+            **TIER_METRICS,
+            **CORE_METRICS,
+            **POWER_METRICS,
+        }
+        | KIND_METRICS,
     ),
     _of_others,
 )
@@ -222,6 +232,7 @@ KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
     core_metrics,
     failure_metrics,
     preemption_metrics,
+    size_metrics,
     pool_metrics,
     use_metrics,
     power_metrics,

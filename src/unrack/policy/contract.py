@@ -43,11 +43,20 @@ class Start(NamedTuple):
         return None if lease is None else cls(lease, rule)
 
 
+class Reshape(NamedTuple):
+    """Let a queued job have another of its sizes (``view.sizes``), which it keeps until this is said again."""
+
+    job: int
+    tasks: int
+
+
 class Resize(NamedTuple):
     """Exchange what a running job holds for what the lease names; the devices that it holds stay.
 
     Attributes
     ----------
+    lease
+        Of a job that is malleable, it may be of another of its sizes.
     below
         True: the lease may hold fewer cores and less memory than the job asks, as long as it holds all its tasks, with
         a core on each of their nodes where they ask for cores. How fast the job runs on that is the world's to say:
@@ -121,7 +130,7 @@ class Hold(NamedTuple):
     reason: Reason
 
 
-Decision = Start | Resize | Requeue | Reject | Hold
+Decision = Start | Reshape | Resize | Requeue | Reject | Hold
 
 
 class Estimates(StrEnum):

@@ -45,6 +45,9 @@ from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, 
 from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.parameters import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
+from unrack.policy.sizing.molding import RULES as MOLDINGS
+from unrack.policy.sizing.refusal import sized
+from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
 from unrack.solver.flow.solve import SOLVERS
@@ -255,7 +258,16 @@ def _of_others(name: str, found: Any) -> Entry:
 PREEMPT = Parameter(
     "preempts", yes, "yes", "no: jobs are not stopped for others, whatever the table site.preempt of the cluster says"
 )
-OF_ALL = {"preempt": PREEMPT}
+MOLDING = Parameter(
+    "molding",
+    one_of(MOLDINGS),
+    "",
+    "who chooses the sizes of moldable jobs: earliest-end or working-set; default: nobody",
+)
+RESIZING = Parameter(
+    "resizing", one_of(RESIZINGS), "", "how malleable jobs grow and shrink: fpsma or egs; default: they do not"
+)
+OF_ALL = {"preempt": PREEMPT, "molding": MOLDING, "resizing": RESIZING}
 """What every policy takes."""
 
 POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
@@ -297,8 +309,10 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     label = label or (f"{name}({written})" if written else name)
     of_memory = {field: values.pop(field) for field in list(values) if field.startswith(PREFIX)}
     preempts = values.pop(PREEMPT.field, None)
+    sizing = {field: values.pop(field) for field in (MOLDING.field, RESIZING.field) if field in values}
     made = provisioned(entry.make(**values, label=label), of_memory, f"policy {name}", label)
-    return made if preempts is None else Preempting(made, bool(preempts))
+    made = made if preempts is None else Preempting(made, bool(preempts))
+    return sized(made, sizing, f"policy {name}") if sizing else made
 
 
 def split_policy(text: str) -> tuple[str, dict[str, object]]:

@@ -12,6 +12,7 @@ from unrack.metric.kinds.jobs import FAILURE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
 from unrack.metric.kinds.preemption import PREEMPTION_METRICS
 from unrack.metric.kinds.resources import RESOURCE_METRICS
+from unrack.metric.kinds.sizes import SIZE_METRICS
 from unrack.metric.metric import STATISTICS
 from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
@@ -186,6 +187,7 @@ GROUPS = (
     "Memory in use",
     "Failures",
     "Preemption",
+    "Sizes of jobs",
     "Jobs",
     "Other",
 )
@@ -196,6 +198,7 @@ _OF = {
     "Memory in use": USE_METRICS,
     "Failures": FAILURE_METRICS,
     "Preemption": PREEMPTION_METRICS,
+    "Sizes of jobs": SIZE_METRICS,
 }
 """Groups that have a table of metrics of their own."""
 

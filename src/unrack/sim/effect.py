@@ -9,11 +9,12 @@ import numpy as np
 
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
+from unrack.policy.around.around import innermost
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts
-from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.policy.sizing.sizing import Sizing
 from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults.fault import Fault
@@ -26,6 +27,7 @@ from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.settled import idle
+from unrack.workload.sizing.sizes import sizes_of
 
 _NO_SIZE = ("counted", "links", "power", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""
@@ -36,7 +38,7 @@ class Effect(NamedTuple):
 
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
     # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
-    # ``"preempt"``, ``"provisioning"`` or ``"memory_changes"``
+    # ``"preempt"``, ``"sizes"``, ``"molding"``, ``"resizing"``, ``"provisioning"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -62,6 +64,7 @@ def effects(
         *([] if world.together is None else [_slowdowns(cluster, world.models, world.contention)]),
         *_resources(cluster, jobs),
         *_preempts(cluster, policy),
+        *_sizes(jobs, policy),
         *_use(jobs, policy, world.changes),
     )
     return tuple(parts)
@@ -165,9 +168,7 @@ def _jobs(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Eff
 
 
 def _orders(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
-    inner: Any = policy
-    while isinstance(inner, Dynamic | Preempting):
-        inner = inner.inner
+    inner = innermost(policy)
     site = cluster.places.installed.get("site")
     weighed = isinstance(site, Site) and site.file.priority is not None
     if weighed:
@@ -211,6 +212,20 @@ def _preempts(cluster: Cluster, policy: Policy[Any]) -> Iterator[Effect]:
         yield Effect("preempt", "", "" if preempts(cluster) else f"{cluster.name} has no table site.preempt")
 
 
+def _sizes(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    sizes = sizes_of(jobs).values()
+    sizing = policy if isinstance(policy, Sizing) else Sizing(policy)
+    if any(len(one.tasks) > 1 for one in sizes):
+        used = any((sizing.molding and len(one.tasks) > 1) or (sizing.resizing and one.changes) for one in sizes)
+        yield Effect("sizes", "", "" if used else f"{policy.name} does not choose among them", counted=True)
+    if sizing.molding:
+        several = any(len(one.tasks) > 1 for one in sizes)
+        yield Effect("molding", str(sizing.molding), "" if several else "no job has several sizes")
+    if sizing.resizing:
+        several = any(len(one.tasks) > 1 and one.changes for one in sizes)
+        yield Effect("resizing", str(sizing.resizing), "" if several else "no job is malleable or evolving")
+
+
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
@@ -234,7 +249,7 @@ WORDS = {
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
     "site": "the weights of priorities of {of}",
     "slowdowns": "how slowdowns combine",
-    "preempt": "preempt=yes",
+    "preempt": "preempt=yes", "sizes": "the sizes of jobs", "molding": "molding={of}", "resizing": "resizing={of}",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",

@@ -37,17 +37,17 @@ from unrack.events import (
     Kept,
     Submitted,
     Vacated,
-)
+)  # fmt: skip
 from unrack.ledger.growing import plain
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
-from unrack.reasons import Code, Reason
+from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.stretch import Stretch
 from unrack.sim.faults.outages import Outages
 from unrack.sim.faults.windows import Windows
 from unrack.sim.graph import Graph
-from unrack.sim.log import RunLog
+from unrack.sim.log import RunLog, log_of
 from unrack.sim.power.switched import Switched
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following
@@ -387,13 +387,4 @@ class Kernel:
 
     def log(self, now: int) -> RunLog:
         """What happened, with the reasons of those that never started."""
-        state = self.core.state
-        waiting = state.queue[state.queue_start : state.queue_end].tolist()
-        never = {job: Reason(Code.NEVER_STARTED, str(self.core.why(job, now))) for job in waiting}
-        if self.graph is not None:
-            never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in self.graph.waiting}
-        return RunLog.of(
-            self.recorder, state.cluster, self.jobs, state.status[: len(self.jobs)], {**self.core.reasons, **never},
-            self.outages.capacity, now, None if self.following is None else self.following.use.table(),
-            None if self.graph is None else self.graph.eligible_us, state.components.of,
-        )  # fmt: skip
+        return log_of(self, now)

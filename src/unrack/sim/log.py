@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,14 @@ from unrack.cluster.spec import Cluster
 from unrack.facts import counted, line
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
-from unrack.reasons import Reason
+from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
 from unrack.sim.recorder import MemoryStop, Preemption, Recorder, Rows
 from unrack.workload.job import JobTable
+
+if TYPE_CHECKING:
+    from unrack.sim.kernel import Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,3 +202,18 @@ class RunLog:
             return values
         largest: Ints = np.maximum.reduceat(values, self.attempt_spans[:-1])
         return largest
+
+
+def log_of(kernel: Kernel, now: int) -> RunLog:
+    """What happened in a run, with the reasons of those that never started."""
+    core = kernel.core
+    state = core.state
+    waiting = state.queue[state.queue_start : state.queue_end].tolist()
+    never = {job: Reason(Code.NEVER_STARTED, str(core.why(job, now))) for job in waiting}
+    if kernel.graph is not None:
+        never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in kernel.graph.waiting}
+    return RunLog.of(
+        kernel.recorder, state.cluster, kernel.jobs, state.status[: len(kernel.jobs)], {**core.reasons, **never},
+        kernel.outages.capacity, now, None if kernel.following is None else kernel.following.use.table(),
+        None if kernel.graph is None else kernel.graph.eligible_us, state.components.of,
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError
 from unrack.facts import line, table
 from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
@@ -32,6 +33,7 @@ from unrack.sim.frames.jobs import (
     usage_frame,
     use_columns,
 )
+from unrack.sim.frames.sizes import size_columns
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.sim.power.frame import energy_column, power_frame
@@ -67,6 +69,8 @@ class Result:
         The rounds of the policy, as of :class:`unrack.policy.rounds.RoundCount`; ``None``: it does not tell them.
     policy
         The policy as it was asked for, or its name.
+    sizes
+        Job → its sizes, under a policy that chooses among them or changes them.
     """
 
     log: RunLog
@@ -80,6 +84,7 @@ class Result:
     provisions: bool = False
     counts: Ints | None = None
     policy: str = ""
+    sizes: Mapping[int, Sizes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return line("Result", self.policy, result_facts(self))
@@ -171,9 +176,9 @@ class Result:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """What no policy could beat on this workload and hardware; ``None`` where no job has a deadline."""
+        """What no policy could beat on this workload and hardware; ``None``: no job has a deadline, or sizes change."""
         jobs = self.log.jobs
-        if not bool((jobs.deadline_us >= 0).any()):
+        if self.sizes or not bool((jobs.deadline_us >= 0).any()):
             return None
         run_us = np.floor(jobs.left_us / np.maximum(self.fastest, 1e-9)).astype(np.int64)
         return bound(self.log.cluster, jobs, run_us, self.pace, window_us=self.window_us)
@@ -238,6 +243,8 @@ def _jobs(result: Result) -> pl.DataFrame:
         more += preemption_columns(log)
     if "power" in result.tables:
         more += [energy_column(log)]
+    if result.sizes:
+        more += size_columns(log, result.sizes)
     if "cores" in result.tables:
         more += core_columns(log, result.table("cores"))
     return jobs_frame(log, result.fastest, result.lends, more)
@@ -245,7 +252,7 @@ def _jobs(result: Result) -> pl.DataFrame:
 
 _TABLES: dict[str, Callable[[Result], pl.DataFrame]] = {
     "jobs": _jobs,
-    "usage": lambda result: usage_frame(result.log, result.lends),
+    "usage": lambda result: usage_frame(result.log, result.lends, bool(result.sizes)),
     "placements": lambda result: placements_frame(result.log),
     "shares": lambda result: shares_frame(result.log),
     "loans": lambda result: loans_frame(result.log),

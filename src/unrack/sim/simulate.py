@@ -14,8 +14,12 @@ from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import as_site_says
+from unrack.policy.sizing.refusal import check_sizes
+from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
+from unrack.sim.changing.kernel import SizedKernel
+from unrack.sim.changing.possible import possible_sizes
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -24,6 +28,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
+from unrack.workload.sizing.sizes import sizes_of
 from unrack.workload.watts import with_watts
 
 
@@ -113,6 +118,7 @@ def simulate(
         bool(core.traits.monitor_us),
         None if telling is None else telling[0].rounds(telling[1]),
         policy if isinstance(policy, str) else chosen.name,
+        core.state.sizes,
     )
     del core, kernel, telling  # the tables are made and looked at without the ledger
     if audit:
@@ -139,10 +145,17 @@ def prepared(
     make
         Which kernel drives it; ``None``: the usual one.
     """
-    policy = seeded(policy, seed)
+    policy, told, sizes = seeded(policy, seed), jobs, sizes_of(jobs)
     cluster, jobs = settled(cluster, jobs)
     jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
     keeps = world.contention is not None or jobs.usage is not None
-    core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps_memory=keeps)
-    return (make or Kernel)(core, world, jobs if arrivals else None)
+    sized = isinstance(policy, Sizing) and not arrivals
+    if isinstance(policy, Sizing):
+        check_sizes(policy, cluster, told, jobs, sizes)
+        sizes = possible_sizes(cluster, jobs, policy, world.pace(cluster), sizes)
+    least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
+    core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
+    core.state.sizes = sizes if sized else {}
+    usual = SizedKernel if core.state.sizes else Kernel
+    return (make or usual)(core, world, jobs if arrivals else None)

@@ -10,6 +10,7 @@ from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
+from unrack.ledger.sizes.changes import reshape
 from unrack.ledger.state import QUEUED, REJECTED
 from unrack.units import NEVER_US
 from unrack.view.view import View
@@ -71,6 +72,17 @@ class Draft:
         """
         state = self._state
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
+
+    def reshape(self, job: int, tasks: int) -> None:
+        """Let a waiting job have another of its sizes; before the draft is looked at.
+
+        Raises
+        ------
+        RefusedError
+            The job does not wait, or that is none of its sizes.
+        """
+        self._state.asks_anew()
+        reshape(self._state, job, tasks)
 
     def stop(self, job: int) -> None:
         """Stop a running job for good."""

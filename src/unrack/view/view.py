@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from operator import index
-from typing import NamedTuple, SupportsIndex
+from types import MappingProxyType
+from typing import SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -20,33 +22,15 @@ from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
+from unrack.ledger.sizes.sizes import Sizes
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
+from unrack.view.node_columns import NodeColumns as NodeColumns
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
-
-
-class NodeColumns(NamedTuple):
-    """The nodes in columns; all but ``online`` (bool) int64[nodes].
-
-    Attributes
-    ----------
-    free_cores, free_mb
-        Free cores and MB; offline nodes have nothing free.
-    cores, memory_mb
-        What is installed.
-    online
-        Which are in service.
-    """
-
-    free_cores: Ints
-    free_mb: Ints
-    cores: Ints
-    memory_mb: Ints
-    online: Bools
 
 
 class View:
@@ -287,6 +271,24 @@ class View:
         """What this policy, or the one before it, has promised to waiting jobs: for ``begin``, which may keep it."""
         return self._state.promises
 
+    @property
+    def sizes(self) -> Mapping[int, Sizes]:
+        """Job → its sizes, of jobs that can have several; ask it about jobs that were submitted."""
+        return self._state.sizes
+
+    @property
+    def wanted(self) -> Mapping[int, int]:
+        """Running job → the size that it asks for, in the order in which they asked."""
+        return MappingProxyType(self._state.wanted)
+
+    def own_us(self, job: SupportsIndex) -> int:
+        """How long a job is expected to run at the size with which it was submitted, µs."""
+        return self._state.own_us(index(job))
+
+    def change_us(self, job: SupportsIndex) -> int:
+        """How long a running job that can have several sizes stands still if its size changes now, µs."""
+        return self._state.change_us(index(job), self.now)
+
     # --- waiting jobs -------------------------------------------------------------------------------------------
 
     @property
@@ -341,10 +343,11 @@ class View:
         if not 0 <= number < self._state.known:
             raise RefusedError(f"view.job({number}): no such job has been submitted; there are {self._state.known}")
         said = self._store.job(number)
-        _, _, mb, estimate_us = self.asks[:, number].tolist()
+        tasks, _, mb, estimate_us = self.asks[:, number].tolist()
+        demand = said.demand if said.demand.tasks == tasks else replace(said.demand, tasks=tasks)
         return SeenJob(
             said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
-            said.demand, said.said, estimate_us, mb, self.now, self._kinds,
+            demand, said.said, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:
@@ -369,10 +372,9 @@ class View:
         pooled = {kind: asked for kind, asked in wants.items() if kind in self.cluster.devices.kinds}
         if not pooled or seen.tasks > 1 or self.devices is None:
             yield from found
-            return
-        choices = DeviceChoices(self.devices, seen.index, pooled)
-        for candidate in found:
-            yield from choices.on(candidate)
+        else:
+            choices = DeviceChoices(self.devices, seen.index, pooled)
+            yield from (one for candidate in found for one in choices.on(candidate))
 
     def expected_ends_us(self, candidate: Candidate) -> dict[int, int]:
         """When a job would end if it started on a candidate now, and those with whom it would share: job → µs."""

@@ -20,6 +20,7 @@ from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
 from unrack.workload.site.sessions import sessions
+from unrack.workload.sizing.flexible import flexible
 from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 
@@ -170,14 +171,15 @@ FILTERS: dict[str, Callable[[Workload, Any, int], Workload]] = {
     "jitter": lambda workload, value, seed: jitter(workload, _time("jitter", value), seed),
     "rebase": lambda workload, value, _: rebase(workload, _time("rebase", value)),
     "sessions": sessions,
+    "flexible": flexible,
     "usage": use,
     "overestimate": ask_for_more,
 }
 """Filter name → function of a workload, a value as study files give it, and a seed: ``window = ["0 s", "7 d"]``,
 ``users = [3, 4]``, ``sizes = [1, 64]``, ``first = 1000``, ``resample = {amount = "gpus", of = 100}``,
-``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``, ``sessions = "users"``, ``usage = "series.csv.gz"``,
-``overestimate = 0.6``."""
-SEEDED = frozenset({"resample", "jitter", "usage", "overestimate"})
+``scale_load = 1.2``, ``jitter = "30 s"``, ``rebase = 0``, ``sessions = "users"``, ``flexible = 0.5``,
+``usage = "series.csv.gz"``, ``overestimate = 0.6``."""
+SEEDED = frozenset({"resample", "jitter", "flexible", "usage", "overestimate"})
 """Filters that draw, so that every seed has a workload of its own."""
 
 
@@ -191,7 +193,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     filters
         Name → value.
     seed
-        Of filters that draw (``resample``, ``jitter``, ``usage``, ``overestimate``).
+        Of filters that draw (``resample``, ``jitter``, ``flexible``, ``usage``, ``overestimate``).
 
     Raises
     ------

@@ -36,7 +36,7 @@ def span_violation(t: Tables) -> Violation | None:
         ("has spans of one attempt that overlap or leave a gap", ~new_attempt & (s.start != before)),
         ("has attempts that overlap", new_attempt & ~new_job & (s.start < before)),
         ("runs again after it has finished", new_attempt & ~new_job & (np.append(0, done[:-1]) > 0)),
-        ("holds another number of tasks than it has", s.tasks != whole(t["jobs"]["tasks"])[s.job]),
+        ("holds another number of tasks than it has", _other_size(t, s)),
     ]
     for what, wrong in rules:
         found = np.flatnonzero(wrong)
@@ -44,6 +44,12 @@ def span_violation(t: Tables) -> Violation | None:
             i = int(found[np.argmin(s.start[found])])
             return Violation(f"{t.name(s.job[i])}, attempt {s.attempt[i]}, {what}", int(s.start[i]))
     return _jobs(t, s, done)
+
+
+def _other_size(t: Tables, s: Sums) -> Bools:
+    """bool[spans]: which hold another number of tasks than their job asks, or can have."""
+    least, most = ("least_tasks", "most_tasks") if "least_tasks" in t["jobs"].columns else ("tasks", "tasks")
+    return np.asarray((s.tasks < whole(t["jobs"][least])[s.job]) | (s.tasks > whole(t["jobs"][most])[s.job]))
 
 
 def _jumps(number: Ints, follows: Bools) -> Bools:

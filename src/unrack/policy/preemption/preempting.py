@@ -13,28 +13,21 @@ is given back. Two drafts and decisions for all who may preempt the same, and O(
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.promises import Promises
-from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start, Traits, Used
-from unrack.policy.members import seeded, traits_of
-from unrack.policy.orders import ORDERS, in_order
+from unrack.policy.around.around import AroundAnother, anew, queue_of, without
+from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start
 from unrack.policy.preemption.look import Look, Notes, classes_of
 from unrack.policy.preemption.victims import fits
-from unrack.policy.provisioning.dynamic import Dynamic
-from unrack.policy.rounds import Rounds
-from unrack.reasons import Reason
 from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
 from unrack.view import Draft, View
-from unrack.workload.job import JobTable
 
 
 def site_of(cluster: Cluster) -> Site | None:
@@ -52,35 +45,18 @@ def preempts(cluster: Cluster) -> bool:
 def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
     """The policy with preemption where the cluster has that and the policy does not say no, and elsewhere without."""
     there = preempts(cluster)
+    if isinstance(policy, AroundAnother) and not isinstance(policy, Preempting):
+        return replace(policy, inner=as_site_says(policy.inner, cluster))
     if isinstance(policy, Preempting):
         return policy if there and policy.on else policy.inner
     return Preempting(policy) if there else policy
 
 
 @dataclass(frozen=True)
-class Preempting:
+class Preempting(AroundAnother):
     """Preemption around a policy."""
 
-    inner: Policy[Any]  # who starts jobs
     on: bool = True  # False: nobody is preempted
-
-    @property
-    def name(self) -> str:
-        """That of the policy inside."""
-        return self.inner.name
-
-    @cached_property
-    def traits(self) -> Traits:
-        """Those of the policy inside; it is asked again once jobs were stopped."""
-        return replace(traits_of(self.inner), stepwise=True)
-
-    @cached_property
-    def _stepwise(self) -> bool:
-        return traits_of(self.inner).stepwise
-
-    def seeded(self, seed: int) -> Preempting:
-        """A copy whose policy inside draws from a seed."""
-        return replace(self, inner=seeded(self.inner, seed))
 
     def begin(self, view: View) -> Notes:
         """Who runs is taken to have started when its booked end says."""
@@ -94,40 +70,8 @@ class Preempting:
 
     def promised(self, view: View, memory: Notes) -> Promises:
         """As the policy inside says; it has promised nothing to who was just stopped."""
-        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
-        if not memory.stopped:
-            return found
-        return found._replace(made={job: one for job, one in found.by_job().items() if job not in memory.stopped})
-
-    def expected_end_us(self, view: View, memory: Notes, job: int, now: int) -> int:
-        """As the policy inside says."""
-        return int(cast(Any, self.inner).expected_end_us(view, memory.inner, job, now))
-
-    def reserves_mb(self, view: View, memory: Notes, job: int, asked_mb: int) -> int:
-        """As the policy inside says."""
-        return int(cast(Any, self.inner).reserves_mb(view, memory.inner, job, asked_mb))
-
-    def adjust(self, view: View, memory: Notes, used: Used, now: int) -> tuple[list[Decision], Notes]:
-        """As the policy inside says."""
-        decisions, memory.inner = cast(Any, self.inner).adjust(view, memory.inner, used, now)
-        return decisions, memory
-
-    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
-        """As the policy inside says."""
-        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
-        return found
-
-    def holds(self, view: View, job: int) -> bool:
-        """As the policy inside says."""
-        return bool(cast(Any, self.inner).holds(view, job))
-
-    def terms(self, cluster: Cluster) -> Any:
-        """As the policy inside says."""
-        return cast(Any, self.inner).terms(cluster)
-
-    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
-        """As the policy inside says."""
-        return self.inner.why(view, memory.inner, job, now)
+        found = super().promised(view, memory)
+        return without(found, memory.stopped) if memory.stopped else found
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """When the policy inside wants it, or somebody has run for long enough to be preempted."""
@@ -142,7 +86,7 @@ class Preempting:
             memory.over = False
             return [], memory
         if memory.stopped:
-            memory.inner, memory.stopped = _anew(self.inner, memory.inner, view), ()
+            memory.inner, memory.stopped = anew(self.inner, memory.inner, view), ()
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
         plan = decisions
         if memory.ranks is not None:
@@ -153,7 +97,7 @@ class Preempting:
         if len(memory.started) > 2 * view.running_count + 256:
             running = view.running_jobs.tolist()
             memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}
-        memory.over = bool(plan) and not self._stepwise and not memory.stopped
+        memory.over = bool(plan) and not self.stepwise_inside and not memory.stopped
         return plan, memory
 
     def _preempted(
@@ -177,7 +121,7 @@ class Preempting:
         new = classes_of(view, ranks, np.array(list(starts), np.int64))
         if ranks.height[new].any() or (ranks.by_quota and ranks.may[:, new].any()):
             memory.failed.clear()
-        jobs = _in_order(self.inner, memory.inner, view, now)
+        jobs = queue_of(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
         look = Look(self.inner, view, memory, ranks, starts, now)
@@ -203,15 +147,6 @@ class Preempting:
         return plan
 
 
-def _in_order(policy: Any, memory: Any, view: View, now: int) -> Ints:
-    """int64[waiting]: those who wait in the order of the policy, or as they came."""
-    while isinstance(policy, Dynamic):
-        policy, memory = policy.inner, memory.inner
-    order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)
-    known = callable(order) or order in ORDERS
-    return in_order(order, view, now, {} if noted is None else noted) if order is not None and known else view.queue
-
-
 def _possible(view: View, plan: list[Decision], now: int) -> bool:
     """Whether a plan can be carried out in its order."""
     draft = Draft(view, now)
@@ -221,15 +156,3 @@ def _possible(view: View, plan: list[Decision], now: int) -> bool:
         elif isinstance(decision, Start) and not fits(draft, decision.lease):
             return False
     return True
-
-
-def _anew(policy: Any, memory: Any, view: View) -> Any:
-    """What a policy remembers once jobs were stopped and started without it.
-
-    Policies in rounds read the queue in each, and what was learnt of the use of memory stays true.
-    """
-    if isinstance(policy, Dynamic):
-        memory.inner = _anew(policy.inner, memory.inner, view)
-        memory.settled.clear()
-        return memory
-    return memory if isinstance(policy, Rounds) else policy.begin(view)

@@ -12,6 +12,7 @@ from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.ledger.state import Status
 from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
+from unrack.sim.frames.sizes import tasks_held
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
@@ -136,7 +137,7 @@ def jobs_frame(
     return frame.hstack(extra.select(new)) if new else frame
 
 
-def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
+def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.DataFrame:
     """What was held and who waited: a step function; each row holds until the next.
 
     A job that is queued again after a failure counts as waiting again, unless it is rejected then. ``lends``: also say
@@ -167,7 +168,7 @@ def usage_frame(log: RunLog, lends: bool = False) -> pl.DataFrame:
 
     columns = {
         "cores_held": held(cores),
-        "cores_asked": held(of_span),
+        "cores_asked": held(tasks_held(log) * jobs.asks[1][log.span_job] if sized else of_span),
         "memory_mb_held": held(mb),
         "running_jobs": held(1),
         "queued_jobs": summed_at(len(unique), (start, -begins), (enter, 1), (enter_again, 1)),

@@ -50,6 +50,7 @@ class WorkloadTable(Strict):
     jitter: Any = None
     rebase: Any = None
     sessions: Any = None
+    flexible: Any = None
     usage: Any = None
     overestimate: Any = None
 

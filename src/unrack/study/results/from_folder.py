@@ -31,6 +31,7 @@ from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.site.graph import STATE_KEPT
 from unrack.workload.site.settled import SAID
+from unrack.workload.sizing.sizes import COLUMNS as SIZES
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again
@@ -216,8 +217,8 @@ def _asks(frame: pl.DataFrame) -> TierAsks | None:
 
 
 def _said(frame: pl.DataFrame) -> pl.DataFrame:
-    """What jobs say of where and when they may start."""
-    kept = frame.select(name for name in SAID if name in frame.columns)
+    """What jobs say of where and when they may start, and of their sizes."""
+    kept = frame.select(name for name in (*SAID, *SIZES) if name in frame.columns)
     return kept.with_columns(frame[STATE_KEPT].alias("state")) if STATE_KEPT in frame.columns else kept
 
 

@@ -62,6 +62,9 @@ class Site(SiteTable):
         site._policy = make_policy_spec(site.policy, document, 0, ("policy",))
         if site._policy.world != RunTimes.STUDY:
             raise document.fault(("policy",), f"the world {str(site._policy.world)!r}", "no world: this one is real")
+        if sizing := sorted({"molding", "resizing"} & dict(site._policy.parameters).keys()):
+            got = f"the parameter {sizing[0]} in {site.policy!r}"
+            raise document.fault(("policy",), got, "none of it: what Slurm tells of jobs has no sizes")
         with document.part("models"):
             site._models = make_models(site.models, document.folder)
         return site

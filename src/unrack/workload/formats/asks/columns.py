@@ -45,6 +45,13 @@ COLUMNS: dict[str, Column] = {
     "nice": Column("rank ignored", WHOLE),
     "preceding": Column(names="preceding_job precedingjob"),
     "think_s": Column(kind=TIME, names="think_time thinktime"),
+    "sizes": Column(names="task_sizes"),
+    "min_tasks": Column(kind=WHOLE),
+    "max_tasks": Column(kind=WHOLE),
+    "speedup": Column(names="speed_up"),
+    "job_type": Column(names="jobtype"),
+    "change_s": Column(kind=TIME, names="resize_s"),
+    "evolves": Column(),
 }
 """Name → what it is. Times are on the clock of the workload; ``think_s`` counts from the end of ``preceding``."""
 

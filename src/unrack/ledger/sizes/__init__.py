@@ -1,0 +1,1 @@
+"""Jobs that can have several sizes: what these are, and how the ledger changes them."""

@@ -1,0 +1,1 @@
+"""Policies around another: what all of them have."""

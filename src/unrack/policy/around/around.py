@@ -1,0 +1,120 @@
+"""A policy around another that starts jobs: what it does not change itself, the policy inside does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, cast
+
+from unrack.cluster.spec import Cluster
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.promises import Promises
+from unrack.policy.contract import Decision, Policy, Traits, Used
+from unrack.policy.members import seeded, traits_of
+from unrack.policy.orders import ORDERS, in_order
+from unrack.policy.provisioning.dynamic import Dynamic
+from unrack.policy.rounds import Rounds
+from unrack.reasons import Reason
+from unrack.view import View
+from unrack.workload.job import JobTable
+
+
+@dataclass(frozen=True)
+class AroundAnother:
+    """Its memory has that of the policy inside as ``inner``."""
+
+    inner: Policy[Any]  # who starts jobs
+
+    @property
+    def name(self) -> str:
+        """That of the policy inside."""
+        return self.inner.name
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Those of the policy inside; it is asked again once something was changed."""
+        return replace(traits_of(self.inner), stepwise=True)
+
+    @cached_property
+    def stepwise_inside(self) -> bool:
+        """Whether the policy inside wants to be asked again in a round."""
+        return traits_of(self.inner).stepwise
+
+    def seeded(self, seed: int) -> Self:
+        """A copy whose policy inside draws from a seed."""
+        return replace(self, inner=seeded(self.inner, seed))
+
+    def promised(self, view: View, memory: Any) -> Promises:
+        """As the policy inside says."""
+        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
+        return found
+
+    def expected_end_us(self, view: View, memory: Any, job: int, now: int) -> int:
+        """As the policy inside says."""
+        return int(cast(Any, self.inner).expected_end_us(view, memory.inner, job, now))
+
+    def reserves_mb(self, view: View, memory: Any, job: int, asked_mb: int) -> int:
+        """As the policy inside says."""
+        return int(cast(Any, self.inner).reserves_mb(view, memory.inner, job, asked_mb))
+
+    def adjust(self, view: View, memory: Any, used: Used, now: int) -> tuple[list[Decision], Any]:
+        """As the policy inside says."""
+        decisions, memory.inner = cast(Any, self.inner).adjust(view, memory.inner, used, now)
+        return decisions, memory
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
+        """As the policy inside says."""
+        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
+        return found
+
+    def holds(self, view: View, job: int) -> bool:
+        """As the policy inside says."""
+        return bool(cast(Any, self.inner).holds(view, job))
+
+    def terms(self, cluster: Cluster) -> Any:
+        """As the policy inside says."""
+        return cast(Any, self.inner).terms(cluster)
+
+    def why(self, view: View, memory: Any, job: int, now: int) -> Reason:
+        """As the policy inside says."""
+        return self.inner.why(view, memory.inner, job, now)
+
+    def next_round(self, view: View, memory: Any, now: int) -> int | None:
+        """When the policy inside wants it."""
+        return self.inner.next_round(view, memory.inner, now)
+
+
+def without(promises: Promises, jobs: tuple[int, ...]) -> Promises:
+    """The promises, but for those to some jobs."""
+    return promises._replace(made={job: one for job, one in promises.by_job().items() if job not in jobs})
+
+
+def innermost(policy: Any) -> Any:
+    """The policy inside all that are around it."""
+    while isinstance(policy, Dynamic | AroundAnother):
+        policy = policy.inner
+    return policy
+
+
+def queue_of(policy: Any, memory: Any, view: View, now: int) -> Ints:
+    """int64[waiting]: those who wait in the order of the policy, or as they came."""
+    while isinstance(policy, Dynamic | AroundAnother):
+        policy, memory = policy.inner, memory.inner
+    order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)
+    known = callable(order) or order in ORDERS
+    return in_order(order, view, now, {} if noted is None else noted) if order is not None and known else view.queue
+
+
+def anew(policy: Any, memory: Any, view: View) -> Any:
+    """What a policy remembers once jobs were stopped, started or changed without it.
+
+    Policies in rounds read the queue in each, and what was learnt of the use of memory stays true.
+    """
+    if isinstance(policy, Dynamic):
+        memory.inner = anew(policy.inner, memory.inner, view)
+        memory.settled.clear()
+        return memory
+    if isinstance(policy, AroundAnother):
+        memory.inner, memory.version = anew(policy.inner, memory.inner, view), -1
+        return memory
+    return memory if isinstance(policy, Rounds) else policy.begin(view)

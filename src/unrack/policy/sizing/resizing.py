@@ -1,0 +1,200 @@
+"""Which running jobs grow into what is idle, and which shrink so that the first of those that wait can start.
+
+Waiting jobs go before growth (PWA of Buisson, Sonmez, Mohamed, Lammers and Epema 2007): nobody grows while somebody
+waits. ``fpsma`` (favour previously started malleable applications): the first to have started grows first, as far as
+that makes it end earlier; the last to have started shrinks first, as far as needed. ``egs`` (equi-grow and shrink): the
+job with fewest tasks grows by one size at a time, the one with most shrinks by one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+import numpy as np
+
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.ledger.names import ASKED_TASKS
+from unrack.ledger.sizes.changes import tasks_of
+from unrack.policy.sizing.openings import Openings, Shape, fits_on
+from unrack.resources.places import AMOUNT, PLACE
+from unrack.view import View
+
+FPSMA, EGS = RULES = ("fpsma", "egs")
+
+
+class Trial:
+    """What would be free if some running jobs had other sizes; the ledger itself does not change.
+
+    Parameters
+    ----------
+    view
+        Of the ledger.
+    now
+        The time, µs.
+    whole
+        Whether a node serves one job at a time.
+    """
+
+    def __init__(self, view: View, now: int, whole: bool) -> None:
+        self.view, self.now, self.whole = view, now, whole
+        self.free = view.free.copy()
+        claimed = view.columns.claimed
+        self.claims = None if claimed is None else claimed.free.copy()
+        self.leases: dict[int, Lease] = {}  # those that changed
+        self._shapes = Openings(view, now, whole)
+
+    def tasks(self, job: int) -> int:
+        """How many tasks a running job has here."""
+        return tasks_of(self.lease(job))
+
+    def lease(self, job: int) -> Lease:
+        """What a running job holds here."""
+        return self.leases[job] if job in self.leases else self.view.lease(job)
+
+    def room(self, job: int) -> int:
+        """How many more tasks of a job fit on the nodes that it may use."""
+        return int(self._fit(job).sum())
+
+    def resize(self, job: int, tasks: int) -> bool:
+        """Let a running job have so many tasks; False: there is no room, and nothing has changed."""
+        before, shape = self.lease(job), self._shapes.shape(job)
+        rows = _by_node(before.rows)
+        more = tasks - int(rows[:, TASKS].sum())
+        found = self._grown(job, rows, shape, more) if more > 0 else _shrunk(rows, shape, -more, self.whole)
+        if found is None:
+            return False
+        rows = found
+        lease = before._replace(rows=_together(rows))
+        if self.claims is not None:
+            claims = self._claims(job, before, rows)
+            if claims is None:
+                return False
+            self.claims[before.claims[:, PLACE]] += before.claims[:, AMOUNT]
+            self.claims[claims[:, PLACE]] -= claims[:, AMOUNT]
+            lease = lease._replace(claims=claims)
+        for sign, own in ((1, _by_node(before.rows)), (-1, rows)):
+            np.add.at(self.free[0], own[:, FIRST], sign * own[:, CORES])
+            np.add.at(self.free[1], own[:, FIRST], sign * own[:, LOCAL_MB])
+        self.leases[job] = lease
+        return True
+
+    def _fit(self, job: int) -> Ints:
+        shape = self._shapes.shape(job)
+        may: Bools = self.view.outside_windows(job) & self.view.online
+        return np.where(may, fits_on(self.free, self.view.columns.open_to[shape.nodes], shape, self.whole), 0)
+
+    def _grown(self, job: int, rows: Ints, shape: Shape, more: int) -> Ints | None:
+        """With tasks on the first nodes that have room for them."""
+        fit, total = self._fit(job), self.view.total
+        before = np.cumsum(fit) - fit
+        taken = np.clip(more - before, 0, fit)
+        if int(taken.sum()) < more:
+            return None
+        nodes = np.flatnonzero(taken)
+        added = np.zeros((len(nodes), 5), np.int64)
+        added[:, FIRST], added[:, NODES], added[:, TASKS] = nodes, 1, taken[nodes]
+        added[:, CORES] = total[0, nodes] if self.whole else taken[nodes] * shape.cores
+        added[:, LOCAL_MB] = taken[nodes] * shape.mb
+        every = np.concatenate([rows, added])
+        found, which = np.unique(every[:, FIRST], return_inverse=True)
+        merged = np.zeros((len(found), 5), np.int64)
+        np.add.at(merged, which.ravel(), every)
+        merged[:, FIRST], merged[:, NODES] = found, 1
+        return merged
+
+    def _claims(self, job: int, before: Lease, rows: Ints) -> Ints | None:
+        """What a job claims with these rows, if that is free; ``None``: it is not."""
+        claimed = self.view.columns.claimed
+        if claimed is None or self.claims is None or not claimed.asks(job):
+            return before.claims
+        free = self.claims.copy()
+        free[before.claims[:, PLACE]] += before.claims[:, AMOUNT]
+        asked, nodes, tasks = claimed.asked(job), rows[:, FIRST], rows[:, TASKS]
+        found = claimed.places.claims(asked, nodes, tasks, free)
+        fits = bool((found[:, AMOUNT] <= free[found[:, PLACE]]).all())
+        return found if fits and claimed.places.agree(asked, nodes, tasks, found) else None
+
+
+def _by_node(rows: Ints) -> Ints:
+    """The same, a row a node, in order."""
+    each = np.repeat(rows, rows[:, NODES], axis=0)
+    each[:, FIRST] = np.concatenate([np.arange(row[FIRST], row[FIRST] + row[NODES]) for row in rows])
+    each[:, NODES] = 1
+    found: Ints = each[np.argsort(each[:, FIRST], kind="stable")]
+    return found
+
+
+def _together(rows: Ints) -> Ints:
+    """Nodes that follow each other and hold alike as one row."""
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (np.diff(rows[:, FIRST]) != 1) | (np.diff(rows[:, TASKS:], axis=0) != 0).any(axis=1)
+    first = np.flatnonzero(new)
+    found = rows[first]
+    found[:, NODES] = np.diff(np.append(first, len(rows)))
+    return found
+
+
+def _shrunk(rows: Ints, shape: Shape, fewer: int, whole: bool) -> Ints:
+    """Without tasks on the last nodes."""
+    rows = rows.copy()
+    behind = np.cumsum(rows[::-1, TASKS])[::-1] - rows[:, TASKS]
+    gone = np.clip(fewer - behind, 0, rows[:, TASKS])
+    rows[:, TASKS] -= gone
+    rows[:, LOCAL_MB] -= gone * shape.mb
+    if not whole:
+        rows[:, CORES] -= gone * shape.cores
+    return rows[rows[:, TASKS] > 0]
+
+
+def grown(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, int]) -> None:
+    """Let jobs that may change grow into what is idle."""
+    view = trial.view
+    if rule == FPSMA:
+        for job in sorted(jobs, key=lambda one: (started.get(one, 0), one)):
+            _grow(trial, job, [n for n in view.sizes[job].tasks if n > trial.tasks(job)])
+        return
+    left = list(jobs)
+    while left:
+        job = min(left, key=lambda one: (trial.tasks(one), one))
+        larger = [n for n in view.sizes[job].tasks if n > trial.tasks(job)]
+        if not _grow(trial, job, larger[:1]):
+            left.remove(job)
+
+
+def _grow(trial: Trial, job: int, larger: Sequence[int]) -> bool:
+    """Give a job that of the larger sizes for which there is room and with which it ends first; whether it ends sooner.
+
+    Sizes for whose claims there is no room are left out.
+    """
+    held = trial.tasks(job)
+    room, end = trial.room(job) + held, end_with(trial.view, job, held, trial.now)
+    ends = sorted((end_with(trial.view, job, n, trial.now), n) for n in larger if n <= room)
+    return any(sooner < end and trial.resize(job, n) for sooner, n in ends)
+
+
+def end_with(view: View, job: int, tasks: int, now: int) -> int:
+    """When a running job would be booked to end if it had so many tasks from now (µs) on."""
+    end = int(view.running_end_us[np.flatnonzero(view.running_jobs == job)[0]])
+    sizes, held = view.sizes[job], int(view.asks[ASKED_TASKS, job])
+    if tasks == held:
+        return end
+    return now + ceil(max(0, end - now) * (sizes.speed_at(held) / sizes.speed_at(tasks))) + view.change_us(job)
+
+
+def shrunk(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, int], head: int, tasks: int) -> bool:
+    """Let jobs shrink until so many tasks of a waiting one fit; False: they do not, whoever shrinks."""
+    view, left = trial.view, list(jobs)
+    while trial.room(head) < tasks:
+        smaller = {job: [n for n in view.sizes[job].tasks if n < trial.tasks(job)] for job in left}
+        left = [job for job in left if smaller[job]]
+        if not left:
+            return False
+        if rule == FPSMA:
+            job = max(left, key=lambda one: (started.get(one, 0), one))
+        else:
+            job = max(left, key=lambda one: (trial.tasks(one), one))
+        if not trial.resize(job, smaller[job][-1]):
+            left.remove(job)
+    return True

@@ -1,0 +1,186 @@
+"""Any policy, around which the sizes of jobs are chosen (``molding``) and changed while they run (``resizing``).
+
+A waiting job's size is what it asks: before the policy inside is asked, jobs are given the sizes that a rule says, and
+it then starts, plans and promises as of any job. A job that was promised a start keeps the size that it was promised
+with. When the policy inside starts nobody any more, running jobs are resized, and it is asked again.
+
+O(running x nodes) a shape of jobs that are molded, and a plan for each size where the policy promises starts.
+
+References
+----------
+See :mod:`unrack.policy.sizing.molding` and :mod:`unrack.policy.sizing.resizing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from unrack.ledger.promises import Promises
+from unrack.ledger.sizes.sizes import Sizes
+from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, without
+from unrack.policy.contract import Decision, Reshape, Resize, Start
+from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.members import traits_of
+from unrack.policy.sizing.molding import EARLIEST, first_promised, first_to_end, promised_us, working_set
+from unrack.policy.sizing.openings import Openings
+from unrack.policy.sizing.resizing import Trial, grown, shrunk
+from unrack.view import View
+from unrack.workload.job import TASKS, JobTable
+
+DEPTH = 100
+"""So many of those that wait are given sizes in a round; who is behind them keeps his."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is remembered."""
+
+    inner: Any  # of the policy inside
+    started: dict[int, int] = field(default_factory=dict)  # running job that may change → when it started, µs
+    changed: tuple[int, ...] = ()  # who was just reshaped or resized: what the policy inside remembers is made anew
+    asked: bool = False  # whether the policy inside was asked in this round, and nothing was changed since
+    once: set[int] = field(default_factory=set)  # who was resized, or given a size to start at once, in this round
+    version: int = -1
+
+
+@dataclass(frozen=True)
+class Sizing(AroundAnother):
+    """Sizes of jobs around a policy."""
+
+    molding: str | None = None  # how the size of a job that waits is chosen; ``None``: it is what it asks
+    resizing: str | None = None  # how sizes change while jobs run; ``None``: they do not
+
+    def smallest(self, jobs: JobTable, sizes: Mapping[int, Sizes]) -> JobTable:
+        """The jobs at the smallest sizes that they may be given."""
+        asks = jobs.asks.copy()
+        for job, own in sizes.items() if self.molding else ():
+            asks[TASKS, job] = own.tasks[0]
+        return replace(jobs, asks=asks)
+
+    def begin(self, view: View) -> Notes:
+        """Nothing was changed yet; who runs already is taken to have started at the time of the run's begin."""
+        return Notes(self.inner.begin(view))
+
+    @cached_property
+    def _plans(self) -> bool:
+        """Whether the policy inside promises every job a start when it comes."""
+        return isinstance(innermost(self.inner), Conservative)
+
+    @cached_property
+    def _whole(self) -> bool:
+        return traits_of(self.inner).whole_nodes
+
+    def promised(self, view: View, memory: Notes) -> Promises:
+        """As the policy inside says; it has promised nothing to who was just given another size."""
+        found = super().promised(view, memory)
+        return without(found, memory.changed) if memory.changed else found
+
+    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+        """Sizes for those that wait; then as the policy inside decides; then sizes for those that run."""
+        plan = self._decided(view, memory, now) if view.sizes else self._inside(view, memory, now)
+        if not plan:
+            memory.asked = False
+            memory.once.clear()
+        return plan, memory
+
+    def _inside(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        if memory.asked and not self.stepwise_inside:
+            return []
+        if memory.changed:
+            memory.inner, memory.changed = anew(self.inner, memory.inner, view), ()
+        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        memory.asked = True
+        for decision in decisions:
+            if isinstance(decision, Start) and decision.lease.job in view.sizes:
+                memory.started[decision.lease.job] = now
+        return decisions
+
+    def _decided(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        """The first of these that changes anything."""
+        return (
+            self._changed(memory, self._answered(view, memory, now) if self.resizing and view.wanted else [])
+            or self._changed(memory, self._molded(view, memory, now) if self.molding and view.waiting else [])
+            or self._inside(view, memory, now)
+            or self._changed(memory, self._resized(view, memory, now) if self.resizing else [])
+        )
+
+    def _changed(self, memory: Notes, plan: list[Decision]) -> list[Decision]:
+        if plan:
+            memory.changed = tuple(
+                decision.job if isinstance(decision, Reshape) else decision.lease.job
+                for decision in plan
+                if isinstance(decision, Reshape | Resize)
+            )
+            memory.asked = False
+        return plan
+
+    # --- those that wait ----------------------------------------------------------------------------------------------
+
+    def _molded(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        sizes, openings, plan = view.sizes, Openings(view, now, self._whole), list[Decision]()
+        jobs = [job for job in queue_of(self.inner, memory.inner, view, now)[:DEPTH].tolist() if job in sizes]
+        share = view.running_count + view.waiting
+        for job in jobs:
+            if len(sizes[job].tasks) < 2 or job in memory.once:
+                continue
+            if promised_us(view.promises, job) >= 0:
+                continue
+            held, own_us = int(view.asks[TASKS, job]), view.own_us(job)
+            if self.molding != EARLIEST:
+                size: int | None = working_set(sizes[job], openings.installed(openings.shape(job)) // share)
+            elif self._plans:
+                size = first_promised(self.inner, view, sizes[job], job, own_us, now)
+                if size is not None:
+                    memory.once.add(job)
+            else:
+                size = first_to_end(openings, sizes[job], job, own_us)
+            if size is not None and size != held:
+                plan.append(Reshape(job, size))
+                if self._plans and self.molding == EARLIEST:
+                    return plan  # the next one's promises follow from this one's
+        return plan
+
+    def _answered(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        """Those that ask for a smaller size have it at once."""
+        trial, asks = Trial(view, now, self._whole), view.wanted
+        for job in [job for job, tasks in asks.items() if tasks < view.asks[TASKS, job] and job not in memory.once]:
+            trial.resize(job, asks[job])
+        memory.once.update(trial.leases)
+        return [Resize(lease) for _, lease in sorted(trial.leases.items())]
+
+    # --- those that run -----------------------------------------------------------------------------------------------
+
+    def _resized(self, view: View, memory: Notes, now: int) -> list[Decision]:
+        sizes, rule = view.sizes, str(self.resizing)
+        running = [job for job in view.running_jobs.tolist() if job in sizes and job not in memory.once]
+        jobs = [job for job in running if sizes[job].malleable]
+        trial, plan = Trial(view, now, self._whole), list[Decision]()
+        if not view.waiting:
+            for job, tasks in view.wanted.items():
+                if tasks > view.asks[TASKS, job] and job not in memory.once:
+                    trial.resize(job, tasks)
+            grown(trial, jobs, rule, memory.started)
+        elif len(view.columns.open_to) == 1 and not view.cluster.places.windows:
+            head = int(queue_of(self.inner, memory.inner, view, now)[0])
+            plan = self._room_for(trial, jobs, head, memory)
+        if len(memory.started) > 2 * view.running_count + 256:
+            memory.started = {job: at for job, at in memory.started.items() if job in running or at == now}
+        memory.once.update(trial.leases)
+        return [*plan, *(Resize(lease) for _, lease in sorted(trial.leases.items()))]
+
+    def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: Notes) -> list[Decision]:
+        """Let the first of those that wait start, at the largest size up to its own for which there is room."""
+        view, held = trial.view, int(trial.view.asks[TASKS, head])
+        claimed, own = view.columns.claimed, view.sizes.get(head)
+        if head in memory.once or (claimed is not None and claimed.asks(head)):
+            return []
+        may = [n for n in own.tasks if n <= max(held, own.own)] if own is not None and own.malleable else [held]
+        if trial.room(head) < may[0] and not shrunk(trial, jobs, str(self.resizing), memory.started, head, may[0]):
+            trial.leases.clear()
+            return []
+        size = max(n for n in may if n <= trial.room(head))
+        memory.once.add(head)
+        return [Reshape(head, size)] if size != held else []

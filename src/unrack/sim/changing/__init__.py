@@ -1,0 +1,1 @@
+"""Runs in which jobs change their size."""
