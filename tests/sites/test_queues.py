@@ -19,7 +19,8 @@ from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
-from unrack.workload.job import job_table
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 from unrack.workload.site.settled import SAID
 
 
@@ -193,3 +194,27 @@ def test_who_asks_for_a_queue_that_is_shut_unknown_or_too_small_never_runs() -> 
 
 def test_columns_that_say_two_things_are_kept_once() -> None:
     assert len(set(SAID)) == len(SAID)
+
+
+def test_nobody_is_stopped_for_a_job_that_would_borrow_where_it_then_starts() -> None:
+    """The node that is given back is of both flavours, and counts for the first, of which the queue uses its all."""
+    quotas = [{"flavour": "wide", "nominal": {"cores": 4}}, {"flavour": "narrow", "nominal": {"cores": 4}}]
+    other = [{"flavour": "wide", "nominal": {"cores": 4}}, {"flavour": "narrow", "nominal": {"cores": 0}}]
+    for order, starts in ((quotas, 100.0), (quotas[::-1], 2.0)):
+        site = {
+            "partitions": [{"name": "wide", "nodes": ["0-1"]}, {"name": "narrow", "nodes": ["0"]}],
+            "preempt": {"by": "quota"},
+            "queues": [
+                {"name": "mine", "cohort": "c", "reclaim": "any", "quotas": order},
+                {"name": "theirs", "cohort": "c", "quotas": other},
+            ],
+        }
+        rows = {
+            "submit_us": np.array([0, 0, 2]) * 10**6, "work_us": np.array([500, 100, 10]) * 10**6,
+            "request_us": np.array([500, 100, 10]) * 10**6, "tasks": np.ones(3, np.int64), "cores": np.full(3, 4),
+        }  # fmt: skip
+        extra = {"queue": ["mine", "theirs", "mine"], "partition": ["wide", "narrow", ""], "req_nodes": ["1", "", ""]}
+        jobs = job_table(**rows, extra=pl.DataFrame(extra))
+        cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "site": site})
+        found = unrack.simulate(cluster, Workload("w", jobs, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+        assert found["start_s"].to_list()[2] == starts
