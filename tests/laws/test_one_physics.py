@@ -180,8 +180,8 @@ def test_with_devices_and_contention_run_times_follow_from_who_held_what(
 
 def test_a_core_that_lets_a_policy_switch_models_off_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lenient(Core):
-        def __init__(self, cluster: Any, jobs: Any, policy: Any, pace: Any, keeps_memory: bool) -> None:
-            super().__init__(cluster, jobs, policy, None if policy.name == "first-fit" else pace, keeps_memory)
+        def __init__(self, cluster: Any, jobs: Any, policy: Any, pace: Any, *more: Any) -> None:
+            super().__init__(cluster, jobs, policy, None if policy.name == "first-fit" else pace, *more)
 
     jobs = generate({"scenario": "nvme-s1", "load": 0.7, "jobs": 60}, 0).jobs
     case = Case(Cluster.preset("nvme-pool"), jobs, models=("smufin",))
@@ -193,8 +193,8 @@ def test_a_core_that_lets_a_policy_switch_models_off_is_caught(monkeypatch: pyte
 
 def test_contention_that_only_policies_which_lend_feel_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lenient(Core):
-        def __init__(self, cluster: Any, jobs: Any, policy: Any, pace: Any, keeps_memory: bool) -> None:
-            super().__init__(cluster, jobs, policy, pace, keeps_memory and traits_of(policy).lends)
+        def __init__(self, cluster: Any, jobs: Any, policy: Any, pace: Any, keeps_memory: bool, *more: Any) -> None:
+            super().__init__(cluster, jobs, policy, pace, keeps_memory and traits_of(policy).lends, *more)
 
     monkeypatch.setattr(simulating, "Core", Lenient)
     with pytest.raises(AssertionError, match="another"):

@@ -46,7 +46,7 @@ def workload(jobs: list[dict[str, Any]], **more: Any) -> Workload:
     extra = pl.DataFrame(
         {
             "sizes": [";".join(f"{n}:{t}" for n, t in job["times"].items()) for job in jobs],
-            "job_type": [
+            "flexibility": [
                 "malleable" if job["malleable"] else "evolving" if job.get("asks") else "moldable" for job in jobs
             ],
             "evolves": [";".join(f"{share}:{n}" for share, n in job.get("asks", ())) or None for job in jobs],

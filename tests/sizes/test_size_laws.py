@@ -65,7 +65,7 @@ def starts(result: Any) -> list[float | None]:
 def test_who_has_one_size_is_rigid(policy: str, rule: str, seed: int) -> None:
     jobs = jobs_of(seed)
     rigid = played(policy.format("").replace("()", "").replace(", )", ")"), jobs)
-    kinds = {"job_type": ["malleable"] * 25, "change_s": [3.0] * 25}
+    kinds = {"flexibility": ["malleable"] * 25, "change_s": [3.0] * 25}
     one = {"sizes": [f"{n}:60" for n in jobs["tasks"]]} | kinds
     ends = {"min_tasks": jobs["tasks"], "max_tasks": jobs["tasks"], "speedup": ["amdahl 0.1"] * 25} | kinds
     for columns in ({}, one, ends):
@@ -78,11 +78,11 @@ def test_all_jobs_end_and_the_audit_finds_nothing(policy: str, rule: str, seed: 
     jobs = jobs_of(seed)
     result = played(
         policy.format(rule), jobs, min_tasks=[1] * 25, max_tasks=[5] * 25, speedup=["downey 4 0.5"] * 25,
-        job_type=["malleable"] * 25, change_s=[2] * 25,
+        flexibility=["malleable"] * 25, change_s=[2] * 25,
     )  # fmt: skip
     again = played(
         policy.format(rule), jobs, min_tasks=[1] * 25, max_tasks=[5] * 25, speedup=["downey 4 0.5"] * 25,
-        job_type=["malleable"] * 25, change_s=[2] * 25,
+        flexibility=["malleable"] * 25, change_s=[2] * 25,
     )  # fmt: skip
     assert result.jobs["state"].to_list() == ["finished"] * 25
     assert result.placements.equals(again.placements)
@@ -156,7 +156,7 @@ def test_what_is_asked_of_other_things_scales_with_the_tasks() -> None:
         "devices": {("counted", "licence"): one},
     }
     result = played(
-        "fcfs(resizing=fpsma)", jobs, min_tasks=[1], max_tasks=[8], speedup=["linear"], job_type=["malleable"]
+        "fcfs(resizing=fpsma)", jobs, min_tasks=[1], max_tasks=[8], speedup=["linear"], flexibility=["malleable"]
     )
     assert result.jobs["mean_tasks"].to_list() == [6.0]
     assert result.table("claims")["amount"].to_list() == [6]
@@ -172,10 +172,10 @@ def test_what_is_asked_of_other_things_scales_with_the_tasks() -> None:
         ({"min_tasks": [3], "max_tasks": [4], "speedup": ["linear"]}, "range"),
         ({"min_tasks": [1], "speedup": ["downey 0.5 1"]}, "downey"),
         ({"min_tasks": [1], "speedup": ["amdahl 2"]}, "amdahl"),
-        ({"sizes": ["2:10"], "job_type": ["elastic"]}, "malleable"),
+        ({"sizes": ["2:10"], "flexibility": ["elastic"]}, "malleable"),
         ({"sizes": ["2:10"], "change_s": [-1.0]}, "seconds"),
-        ({"sizes": ["2:10;4:5"], "job_type": ["evolving"], "evolves": ["0.5:3"]}, "parts of its work"),
-        ({"sizes": ["2:10;4:5"], "job_type": ["moldable"], "evolves": ["0.5:4"]}, "evolving"),
+        ({"sizes": ["2:10;4:5"], "flexibility": ["evolving"], "evolves": ["0.5:3"]}, "parts of its work"),
+        ({"sizes": ["2:10;4:5"], "flexibility": ["moldable"], "evolves": ["0.5:4"]}, "evolving"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(columns: dict[str, Any], words: str) -> None:
@@ -223,7 +223,7 @@ def test_sizes_that_nobody_chooses_are_told() -> None:
 def evolving(count: int, **columns: Any) -> Any:
     one = np.ones(count, np.int64)
     return {"submit_us": 0 * one, "work_us": 100 * S * one, "tasks": 2 * one}, {
-        "sizes": ["1:200;2:100;4:50"] * count, "job_type": ["evolving"] * count, **columns,
+        "sizes": ["1:200;2:100;4:50"] * count, "flexibility": ["evolving"] * count, **columns,
     }  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def test_an_evolving_job_has_what_it_asks_for_at_its_points_where_there_is_room(
 def test_an_evolving_job_goes_on_as_it_is_until_nobody_waits_and_there_is_room() -> None:
     jobs, columns = evolving(2, evolves=["0.3:4", None])
     jobs = jobs | {"tasks": np.array([2, 12]), "cores": np.ones(2, np.int64), "work_us": np.array([100, 60]) * S}
-    columns["sizes"], columns["job_type"] = ["2:100;4:50", None], ["evolving", None]
+    columns["sizes"], columns["flexibility"] = ["2:100;4:50", None], ["evolving", None]
     result = played("fcfs(resizing=fpsma)", jobs, **columns)
     assert spans(result)[0] == [(0, 2), (60 * S, 4)]
     assert result.jobs["end_s"].to_list() == [80.0, 60.0]
@@ -269,7 +269,7 @@ def test_a_size_that_the_empty_cluster_could_not_hold_is_never_chosen(policy: st
     jobs = {
         "submit_us": 0 * one, "work_us": 60 * S * one, "tasks": 2 * one, "devices": {("counted", "licence"): one},
     }  # fmt: skip
-    result = played(policy, jobs, sizes=["2:60;6:30;8:1"], job_type=["malleable"])
+    result = played(policy, jobs, sizes=["2:60;6:30;8:1"], flexibility=["malleable"])
     assert result.jobs["mean_tasks"].to_list() == [6.0]
 
 

@@ -86,4 +86,4 @@ def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable
             raise InputError(where, got, "one size, or no limits of its partition, account and quality of service")
         if policy.resizing and sizes[job].changes and devices[job]:
             got = "pooled devices, which a running job cannot exchange"
-            raise InputError(where, got, "job_type moldable for it, or a policy without resizing")
+            raise InputError(where, got, "flexibility moldable for it, or a policy without resizing")

@@ -76,17 +76,17 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     ----------
     row
         The job, as of :func:`unrack.workload.store.one_row`. It counts for no limits: those are of jobs that are known
-        when a run begins. One that names nodes that there are not may run nowhere.
+        when a run begins. One that names nodes that there are not may run nowhere. One with a number keeps it.
     """
-    site = cluster.places.installed.get("site")
-    if not isinstance(site, Site) or not (row.extra.width or site.windows):
+    site, key = cluster.places.installed.get("site"), ("site", QUANTITIES[0])
+    if not isinstance(site, Site) or key in row.devices or not (row.extra.width or site.windows):
         return row
     (where,) = Binding(site, said_by(row, cluster)).wheres or (Where(),)
     try:
         number = np.array([site.number(where)], np.int64)
     except ClusterError as error:
         number = np.array([site.number(Where(why=str(error)))], np.int64)
-    return replace(row, devices={**row.devices, ("site", QUANTITIES[0]): number})
+    return replace(row, devices={**row.devices, key: number})
 
 
 def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:

@@ -38,7 +38,7 @@ class FlexibleTable(Strict):
     """The value of ``flexible``; or a share."""
 
     share: Annotated[float, Field(ge=0, le=1)] = 1.0  # of the jobs, drawn, that are given sizes
-    job_type: Literal["moldable", "malleable"] = "moldable"
+    flexibility: Literal["moldable", "malleable"] = "moldable"
     # smaller, larger: sizes go from so much of a job's own to so much, in whole tasks
     smaller: Annotated[float, Field(gt=0, le=1)] = 0.25
     larger: Annotated[float, Field(ge=1)] = 4.0
@@ -78,10 +78,10 @@ def flexible(workload: Workload, value: Any, seed: int = 0) -> Workload:
         "min_tasks": of_chosen(np.ceil(jobs.tasks * table.smaller).astype(np.int64)),
         "max_tasks": of_chosen(most),
         "speedup": of_chosen(models if table.speedup is None else [table.speedup] * count),
-        "job_type": of_chosen([table.job_type] * count),
+        "flexibility": of_chosen([table.flexibility] * count),
         "change_s": pl.Series(np.full(count, table.change / SECOND_US)),
     }
     frame = jobs.extra.with_columns(**extra) if jobs.extra.width else pl.DataFrame(extra)
     how = table.speedup or f"downey's model, drawn for each, seed {seed}"
-    words = f"{int(chosen.sum())} of {count} jobs made {table.job_type}, speed-up by {how}"
+    words = f"{int(chosen.sum())} of {count} jobs made {table.flexibility}, speed-up by {how}"
     return recorded(workload, replace(jobs, extra=frame), words)

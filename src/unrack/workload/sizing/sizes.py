@@ -22,7 +22,7 @@ from unrack.ledger.sizes.sizes import Sizes
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 
-COLUMNS = ("sizes", "min_tasks", "max_tasks", "speedup", "job_type", "change_s", "evolves")
+COLUMNS = ("sizes", "min_tasks", "max_tasks", "speedup", "flexibility", "change_s", "evolves")
 KINDS = ("rigid", "moldable", "malleable", "evolving")
 MOST_SIZES = 16
 """Of a range with more sizes so many are offered, at equal ratios, and the job's own."""
@@ -85,10 +85,10 @@ def sizes_of(jobs: JobTable) -> Mapping[int, Sizes]:
     found = {}
     for job in np.flatnonzero(said).tolist():
         row = {name: columns[name][job] if name in columns else "" for name in COLUMNS}
-        kind = row["job_type"].lower() or ("evolving" if row["evolves"] else "moldable")
+        kind = row["flexibility"].lower() or ("evolving" if row["evolves"] else "moldable")
         where = f"job {jobs.ids[job]}, "
         if kind not in KINDS:
-            raise InputError(f"{where}job_type", repr(row["job_type"]), f"one of {', '.join(KINDS)}")
+            raise InputError(f"{where}flexibility", repr(row["flexibility"]), f"one of {', '.join(KINDS)}")
         if kind != "rigid":
             found[job] = _read(row, kind, int(jobs.tasks[job]), where)
     return found
@@ -103,7 +103,7 @@ def _read(row: Mapping[str, str], kind: str, own: int, where: str) -> Sizes:
     tasks = tuple(sorted(times))
     asks = _asks(row["evolves"], tasks, f"{where}evolves") if kind == "evolving" else ()
     if row["evolves"] and kind != "evolving":
-        raise InputError(f"{where}evolves", f"{row['evolves']!r} of a {kind} job", "job_type evolving")
+        raise InputError(f"{where}evolves", f"{row['evolves']!r} of a {kind} job", "flexibility evolving")
     speeds = tuple(times[own] / times[n] for n in tasks)
     return Sizes(tasks, speeds, kind == "malleable", round(change * SECOND_US), asks)
 

@@ -185,12 +185,22 @@ def earliest_inside(
 
 
 @inlined
+def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
+    """Those that a job may use; where a choice is to be made it may look at all."""
+    own = sky.set_of[job]
+    total, first, last = sky.total[own], 0, sky.total.shape[2]
+    if grain == 0 and sky.wants[job] < CHOICE:
+        first, last = sky.spans[own, 0], sky.spans[own, 1]
+    return Groups(grain, whole, sky.of, total, sky.rank, first, last)
+
+
+@inlined
 def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether enough is free now for a job, as far as can be seen without a choice."""
     if sky.set_owner[sky.set_of[job]] > 0:
         return True  # what its window keeps is not free in the levels
     level, (asked, mb) = sky.level, asked_by(job, sky)
-    groups = Groups(groups.grain, groups.whole, groups.of, sky.total[sky.set_of[job]], groups.rank)
+    groups = groups_of(job, groups.grain, groups.whole, sky)
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
     if room_in(level, 0, groups, asked) < asked.tasks or not claims_fit(level, 0, slots, fixed):
         return False
@@ -238,7 +248,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
     new_rows, new_claims = sky.new_rows, sky.new_claims
     seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank)
+    groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
     width = sky.total.shape[2]
     slots = Slots(sky.slot, sky.place_of, sky.free_places, width)
     jobs = order.shape[0]
@@ -270,7 +280,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if begins >= 0 and (not compress or begins == now):
             continue
         asked, mb = asked_by(job, sky)
-        groups = Groups(grain, whole, sky.of, sky.total[sky.set_of[job]], sky.rank)  # those that it may use
+        groups = groups_of(job, grain, whole, sky)
         length = max(1, asked.us)
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)

@@ -26,13 +26,18 @@ from unrack.view import PLENTY
 
 
 class Groups(NamedTuple):
-    """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.Columns`."""
+    """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.Columns`.
+
+    A job uses none before the ``first``, nor from the ``last`` on; nobody looks at these.
+    """
 
     grain: int
     whole: bool
     of: Ints
     total: Ints
     rank: Ints
+    first: int
+    last: int
 
 
 class Slots(NamedTuple):
@@ -93,7 +98,7 @@ def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
-    for g in range(total.shape[1]):
+    for g in range(groups.first, groups.last):
         if groups.grain == 1:
             room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
@@ -170,14 +175,25 @@ def are_open(span: Span, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bo
 
 
 @melted
-def less_of(now: Ints, before: Ints, first: int) -> int:
-    """Of how many columns less is free than before."""
+def less_of(now: Ints, before: Ints, groups: Groups, first: int) -> int:
+    """Of how many columns less is free than before: of groups, and of slots, the first of which is ``first``."""
     count = 0
-    for g in range(now.shape[1]):
+    for g in range(groups.first, groups.last):
         count += now[CPU, g] < before[CPU, g]
-    for g in range(first):
         count += now[MEM, g] < before[MEM, g]
+    for s in range(first, now.shape[1]):
+        count += now[CPU, s] < before[CPU, s]
     return count
+
+
+@melted
+def least_of(low: Ints, now: Ints, groups: Groups, first: int) -> None:
+    """Let ``low`` be the less of the two, in the same columns."""
+    for g in range(groups.first, groups.last):
+        low[CPU, g] = min(low[CPU, g], now[CPU, g])
+        low[MEM, g] = min(low[MEM, g], now[MEM, g])
+    for s in range(first, low.shape[1]):
+        low[CPU, s] = min(low[CPU, s], now[CPU, s])
 
 
 @inlined
@@ -207,21 +223,18 @@ def earliest(
         ):
             i += 1
             continue
-        for g in range(low.shape[2]):
-            low[0, CPU, g] = level[i, CPU, g]
-        for g in range(slots.first):
-            low[0, MEM, g] = level[i, MEM, g]
+        for g in range(groups.first, groups.last):
+            low[0, CPU, g], low[0, MEM, g] = level[i, CPU, g], level[i, MEM, g]
+        for s in range(slots.first, low.shape[2]):
+            low[0, CPU, s] = level[i, CPU, s]
         end = times[i] + length
         k = i + 1
         following = -1
         while k < steps and times[k] < end:
-            if less_of(level[k], low[0], slots.first) == 0:  # as it was, it fits
+            if less_of(level[k], low[0], groups, slots.first) == 0:  # as it was, it fits
                 k += 1
                 continue
-            for g in range(low.shape[2]):
-                low[0, CPU, g] = min(low[0, CPU, g], level[k, CPU, g])
-            for g in range(slots.first):
-                low[0, MEM, g] = min(low[0, MEM, g], level[k, MEM, g])
+            least_of(low[0], level[k], groups, slots.first)
             if not claims_fit(low, 0, slots, claims):
                 following = k + 1
                 break

@@ -49,7 +49,7 @@ COLUMNS: dict[str, Column] = {
     "min_tasks": Column(kind=WHOLE),
     "max_tasks": Column(kind=WHOLE),
     "speedup": Column(names="speed_up"),
-    "job_type": Column(names="jobtype"),
+    "flexibility": Column(),
     "change_s": Column(kind=TIME, names="resize_s"),
     "evolves": Column(),
 }
