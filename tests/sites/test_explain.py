@@ -70,12 +70,12 @@ def test_a_head_of_other_nodes_is_told_with_its_nodes(policy: str, code: str, tm
     if policy == "easy":  # job 3 meets job 2 on the left, so that it is no head of its own
         assert told == []
     else:
-        assert told[0][2] == f"{code}: job 3, which waits for nodes of partition all"
+        assert told[0][2] == f"{code}: job 3, which waits for nodes of the cluster"
 
 
 def test_under_easy_a_head_of_more_nodes_is_in_the_way(tmp_path: Path) -> None:
     rows = "1,0,60,60,1,2,ann,left,,\n2,2,60,60,2,2,cy,all,,\n3,5,200,200,1,1,ann,right,,\n"
-    assert reasons(tmp_path, rows, 3)[0][2] == "would-delay: job 2, which waits for nodes of partition all"
+    assert reasons(tmp_path, rows, 3)[0][2] == "would-delay: job 2, which waits for nodes of the cluster"
 
 
 def test_who_waits_for_a_limit_is_no_head(tmp_path: Path) -> None:

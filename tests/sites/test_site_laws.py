@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from twins import random_reservations
 
 import unrack
 from unrack.cluster.spec import Cluster
+from unrack.resources.site.installed import Site
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
+from unrack.workload.site.settled import numbered, settled
+from unrack.workload.store import one_row
 
 S = 10**6
 SEEDS = range(4)
@@ -207,3 +211,23 @@ def test_a_partition_that_is_full_delays_nobody_on_other_nodes(policy: str, seed
     expected = starts(cluster, alone, policy, partition=["own"] * int((~there).sum()))
     found = starts(cluster, jobs, policy, partition=np.where(there, "full", "own").tolist())
     assert [start for start, full in zip(found, there, strict=True) if not full] == expected
+
+
+def test_jobs_that_come_one_by_one_are_numbered_as_those_of_a_table_are() -> None:
+    """A partition of all nodes says nothing, so that policies which look at who claims something see no difference."""
+    parts = [{"name": "all"}, {"name": "left", "nodes": ["0-1"]}, {"name": "rest", "nodes": ["2-3"]}]
+    cluster = Cluster.from_dict(NODES | {"site": {"partitions": parts, "features": {"fast": ["0-3"], "big": ["3"]}}})
+    says = [("all", ""), ("left", ""), ("", ""), ("rest", "big"), ("all", "fast"), ("left,rest", ""), ("all", "big")]
+    words = {"partition": [name for name, _ in says], "constraint": [feature for _, feature in says]}
+    table = job_table(**jobs_of(1, len(says)), extra=pl.DataFrame(words))
+    bound, jobs = settled(cluster, table)
+    site, alone = bound.places.installed["site"], cluster.places.installed["site"]
+    assert isinstance(site, Site)
+    assert isinstance(alone, Site)
+    for i, (partition, constraint) in enumerate(says):
+        job = replace(table.job(i), said={"partition": partition, "constraint": constraint})
+        row = numbered(cluster, one_row(job, None))
+        one, other = int(jobs.devices["site", "where"][i]), int(row.devices.get(("site", "where"), np.zeros(1))[0])
+        assert (one == 0) == (other == 0) == (i in (0, 2, 4))
+        ways, own = site.ways_of_wheres[one], alone.ways_of_wheres[other]
+        assert [way.nodes.tolist() for way in ways] == [way.nodes.tolist() for way in own]

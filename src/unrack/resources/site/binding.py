@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
@@ -71,6 +72,7 @@ class Binding:
             self.quotas[quota.queue].append(quota)
         self._rules: dict[tuple[str, ...], list[_Rule]] = {}
         self._faults: dict[str, str] = {}
+        self._says_nothing: dict[Where, bool] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
@@ -88,9 +90,10 @@ class Binding:
             queue = self._queue(job)
             if by == "quota" and queue is not None and not where.why:
                 where = where._replace(queue=queue.name)
-            if where != Where() or site.windows:
+            row = self._counts(job, where, queue)
+            if (where != Where() or site.windows) and (row or not self._anywhere(where)):
                 self.where[job] = self.wheres.setdefault(where, len(self.wheres) + 1)
-            if row := self._counts(job, where, queue):
+            if row:
                 self.counts[job] = self.rows.setdefault(row, len(self.rows) + 1)
             if site.file.priority is not None:
                 self.whose[job] = self.owners.setdefault(self._whose(job, where), len(self.owners) + 1)
@@ -99,6 +102,15 @@ class Binding:
         """The site that knows these numbers."""
         places = [place for _, place in self.places.values()]
         return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
+
+    def _anywhere(self, where: Where) -> bool:
+        """Whether that says nothing; nodes that there are not are told when the site is bound."""
+        if where not in self._says_nothing:
+            try:
+                self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
+            except ClusterError:
+                self._says_nothing[where] = False
+        return self._says_nothing[where]
 
     def _whose(self, job: int, where: Where) -> Whose:
         """What decides when it is its turn."""

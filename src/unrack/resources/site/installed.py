@@ -148,12 +148,18 @@ class Site(Usual):
         """
         if where not in self.wheres:
             ways = self.ways_there(where)
-            if not self.windows and len(ways) == 1 and not ways[0].counts and (ways[0].nodes == self.computing).all():
+            if self.is_anywhere(ways):
                 return 0
             self.ways_of_wheres = (*self.ways_of_wheres, ways)
             self.wheres = (*self.wheres, where)
             self.__dict__.pop("ranks", None)
         return self.wheres.index(where) + 1
+
+    def is_anywhere(self, ways: Sequence[Way]) -> bool:
+        """Whether ways to have nodes say nothing: any node will do, at any time, and nobody is stopped for others."""
+        if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:
+            return False
+        return bool((ways[0].nodes == self.computing).all())
 
     @cached_property
     def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
