@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.kernels.arrays import Bools
+from unrack.kernels.arrays import Bools, Ints
 
 _TOKEN = re.compile(r"\s*(?:([()\[\]&|,])|([^()\[\]&|,*\s]+)(?:\*(\d{1,9}))?)")
 _WANT = "features such as 'a&b', 'a|b', '(a|b)&c', '[a|b]' or '[a*2&b*4]'"
@@ -130,3 +130,21 @@ def features_in(text: str) -> list[str]:
     ['rack1', 'rack2', 'ib', 'big']
     """
     return [found[2] for found in _TOKEN.finditer(text) if found[2]]
+
+
+def still_wanted(way: Way, nodes: Ints) -> int:
+    """How many nodes are still wanted of those that are counted."""
+    return sum(max(0, count - int(mask[nodes].sum())) for count, mask in way.counts)
+
+
+def open_next(way: Way, nodes: Ints, left: int) -> Bools:
+    """Where the next of ``left`` tasks may go, so that the nodes that are counted can still be had."""
+    short = still_wanted(way, nodes)
+    if short < left or not way.counts:
+        return way.nodes
+    gains = np.zeros(len(way.nodes), np.int64)
+    for count, mask in way.counts:
+        if int(mask[nodes].sum()) < count:
+            gains += mask
+    gains[nodes] = 0
+    return way.nodes & (gains > short - left)

@@ -18,7 +18,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, Window, no_room
 from unrack.resources.numbers import ranges
-from unrack.resources.site.features import Way, ways_of
+from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
@@ -271,7 +271,7 @@ class Site(Usual):
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether the nodes are of one way, and the claims what it counts for there."""
         return any(
-            way.nodes[nodes].all() and _short(way, nodes) == 0
+            way.nodes[nodes].all() and still_wanted(way, nodes) == 0
             and np.array_equal(self._claims(asked, way, nodes), claims)
             for way in self.ways(asked)
         )  # fmt: skip
@@ -288,7 +288,7 @@ class Site(Usual):
             if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
                 continue
             full = any(amount == BY_NODES and free[place] <= len(nodes) for place, amount in own)
-            found |= _next(way, nodes, left) & there if full else _next(way, nodes, left)
+            found |= open_next(way, nodes, left) & there if full else open_next(way, nodes, left)
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
@@ -303,7 +303,9 @@ class Site(Usual):
                 ways = self.ways_of_wheres[number]
                 found[own] = no_room(np.ones(int(own.sum()), np.int64), gangs.some(own), partial(self._room, ways))
                 none = np.zeros(0, np.int64)
-                found[own] |= [not any(_next(way, none, n).any() for way in ways) for n in gangs.tasks[own].tolist()]
+                found[own] |= [
+                    not any(open_next(way, none, n).any() for way in ways) for n in gangs.tasks[own].tolist()
+                ]
         return found
 
     def _room(self, ways: Sequence[Way], _: int, cores: int, mb: int) -> int:
@@ -375,24 +377,6 @@ def _where(kept: dict[str, Any]) -> Where:
 def _own(counts: Counts, partition: str) -> list[tuple[int, int]]:
     """What counts for jobs that run in a partition: places and amounts."""
     return [(place, amount) for place, amount, inside in counts if inside in ("", partition)]
-
-
-def _short(way: Way, nodes: Ints) -> int:
-    """How many nodes are still wanted of those that are counted."""
-    return sum(max(0, count - int(mask[nodes].sum())) for count, mask in way.counts)
-
-
-def _next(way: Way, nodes: Ints, left: int) -> Bools:
-    """Where the next of ``left`` tasks may go, so that the nodes that are counted can still be had."""
-    short = _short(way, nodes)
-    if short < left or not way.counts:
-        return way.nodes
-    gains = np.zeros(len(way.nodes), np.int64)
-    for count, mask in way.counts:
-        if int(mask[nodes].sum()) < count:
-            gains += mask
-    gains[nodes] = 0
-    return way.nodes & (gains > short - left)
 
 
 def words(where: Where) -> str:
