@@ -85,7 +85,7 @@ def test_who_waits_for_watts_is_told_so_and_who_adds_more_than_the_cap_leaves_is
     result = run(table(cap="280 W"), cores=[2, 4, 4, 1])
     assert result.jobs["start_s"].to_list() == [0.0, 100.0, 200.0, 300.0]
     story = explain(result.log.cluster, result.log.jobs, parse_policy("easy"), 1)
-    assert str(story.spells[0].reason) == "no-room: W of the power cap, on nodes of partition all (asked 80, free 40)"
+    assert str(story.spells[0].reason) == "no-room: W of the power cap (asked 80, free 40)"
     never = run(table(cap="270 W"), cores=[4])
     assert never.jobs["reason"].to_list() == ["too-big: W of the power cap (asked 80, free 70)"]
 
