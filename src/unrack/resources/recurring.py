@@ -7,41 +7,39 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from unrack.resources.checked import Strict
-from unrack.units import SECOND_US, time_us
+from unrack.units import LONGEST_US, SECOND_US, amount_of, time_us
 
 MOST_WINDOWS = 1000
 """How often a span comes at most."""
 
 
-def _time(value: object) -> object:
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        return time_us(value)
-    return value
-
-
-def _moment(value: object) -> object:
-    """As a time; a number below 0 is before the workload begins."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
-        return round(value * SECOND_US)
-    return _time(value)
-
-
-def _seconds(us: int | None) -> float | None:
+def _seconds(us: int) -> float:
     """As it is read again."""
-    return None if us is None else us / SECOND_US
+    return us / SECOND_US
 
 
-Time = Annotated[int | None, BeforeValidator(_time), Field(ge=0), PlainSerializer(_seconds)]
-Moment = Annotated[int, BeforeValidator(_moment), PlainSerializer(_seconds)]
+WANTED = "a time from 0 to 285 years, such as 90 (seconds) or '36 h'"
+Time = Annotated[int, BeforeValidator(amount_of(time_us, WANTED)), PlainSerializer(_seconds)]
+"""A time of 0 or more, µs in the model; read again as it is written."""
+
+
+def _moment_us(value: float | str) -> int:
+    if isinstance(value, int | float) and value < 0:
+        return -time_us(-value)
+    return time_us(value)
+
+
+Moment = Annotated[int, BeforeValidator(amount_of(_moment_us, WANTED, -LONGEST_US)), PlainSerializer(_seconds)]
+"""The same on the clock of the workload: a number below 0 is before it begins."""
 
 
 class Recurring(Strict):
     """When something begins, how long it lasts, and after how long it comes again."""
 
     start: Moment  # on the clock of the workload: ``"36 h"``, or seconds; below 0: it has begun before
-    duration: Annotated[int, BeforeValidator(_time), Field(gt=0), PlainSerializer(_seconds)]
-    every: Time = None  # again after so long, until ``until``
-    until: Time = None
+    duration: Annotated[Time, Field(gt=0)]
+    every: Time | None = None  # again after so long, until ``until``
+    until: Time | None = None
 
     @model_validator(mode="after")
     def _times(self) -> Recurring:

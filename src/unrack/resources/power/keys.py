@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from unrack.resources.checked import Strict, validated
-from unrack.resources.recurring import Moment, Recurring
+from unrack.resources.recurring import Recurring, Time
 from unrack.units import amount_of, milliwatts
 
 
@@ -51,9 +51,9 @@ class SomeNodesFile(DrawFile):
 class SwitchOffFile(Strict):
     """The table ``switch_off``: when idle nodes are switched off, and how long it takes."""
 
-    after: Moment  # how long a node is idle before it is switched off (Slurm: ``SuspendTime``)
-    shutdown: Moment = 0  # until it is off (``SuspendTimeout``)
-    boot: Moment = 0  # until it can be used again (``ResumeTimeout``)
+    after: Time  # how long a node is idle before it is switched off (Slurm: ``SuspendTime``)
+    shutdown: Time = 0  # until it is off (``SuspendTimeout``)
+    boot: Time = 0  # until it can be used again (``ResumeTimeout``)
     shutdown_watts: Watts | None = None  # what it draws meanwhile; default: as idle
     boot_watts: Watts | None = None
     keep_on: int = Field(default=0, ge=0, strict=True)  # so many idle nodes stay on (``SuspendExcNodes=…:n``)

@@ -68,7 +68,7 @@ class Bounded(Strict):
     """What bounds jobs, whatever it is called."""
 
     name: str = Field(min_length=1)
-    max_time: Time = None  # the longest that a job may ask to run: ``"24 h"``, or seconds; default: any time
+    max_time: Time | None = None  # the longest that a job may ask to run: ``"24 h"``, or seconds; default: any time
     limits: list[LimitFile] = Field(default_factory=list)
 
 

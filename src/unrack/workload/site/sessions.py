@@ -14,16 +14,16 @@ session if its user submits it within 20 min after the end of his last job.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import BeforeValidator
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
-from unrack.units import SECOND_US, time_us
+from unrack.resources.recurring import Time
+from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import recorded
 from unrack.workload.under_way import order_of
@@ -32,17 +32,13 @@ SESSION_US = 20 * 60 * SECOND_US
 NONE = -1
 
 
-def _time(value: object) -> object:
-    return time_us(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else value
-
-
 class SessionsTable(Strict):
     """The value of ``sessions``."""
 
     # ``"log"``: what the log says (fields 17 and 18 of the Standard Workload Format); ``"users"``: a user's next job,
     # if it came within ``think`` after the end of the last
     by: Literal["log", "users"] = "log"
-    think: Annotated[int, BeforeValidator(_time)] = SESSION_US
+    think: Time = SESSION_US
 
 
 def sessions(workload: Workload, value: Any, seed: int = 0) -> Workload:

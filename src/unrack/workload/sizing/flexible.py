@@ -17,21 +17,18 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
-from unrack.units import SECOND_US, time_us
+from unrack.resources.recurring import Time
+from unrack.units import SECOND_US
 from unrack.workload.job import Workload
 from unrack.workload.resample import recorded
 from unrack.workload.sizing.sizes import COLUMNS, speedup_of
 
 _FLEXIBLE = 0x666C  # beside the seed, so that these draws are no generator's
-
-
-def _time(value: object) -> object:
-    return time_us(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else value
 
 
 class FlexibleTable(Strict):
@@ -44,7 +41,7 @@ class FlexibleTable(Strict):
     larger: Annotated[float, Field(ge=1)] = 4.0
     most: Annotated[int, Field(ge=1)] | None = None  # and up to so many tasks
     speedup: str | None = None  # as in the column of that name; default: Downey's, drawn for each job
-    change: Annotated[int, BeforeValidator(_time), Field(ge=0)] = 0  # how long a job stands still at a change, µs
+    change: Time = 0  # how long a job stands still at a change, µs
 
 
 def flexible(workload: Workload, value: Any, seed: int = 0) -> Workload:
