@@ -71,7 +71,7 @@ class Failed(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """Nodes are back; none: something else is free that nobody had planned with."""
+    """Nodes are back."""
 
     nodes: tuple[int, ...]
 
@@ -90,6 +90,8 @@ class Detached(NamedTuple):
 
 class Opened(NamedTuple):
     """Jobs may use other nodes than before: nodes begin, or cease, to be kept for some of them."""
+
+    foreseen: bool = True  # whether it was planned with
 
 
 class Round(NamedTuple):

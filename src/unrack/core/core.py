@@ -178,7 +178,8 @@ class Core:
             self.commit(stopped, now)
             return self._memory.reserved(stopped)
         if isinstance(event, Repaired):
-            state.come_back(event.nodes)
+            for node in event.nodes:
+                state.resume(node)
             return NOTHING
         return self._outside(event, now)
 
@@ -202,7 +203,7 @@ class Core:
             else:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
         elif isinstance(event, Opened):
-            state.opened()
+            state.opened(event.foreseen)
         elif isinstance(event, Detached):
             state.detached(event.devices, now)
         elif isinstance(event, Expected):

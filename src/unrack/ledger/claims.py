@@ -104,7 +104,7 @@ class Claimed:
         if not self.asks[lease.job] and not len(claims):
             return
         rows = lease.rows
-        fixed = self.anywhere(lease.job, int(rows[:, NODES] @ rows[:, TASKS]))
+        fixed = self.anywhere(lease.job, lease.tasks)
         known = fixed is not None and not len(held) and fixed.tobytes() == claims.tobytes()
         if known and all(amount <= self.free[place] for place, amount in claims.tolist()):
             return

@@ -84,6 +84,11 @@ class Lease(NamedTuple):
         """int64[nodes]: the nodes held, in the order of the rows."""
         return nodes_of(self.rows)
 
+    @property
+    def tasks(self) -> int:
+        """How many tasks the job has."""
+        return int(self.rows[:, NODES] @ self.rows[:, TASKS])
+
     @classmethod
     def on(
         cls,
@@ -115,16 +120,27 @@ def together(job: int, parts: Sequence[Lease]) -> Lease:
     >>> together(3, parts).rows.tolist()
     [[0, 1, 1, 2, 0], [1, 1, 3, 10, 64]]
     """
-    amounts = [np.repeat(part.rows[:, TASKS:], part.rows[:, NODES], axis=0) for part in parts]
-    nodes = np.concatenate([part.nodes for part in parts])
-    held = summed(np.concatenate([nodes[:, None], np.concatenate(amounts)], axis=1))
-    rows = np.ones((len(held), 5), np.int64)
-    rows[:, FIRST], rows[:, TASKS:] = held[:, 0], held[:, 1:]
+    rows = by_node(np.concatenate([part.rows for part in parts]))
     loans, claims = (np.concatenate([getattr(part, name) for part in parts]) for name in ("borrowed", "claims"))
     borrowed = summed(loans, 2) if len(loans) else NO_LOANS
     claimed = summed(claims) if len(claims) else NO_CLAIMS
     shares = tuple(share for part in parts for share in part.shares)
     return Lease(job, rows, borrowed, shares, claimed, tuple(parts))
+
+
+def by_node(rows: Ints) -> Ints:
+    """int64[nodes, 5]: rows of a lease with each node once, in order, and all that is held on it.
+
+    Examples
+    --------
+    >>> by_node(np.array([[4, 2, 1, 8, 0], [5, 1, 1, 2, 64]])).tolist()
+    [[4, 1, 1, 8, 0], [5, 1, 2, 10, 64]]
+    """
+    each = np.repeat(rows, rows[:, NODES], axis=0)
+    each[:, FIRST] = nodes_of(rows)
+    found = summed(each)
+    found[:, NODES] = 1
+    return found
 
 
 def summed(rows: Ints, keys: int = 1) -> Ints:

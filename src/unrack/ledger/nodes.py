@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from unrack.cluster.spec import Cluster
@@ -100,13 +98,6 @@ class NodeLedger:
             return
         self._give_back(node)
         self._capacity_changed(comes_back=True)
-
-    def come_back(self, nodes: Sequence[int]) -> None:
-        """:meth:`resume` some nodes; none: more may be free at some time than was planned with."""
-        for node in nodes:
-            self.resume(node)
-        if not nodes:
-            self._capacity_changed(comes_back=True)
 
     def _check_exists(self, node: int) -> None:
         if not 0 <= node < len(self.online):

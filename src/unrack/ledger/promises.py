@@ -55,6 +55,13 @@ class Promises(NamedTuple):
         """Job → what it was promised."""
         return self.made.one_by_one() if isinstance(self.made, PromisedRows) else dict(self.made)
 
+    def start_us(self, job: int) -> int:
+        """When a job was promised to start, µs; below 0: it was promised nothing."""
+        made = self.made
+        if isinstance(made, PromisedRows):
+            return int(made.start_us[job]) if job < len(made.start_us) else -1
+        return made[job].start_us if job in made else -1
+
     def and_one(self, job: int, promise: Promise) -> Promises:
         """These and one that was made before this ledger began."""
         return Promises({**self.by_job(), job: promise}, None)

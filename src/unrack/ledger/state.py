@@ -367,11 +367,11 @@ class ClusterState(LeaseLedger):
             raise RefusedError(f"devices {devices} do not exist")
         early = any(self.devices.detaching.get(device, now) > now for device in devices)
         self.devices.detached(devices)
-        self.unforeseen += early
-        self.opened()
+        self.opened(foreseen=not early)
 
-    def opened(self) -> None:
+    def opened(self, foreseen: bool) -> None:
         """Jobs may use what they could not before, though no job gave it back."""
+        self.unforeseen += not foreseen
         self.version += 1
         self.releases += 1
 

@@ -146,7 +146,7 @@ def event_record(event: Event) -> list[Value]:
     if isinstance(event, Drained | Repaired):
         return [type(event).__name__.lower(), list(event.nodes)]
     if isinstance(event, Round | Opened):
-        return [type(event).__name__.lower()]
+        return [type(event).__name__.lower(), *event]
     raise TypeError(f"{type(event).__name__} is no event of a live world")
 
 
@@ -162,7 +162,7 @@ READ: dict[str, Callable[[Sequence[Value]], Event]] = {
     "drained": lambda r: Drained(tuple(r[1])),
     "repaired": lambda r: Repaired(tuple(r[1])),
     "round": lambda _: Round(),
-    "opened": lambda _: Opened(),
+    "opened": lambda r: Opened(*r[1:]),
 }
 """Kind of event → what makes it of its record."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from unrack.errors import RefusedError
-from unrack.ledger.lease import NODES, TASKS, Lease
+from unrack.ledger.lease import Lease
 from unrack.ledger.names import ASKED_TASKS
 from unrack.ledger.sizes.sizes import Sizes
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
@@ -36,7 +36,7 @@ def change_size(state: ClusterState, lease: Lease, now: int) -> None:
     RefusedError
         It is not running, its size may not change while it runs, or something is not free; nothing has changed.
     """
-    job, tasks = lease.job, tasks_of(lease)
+    job, tasks = lease.job, lease.tasks
     if state.condition(job) != RUNNING:
         raise RefusedError(f"resize job {job}: it is not running")
     sizes = _sizes_with(state, job, tasks, "resize")
@@ -73,11 +73,6 @@ def ask(state: ClusterState, job: int, tasks: int) -> None:
     if tasks != int(state.asks[ASKED_TASKS, job]):
         state.wanted[job] = tasks
     state.version += 1
-
-
-def tasks_of(lease: Lease) -> int:
-    """How many tasks a lease holds."""
-    return int(lease.rows[:, NODES] @ lease.rows[:, TASKS])
 
 
 def _sizes_with(state: ClusterState, job: int, tasks: int, what: str) -> Sizes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Mixed:
         if view.cores_asked(job) > view.free_cores:
             return None
         if components_of(view, job):
-            return found_together(view, job, partial(self._at, notes, now))
+            return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
@@ -100,9 +100,6 @@ class Mixed:
             lease = self._find(view, notes, job, now)
             pools.patient = -1
         return lease
-
-    def _at(self, notes: Notes, now: int, view: View, job: int) -> Lease | None:
-        return self.find(view, notes, job, now)
 
     def on(self, view: View, notes: Notes | None, job: int, now: int, chosen: Lease) -> Lease | None:
         """The lease on nodes that another rule chose, with all else that the job asks for; ``None``: not free there.
@@ -178,8 +175,10 @@ class Mixed:
     def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
         if components_of(view, job):
-            own = partial(self._at, notes, now)
-            return why_not_together(view, job, own, lambda left, one: self.why(left, notes, one, now))
+            return why_not_together(
+                view, job, lambda left, one: self.find(left, notes, one, now),
+                lambda left, one: self.why(left, notes, one, now),
+            )  # fmt: skip
         pools = self._ready(view, notes)
         if self.find(view, notes, job, now) is not None:
             return None

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from unrack.ledger.promises import PromisedRows, Promises
 from unrack.ledger.sizes.sizes import Sizes
 from unrack.policy.contract import Policy, Start
 from unrack.policy.sizing.openings import Openings
@@ -62,14 +61,6 @@ def first_promised(policy: Policy[Any], view: View, sizes: Sizes, job: int, own_
         decisions, memory = policy.decide(draft.view, memory, now)
         if any(isinstance(one, Start) and one.lease.job == job for one in decisions):
             starts[tasks] = now
-        elif (start := promised_us(cast(Any, policy).promised(draft.view, memory), job)) >= 0:
+        elif (start := cast(Any, policy).promised(draft.view, memory).start_us(job)) >= 0:
             starts[tasks] = start
     return earliest(starts, sizes, own_us)
-
-
-def promised_us(promises: Promises, job: int) -> int:
-    """When a job was promised to start, µs; -1: it was promised nothing."""
-    made = promises.made
-    if isinstance(made, PromisedRows):
-        return int(made.start_us[job]) if job < len(made.start_us) else -1
-    return made[job].start_us if job in made else -1

@@ -14,9 +14,8 @@ from math import ceil
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, by_node
 from unrack.ledger.names import ASKED_TASKS
-from unrack.ledger.sizes.changes import tasks_of
 from unrack.policy.sizing.openings import Openings, Shape, fits_on
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
@@ -47,7 +46,7 @@ class Trial:
 
     def tasks(self, job: int) -> int:
         """How many tasks a running job has here."""
-        return tasks_of(self.lease(job))
+        return self.lease(job).tasks
 
     def lease(self, job: int) -> Lease:
         """What a running job holds here."""
@@ -60,12 +59,10 @@ class Trial:
     def resize(self, job: int, tasks: int) -> bool:
         """Let a running job have so many tasks; False: there is no room, and nothing has changed."""
         before, shape = self.lease(job), self._shapes.shape(job)
-        rows = _by_node(before.rows)
-        more = tasks - int(rows[:, TASKS].sum())
-        found = self._grown(job, rows, shape, more) if more > 0 else _shrunk(rows, shape, -more, self.whole)
-        if found is None:
+        own, more = by_node(before.rows), tasks - before.tasks
+        rows = self._grown(job, own, shape, more) if more > 0 else _shrunk(own, shape, -more, self.whole)
+        if rows is None:
             return False
-        rows = found
         lease = before._replace(rows=_together(rows))
         if self.claims is not None:
             claims = self._claims(job, before, rows)
@@ -74,9 +71,8 @@ class Trial:
             self.claims[before.claims[:, PLACE]] += before.claims[:, AMOUNT]
             self.claims[claims[:, PLACE]] -= claims[:, AMOUNT]
             lease = lease._replace(claims=claims)
-        for sign, own in ((1, _by_node(before.rows)), (-1, rows)):
-            np.add.at(self.free[0], own[:, FIRST], sign * own[:, CORES])
-            np.add.at(self.free[1], own[:, FIRST], sign * own[:, LOCAL_MB])
+        self.free[:, own[:, FIRST]] += own[:, (CORES, LOCAL_MB)].T
+        self.free[:, rows[:, FIRST]] -= rows[:, (CORES, LOCAL_MB)].T
         self.leases[job] = lease
         return True
 
@@ -97,12 +93,7 @@ class Trial:
         added[:, FIRST], added[:, NODES], added[:, TASKS] = nodes, 1, taken[nodes]
         added[:, CORES] = total[0, nodes] if self.whole else taken[nodes] * shape.cores
         added[:, LOCAL_MB] = taken[nodes] * shape.mb
-        every = np.concatenate([rows, added])
-        found, which = np.unique(every[:, FIRST], return_inverse=True)
-        merged = np.zeros((len(found), 5), np.int64)
-        np.add.at(merged, which.ravel(), every)
-        merged[:, FIRST], merged[:, NODES] = found, 1
-        return merged
+        return by_node(np.concatenate([rows, added]))
 
     def _claims(self, job: int, before: Lease, rows: Ints) -> Ints | None:
         """What a job claims with these rows, if that is free; ``None``: it is not."""
@@ -115,15 +106,6 @@ class Trial:
         found = claimed.places.claims(asked, nodes, tasks, free)
         fits = bool((found[:, AMOUNT] <= free[found[:, PLACE]]).all())
         return found if fits and claimed.places.agree(asked, nodes, tasks, found) else None
-
-
-def _by_node(rows: Ints) -> Ints:
-    """The same, a row a node, in order."""
-    each = np.repeat(rows, rows[:, NODES], axis=0)
-    each[:, FIRST] = np.concatenate([np.arange(row[FIRST], row[FIRST] + row[NODES]) for row in rows])
-    each[:, NODES] = 1
-    found: Ints = each[np.argsort(each[:, FIRST], kind="stable")]
-    return found
 
 
 def _together(rows: Ints) -> Ints:

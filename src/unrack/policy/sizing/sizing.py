@@ -24,7 +24,7 @@ from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of
 from unrack.policy.contract import Decision, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.members import traits_of
-from unrack.policy.sizing.molding import EARLIEST, first_promised, first_to_end, promised_us, working_set
+from unrack.policy.sizing.molding import EARLIEST, first_promised, first_to_end, working_set
 from unrack.policy.sizing.openings import Openings
 from unrack.policy.sizing.resizing import Trial, grown, shrunk
 from unrack.view import View
@@ -126,7 +126,7 @@ class Sizing(AroundAnother):
         for job in jobs:
             if len(sizes[job].tasks) < 2 or job in memory.once:
                 continue
-            if promised_us(view.promises, job) >= 0:
+            if view.promises.start_us(job) >= 0:
                 continue
             held, own_us = int(view.asks[TASKS, job]), view.own_us(job)
             if self.molding != EARLIEST:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
-from unrack.events import Drained, Repaired, Submitted
+from unrack.events import Drained, Opened, Submitted
 from unrack.ledger.state import QUEUED
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
@@ -308,7 +308,7 @@ class Driver:
         }  # fmt: skip
         self.journal.rotate(record)
         if before is not None and before.beginning.cluster != beginning.cluster:
-            epoch.tell(Repaired(()), now)  # what was promised on less may come earlier
+            epoch.tell(Opened(foreseen=False), now)  # what was promised on less may come earlier
         log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
 
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
