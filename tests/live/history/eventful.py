@@ -22,10 +22,10 @@ MEDDLING = ("foreign", "cancel", "drain", "stuck", "requeue", "limit", "restart"
 class Eventful:
     """A Slurm in memory, a driver whose journal is on disk, and somebody who meddles."""
 
-    def __init__(self, state: Path, policy: Any = "easy", nodes: int = 4) -> None:
+    def __init__(self, state: Path, policy: Any = "easy", nodes: int = 4, slurm: type[FakeSlurm] = FakeSlurm) -> None:
         (state / "journal").mkdir(parents=True)
         self.state, self.clock = state, HandClock()
-        self.slurm, self.fabric, self.terms = FakeSlurm(self.clock, nodes), FakeFabric(), PlainTerms(policy)
+        self.slurm, self.fabric, self.terms = slurm(self.clock, nodes=nodes), FakeFabric(), PlainTerms(policy)
         self.driver = self.begin()
 
     def begin(self) -> Driver:

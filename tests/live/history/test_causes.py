@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from eventful import MEDDLING, Eventful, meddled
+from strict_slurm import StrictSlurm
 
+from unrack.live.journal.reading import read_journal
+from unrack.live.records import READ
 from unrack.live.slurm.history.cause import UNEXPLAINED
 from unrack.live.slurm.history.order import Comparison, compare, compared, decided_us
 from unrack.live.slurm.history.past import Past
 from unrack.live.slurm.history.stay import Stay
+from unrack.live.slurm.history.told import Fold
 from unrack.live.slurm.history.world import Fact, play
 
 OF_KIND = {
@@ -67,6 +72,45 @@ def test_a_policy_that_acts_at_multiples_of_an_interval_is_simulated_on_the_cloc
         world.go(i % 3)
     found = compare(world.until_done())
     assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (24, 0, 0, 0.0)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_where_nodes_are_reserved_for_a_time_the_simulation_starts_what_was_started_when_it_was(
+    tmp_path: Path, policy: str
+) -> None:
+    world = Eventful(tmp_path, policy, slurm=StrictSlurm)
+    slurm = world.slurm
+    assert isinstance(slurm, StrictSlurm)
+    slurm.reserve(3, 8, "n1", "n2", Users="ann", Flags="SPEC_NODES")
+    draw = np.random.default_rng(7)
+    for i in range(24):
+        own = {"reservation": "r0", "user": "ann"} if i in (2, 3) else {}
+        slurm.submit(1, int(draw.integers(1, 5)), int(draw.integers(1, 4)), 4, **own)
+        world.go(int(draw.integers(0, 4)))
+    past = world.until_done()
+    assert not slurm.asked
+    told = [record.value.get("told", ()) for record in read_journal(tmp_path / "journal")]
+    assert any(event[0] == "opened" for events in told for event in events)
+    found = compare(past)
+    assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (24, 0, 0, 0.0)
+
+
+def test_a_history_reads_every_kind_of_event_that_a_driver_writes(tmp_path: Path) -> None:
+    world = Eventful(tmp_path)
+    world.slurm.submit()
+    world.until_done()
+    records = [record.value for record in read_journal(tmp_path / "journal")]
+    submitted = next(event for record in records for event in record["told"] if event[0] == "submitted")
+    job, reason, lease = submitted[1], [1, "as it was"], {"job": 0, "rows": [], "claims": []}
+    told: dict[str, list[Any]] = {
+        "submitted": submitted[1:], "adopted": [job | {"id": "2"}, lease, 0], "started": [0], "expected": [0, 5],
+        "promised": [0, 1, 2, 3, None], "start-failed": [0, reason], "withdrawn": [0, reason], "finished": [0],
+        "drained": [[0]], "repaired": [[0]], "round": [], "opened": [False],
+    }  # fmt: skip
+    assert told.keys() == READ.keys()
+    fold = Fold()
+    for kind, rest in [("", []), *told.items(), ("opened", [])]:
+        fold.take(records[0] if not kind else {"k": "turn", "now": 7, "told": [submitted, [kind, *rest]]})
 
 
 def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:

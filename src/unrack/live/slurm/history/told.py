@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
+from unrack.events import Opened
 from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.history.stay import NOT_YET, Attempt, Became, Stay
 from unrack.live.slurm.portable import Portable
@@ -20,7 +21,7 @@ GOES_ON = ("counted anew", "not ours")
 
 
 class NodesMoved(NamedTuple):
-    """Nodes that went out of service, or are back, by names."""
+    """Nodes that went out of service, or are back, by names; none: something else is free that nobody foresaw."""
 
     at_us: int
     nodes: tuple[str, ...]
@@ -127,6 +128,9 @@ class Fold:
             for name in names:
                 self._down.pop(name, None)
                 self._down |= {} if kind == "repaired" else {name: None}
+        elif kind == "opened":
+            if not Opened(*event[1:]).foreseen:
+                self.told.nodes.append(NodesMoved(now, (), True))
         elif kind == "submitted":
             self._submitted(event[1], now, entries, begins)
         elif kind == "adopted":

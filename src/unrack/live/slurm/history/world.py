@@ -18,6 +18,7 @@ from unrack.events import (
     Drained,
     Expected,
     Finished,
+    Opened,
     Repaired,
     Started,
     StartFailed,
@@ -254,7 +255,7 @@ class ToldWorld(Kernel):
         nodes = [self.names.node_of[name] for name in moved.nodes if name in self.names.node_of]
         out = [node for node in nodes if not state.online[node] or node in state.withheld]
         if moved.back:
-            self.core.handle(Repaired(tuple(out)), now)
+            self.core.handle(Repaired(tuple(out)) if out else Opened(foreseen=False), now)
         else:
             self.core.handle(Drained(tuple(node for node in nodes if node not in out)), now)
         return True
