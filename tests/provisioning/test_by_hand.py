@@ -12,7 +12,7 @@ from used_worlds import S, job, nodes, run, spans, table, work
 
 from unrack.errors import PolicyError
 from unrack.policy.table import parse_policy
-from unrack.sim.compiled import stretch
+from unrack.sim.compiled import kinds
 from unrack.sim.faults.fault import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
@@ -202,7 +202,7 @@ def test_a_job_that_a_failed_node_stopped_gives_back_again_what_it_does_not_use(
 
 def test_checkpoints_cost_the_same_in_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says what jobs use, so the loop may be compiled: two checkpoints of 10 s in 700 s of work all the same."""
-    monkeypatch.setattr(stretch, "LEAST_JOBS", 1)
+    monkeypatch.setattr(kinds, "LEAST_JOBS", 1)
     plain = work(replace(table(*[job(0, 700, 0)] * 3), usage=None))
     costs = {"checkpoint_every": "300 s", "checkpoint_cost": "10 s"}
     assert simulate(nodes(100), plain, "fcfs", world=World(changes=costs)).jobs["run_s"].to_list() == [720.0] * 3

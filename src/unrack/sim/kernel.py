@@ -43,7 +43,7 @@ from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
 from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
-from unrack.sim.compiled.stretch import Stretch
+from unrack.sim.compiled.kinds import stretch_of
 from unrack.sim.faults.outages import Outages
 from unrack.sim.faults.windows import Windows
 from unrack.sim.graph import Graph
@@ -128,12 +128,12 @@ class Kernel:
         count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
         plain_run = after_round is None and type(self) is Kernel and self.following is None and self.graph is None
         plain_run = plain_run and not state.components.of
-        stretch = Stretch.of(self) if plain_run else None
+        stretch = stretch_of(self) if plain_run else None
         while i < count or self.running or state.queue_start != state.queue_end or (self.graph and self.graph.due):
             next_submit = submit[i] if i < count else NEVER_US
             time = min(heap[0][0] if heap else NEVER_US, next_submit, wake)
             if stretch is not None and stretch.worthwhile(time, i):
-                i, now = stretch.run(i, now, progress)
+                i, now, wake = stretch.run(i, now, wake, progress)
                 continue
             if time == NEVER_US:
                 break

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.skyline.columns import Rule
 
 AT, KEY, JOB, ABOUT = range(4)
 """Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""
@@ -20,22 +21,26 @@ RANK_SHIFT = 50
 (
     NOW, NEXT, STAGE, SOMETHING, SEQUENCE, ENDS, QUEUE_START, QUEUE_END, KNOWN, FREE_CORES, RUNNING_COUNT, POOL_USED,
     POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE, ENDED, ENDED_ROWS, NEEDED, CLAIMS_USED,
-    ASKING, ENDED_CLAIMS,
-) = range(25)  # fmt: skip
+    ASKING, ENDED_CLAIMS, UNFORESEEN, WAKE, FREED, PLANNED,
+) = range(29)  # fmt: skip
 """Places in :attr:`World.mark`.
 
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
-whether one of them needs a round. SEQUENCE: of the last event planned. ENDS: how many columns of ``ends`` count.
-QUEUE_START to RELEASES: as in :class:`unrack.ledger.state.ClusterState`. SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as
-in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. ENDED, ENDED_ROWS, ENDED_CLAIMS: how much of the log is
-used. NEEDED: the room that a pass should have had. CLAIMS_USED, ASKING: as in :class:`unrack.ledger.claims.Claimed`."""
-MARKS = 25
+whether one of them needs a round. WAKE: when the policy wants to be asked at the latest. SEQUENCE: of the last event
+planned. ENDS: how many columns of ``ends`` count. QUEUE_START to RELEASES, and UNFORESEEN: as in
+:class:`unrack.ledger.state.ClusterState`. ENDED, ENDED_ROWS, ENDED_CLAIMS: how much of the log is used. NEEDED: the
+room that a pass should have had. CLAIMS_USED, ASKING: as in :class:`unrack.ledger.claims.Claimed`.
+
+SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. FREED: as in
+a :class:`unrack.policy.discipline.skyline.plan.Plan`. PLANNED: how many jobs that a plan starts now have not been
+started yet; -1: nothing has been planned."""
+MARKS = 29
 
 CHOOSE, EVENTS, ROUND = range(3)
 """Stages: choose the next time; let its events happen; ask for what starts."""
-OVER, HELD, PAUSED, LOG_FULL, NO_ROOM = range(5)
+OVER, HELD, PAUSED, LOG_FULL, NO_ROOM, GO_ON = range(6)
 """Why the loop returns: nothing is left to happen; the next event is not its own; rounds enough; make room for what has
-ended, or for what starts."""
+ended, or for what starts. GO_ON: a round is due."""
 
 
 class Ledger(NamedTuple):
@@ -116,3 +121,12 @@ class Terms(NamedTuple):
     submit_first: bool  # whether submissions come before ends that were not booked
     first_unequal: int  # the first job whose tasks ask for more or less than one core, or for memory
     by_arrival: bool  # whether the queue is considered in the order of arrival
+
+
+class PlanTerms(NamedTuple):
+    """As :class:`Terms`, of a plan."""
+
+    rule: Rule
+    early: bool  # whether reservations move forward at what is unforeseen alone
+    together: bool
+    submit_first: bool

@@ -39,6 +39,7 @@ from unrack.sim.compiled.columns import (
     ENDS,
     EVENTS,
     FREE_CORES,
+    GO_ON,
     HELD,
     JOB,
     KEY,
@@ -64,8 +65,11 @@ from unrack.sim.compiled.columns import (
     SEQUENCE,
     SOMETHING,
     STAGE,
+    UNFORESEEN,
     VALID,
     VERSION,
+    WAKE,
+    PlanTerms,
     Terms,
     World,
 )
@@ -167,6 +171,7 @@ def end_job(w: World, job: int) -> bool:
         for c in range(5):
             w.ended_rows[row + r, c] = ledger.pool[first + r, c]
     at[ENDED], at[ENDED_ROWS] = ended + 1, row + count
+    at[UNFORESEEN] += w.started_us[job] + ledger.asks[ASKED_US, job] > at[NOW] or ledger.asks[ASKED_US, job] < 1
     place = find_running(ledger.running, at[RUNNING_COUNT], w.started_us[job] + ledger.asks[ASKED_US, job], job)
     remove_running(ledger.running, at[RUNNING_COUNT], place)
     at[FREE_CORES] += give_rows(ledger.free, ledger.most, ledger.pool, first, first + count)
@@ -252,7 +257,7 @@ def spared(w: World, terms: Terms) -> bool:
 
 
 @melted
-def start_job(w: World, passing: Any, terms: Terms, s: int) -> None:
+def start_job(w: World, passing: Any, terms: Terms | PlanTerms, s: int) -> None:
     """Carry out answer ``s`` of a pass that has taken its rows already."""
     ledger, at, now = w.ledger, w.mark, w.mark[NOW]
     job, first, end = passing.started[0, s], passing.started[ROW, s], passing.started[ROW_END, s]
@@ -322,6 +327,29 @@ def start_jobs(w: World, c: Any, terms: Terms) -> bool:
     return True
 
 
+@inlined
+def to_round(w: World, together: bool, until_us: int, rest: bool) -> int:
+    """Let things happen until the next round; ROUND, or why it stopped. ``rest``: it stops before the next time."""
+    at = w.mark
+    while at[STAGE] != ROUND:
+        if at[STAGE] == CHOOSE:
+            if rest:
+                return PAUSED
+            left = at[NEXT] < w.submit_us.shape[0] or at[RUNNING_COUNT] > 0 or at[QUEUE_START] != at[QUEUE_END]
+            time = min(next_submit_us(w), at[WAKE])
+            if at[ENDS] > 0:
+                time = min(time, w.ends[AT, 0])
+            if not left or (time >= NEVER_US and until_us >= NEVER_US):
+                return OVER
+            if time >= until_us:
+                return HELD
+            at[NOW], at[SOMETHING], at[STAGE] = time, 0, EVENTS
+        if not let_happen(w, together):
+            return LOG_FULL
+        at[STAGE] = ROUND if at[SOMETHING] or at[WAKE] <= at[NOW] else CHOOSE
+    return GO_ON
+
+
 @compiled
 def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -> int:
     """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
@@ -331,27 +359,12 @@ def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.
     """
-    at = w.mark
     rounds: int = 0
     while True:
-        if at[STAGE] == CHOOSE:
-            if rounds == most:
-                return PAUSED
-            left = at[NEXT] < w.submit_us.shape[0] or at[RUNNING_COUNT] > 0 or at[QUEUE_START] != at[QUEUE_END]
-            time = next_submit_us(w)
-            if at[ENDS] > 0:
-                time = min(time, w.ends[AT, 0])
-            if not left or (time >= NEVER_US and until_us >= NEVER_US):
-                return OVER
-            if time >= until_us:
-                return HELD
-            at[NOW], at[SOMETHING], at[STAGE] = time, 0, EVENTS
-        if at[STAGE] == EVENTS:
-            if not let_happen(w, terms.together):
-                return LOG_FULL
-            at[STAGE] = ROUND if at[SOMETHING] else CHOOSE
-        if at[STAGE] == ROUND:
-            if not start_jobs(w, passing, terms):
-                return NO_ROOM
-            rounds += 1
-            at[STAGE] = CHOOSE
+        why = to_round(w, terms.together, until_us, rounds == most)
+        if why != GO_ON:
+            return int(why)
+        if not start_jobs(w, passing, terms):
+            return NO_ROOM
+        rounds += 1
+        w.mark[STAGE] = CHOOSE

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from unrack.core import Core
 from unrack.events import BOOKED, FINISH, LATE_FINISH
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import whole_summary
-from unrack.ledger.claims import Claimed
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.leases import Extra
-from unrack.ledger.names import ASKED_TASKS
-from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
-from unrack.policy.discipline.skyline.columns import Wants
+from unrack.policy.discipline.skyline.columns import KEPT
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed
-from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed
 from unrack.sim.compiled.columns import (
@@ -47,6 +42,7 @@ from unrack.sim.compiled.columns import (
     NO_ROOM,
     NOW,
     OVER,
+    PLANNED,
     POOL_DEAD,
     POOL_USED,
     QUEUE_END,
@@ -58,8 +54,10 @@ from unrack.sim.compiled.columns import (
     SEEN_RELEASES,
     SEQUENCE,
     STALE,
+    UNFORESEEN,
     VALID,
     VERSION,
+    WAKE,
     Claims,
     Ledger,
     Terms,
@@ -75,8 +73,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 1024
 """Rounds between two looks at whether the user wants to stop."""
-LEAST_JOBS = 10_000
-"""With fewer jobs, at some 25 µs each, a run is done long before the loop would be compiled."""
 TOLD = 4096
 """Submissions between two calls of ``progress``."""
 LOG = 16_384
@@ -84,7 +80,7 @@ LOG = 16_384
 STATE = {
     "queue_start": QUEUE_START, "queue_end": QUEUE_END, "known": KNOWN, "free_cores": FREE_CORES,
     "running_count": RUNNING_COUNT, "pool_used": POOL_USED, "pool_dead": POOL_DEAD, "version": VERSION,
-    "releases": RELEASES,
+    "releases": RELEASES, "unforeseen": UNFORESEEN,
 }  # fmt: skip
 """Numbers of the ledger, and their places among the marks."""
 OWN_RANKS = (BOOKED, FINISH, LATE_FINISH)
@@ -115,21 +111,6 @@ def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
     return rank
 
 
-def fixed_claims(claimed: Claimed | None, asks: Ints) -> dict[str, Ints] | None:
-    """What jobs claim wherever they run, as columns of a pass; ``None``: of one of them that is a choice."""
-    count = asks.shape[1]
-    wants, at, rows = np.zeros(count, np.int64), np.zeros((2, count), np.int64), [NO_CLAIMS]
-    used = 0
-    for job in [] if claimed is None else np.flatnonzero(np.frombuffer(claimed.asks, np.uint8)).tolist():
-        assert claimed is not None
-        claims = claimed.anywhere(job, int(asks[ASKED_TASKS, job]))
-        if claims is None:
-            return None
-        wants[job], at[:, job], used = Wants.CLAIMS, (used, used + len(claims)), used + len(claims)
-        rows.append(claims)
-    return {"wants": wants, "fixed_at": at, "fixed": np.concatenate(rows)}
-
-
 class Stretch:
     """The compiled loop beside a kernel's own: both work on the same ledger, by turns.
 
@@ -139,57 +120,62 @@ class Stretch:
     end.
     """
 
+    rounds: ClassVar[Any] = staticmethod(run_rounds)
+
     def __init__(self, kernel: Kernel, fixed: dict[str, Ints]) -> None:
         core, jobs = kernel.core, kernel.jobs
-        policy = core.policy
-        assert isinstance(policy, ListScheduler)
-        self.kernel = kernel
-        self.terms = Terms(
-            rule=policy.pass_rule,
-            settles=policy.settles,
-            together=str(kernel.ties) == "together",
-            submit_first=str(kernel.ties) == "submit-first",
-            first_unequal=core.state.first_unequal,
-            by_arrival=policy.order == "fcfs",
-        )
-        by_queue = self.terms.by_arrival and policy.backfill_order is None
-        self.rank = ranks(None if by_queue else policy.order, kernel), ranks(policy.backfill_order, kernel)
+        self.kernel, self.fixed = kernel, fixed
+        self.policy: Any = core.policy  # of the kind that it serves
+        orders = self.orders()
+        self.rank = ranks(orders[0], kernel), ranks(orders[1], kernel)
         self.ranked = np.empty_like(self.rank[0]), np.empty_like(self.rank[1])
+        self.terms = self.terms_of(str(kernel.ties))
         self.submit_us, self.work_us = jobs.submit_us, kernel.work_us
         self.refused = core.refused()
         self.started_us = np.zeros(len(jobs), np.int64)
         self.ended = np.empty((3, LOG), np.int64)
         self.ended_count = np.empty((2, LOG), np.int64)
         self.ended_rows, self.ended_claims = np.empty((4 * LOG, 5), np.int64), np.empty((LOG, 2), np.int64)
-        self.fixed = fixed
 
-    @classmethod
-    def of(cls, kernel: Kernel) -> Stretch | None:
-        """The compiled loop for a run; ``None``: something is involved that it does not know."""
-        core = kernel.core
-        policy, state = core.policy, core.state
-        if type(policy) is not ListScheduler or type(core) is not Core or type(core.memory) is not ListNotes:
-            return None
-        if vars(core).keys() & {"handle", "next_round"}:  # somebody stands between the kernel and the core
-            return None
-        simple = (
-            is_fixed(policy.order)
-            and is_fixed(policy.backfill_order or policy.order)
-            and isinstance(policy.place, str)
-            and policy.place in FITS
-            and isinstance(policy.memory, LocalMemory)
-            and not core.memory.every
-            and policy.wait
-            and state.devices is None
-            and state.memory is None
-            and len(state.open_to) == 1
-            and not state.cluster.places.windows
-            and kernel.slowdown is None
-            and kernel.shown
-            and len(kernel.jobs) >= max(LEAST_JOBS, 1)
+    @staticmethod
+    def serves(policy: Any) -> bool:
+        """Whether the loop can do what a policy of its kind asks."""
+        return policy.wait and is_fixed(policy.backfill_order or policy.order)
+
+    # --- what is the policy's -----------------------------------------------------------------------------------
+
+    def orders(self) -> tuple[str | Order | None, str | Order | None]:
+        """The order of the queue, and that behind the head; ``None``: that of the queue itself."""
+        first, second = self.policy.order, self.policy.backfill_order
+        return (None, None) if first == "fcfs" and second is None else (first, second)
+
+    def terms_of(self, ties: str) -> Any:
+        """What does not change."""
+        policy = self.policy
+        return Terms(
+            rule=policy.pass_rule,
+            settles=policy.settles,
+            together=ties == "together",
+            submit_first=ties == "submit-first",
+            first_unequal=self.kernel.core.state.first_unequal,
+            by_arrival=policy.order == "fcfs",
         )
-        fixed = fixed_claims(state.claimed, kernel.core.state.asks) if simple else None
-        return None if fixed is None else cls(kernel, fixed)
+
+    def ready(self) -> bool:
+        """Whether the policy's memory is as the loop can use it, whoever comes."""
+        return True
+
+    def take_notes(self, mark: Ints, memory: Any) -> None:
+        """Let the marks say what the policy has noted."""
+        mark[SEEN_RELEASES], mark[LAST_JOB] = memory.releases, memory.last_job
+        mark[COMPLETE], mark[ALIKE] = memory.complete, memory.alike
+
+    def give_notes(self, mark: Ints, memory: Any) -> None:
+        """Let the policy have noted what the marks say."""
+        memory.releases, memory.last_job = int(mark[SEEN_RELEASES]), int(mark[LAST_JOB])
+        memory.complete, memory.alike = bool(mark[COMPLETE]), bool(mark[ALIKE])
+
+    # --- when, and how ------------------------------------------------------------------------------------------
 
     def worthwhile(self, time: int, submitted: int) -> bool:
         """Whether enough happens from ``time`` on before something that is not for the compiled loop.
@@ -197,6 +183,8 @@ class Stretch:
         To go in and out takes as long as some events for each running job.
         """
         kernel = self.kernel
+        if not self.ready():
+            return False
         beyond = any(extra.shares or len(extra.borrowed) for extra in kernel.core.state.extra.values())
         if kernel.kept_work or beyond or time == NEVER_US:
             return False
@@ -210,20 +198,22 @@ class Stretch:
         """When the next event comes that is not an end or an arrival."""
         return min((entry[0] for entry in self.kernel.heap if entry[1] not in OWN_RANKS), default=NEVER_US)
 
-    def run(self, submitted: int, now: int, progress: Callable[[int, int], None] | None) -> tuple[int, int]:
+    def run(
+        self, submitted: int, now: int, wake: int, progress: Callable[[int, int], None] | None
+    ) -> tuple[int, int, int]:
         """Let things happen until the next event that is not the loop's own.
 
         Returns
         -------
-        int, int
-            How many jobs have been submitted, and the time (µs).
+        int, int, int
+            How many jobs have been submitted, the time, and when the policy wants to be asked at the latest (µs).
         """
         until, count = self.until_us(), len(self.submit_us)
-        mark, ends = self.enter(submitted, now)
+        mark, ends = self.enter(submitted, now, wake)
         world, passing = self.world(mark, ends)
         while True:
             before = int(mark[NEXT])
-            why = run_rounds(world, passing, self.terms, until, ROUNDS)
+            why = self.rounds(world, passing, self.terms, until, ROUNDS)
             self.follow(mark, before)
             for told in range(before // TOLD + 1, int(mark[NEXT]) // TOLD + 1):
                 if progress is not None:
@@ -240,11 +230,11 @@ class Stretch:
             if why in (LOG_FULL, NO_ROOM):
                 world, passing = self.world(mark, ends)
         self.leave(mark, ends)
-        return int(mark[NEXT]), int(mark[NOW])
+        return int(mark[NEXT]), int(mark[NOW]), int(mark[WAKE])
 
     # --- the way in ---------------------------------------------------------------------------------------------
 
-    def enter(self, submitted: int, now: int) -> tuple[Ints, Ints]:
+    def enter(self, submitted: int, now: int, wake: int) -> tuple[Ints, Ints]:
         """The marks and the planned ends, as the kernel has left them."""
         kernel, state, memory = self.kernel, self.kernel.core.state, self.kernel.core.memory
         for job, (start, _) in kernel.running.items():
@@ -258,8 +248,8 @@ class Stretch:
         for name, place in STATE.items():
             mark[place] = getattr(state, name)
         mark[NOW], mark[NEXT], mark[SEQUENCE] = now, submitted, kernel.sequence
-        mark[SEEN_RELEASES], mark[LAST_JOB] = memory.releases, memory.last_job
-        mark[COMPLETE], mark[ALIKE] = memory.complete, memory.alike
+        mark[WAKE], mark[PLANNED] = wake, -1
+        self.take_notes(mark, memory)
         if state.claimed is not None:
             mark[CLAIMS_USED], mark[ASKING] = state.claimed.used, state.claimed.asking
         own = sorted(entry for entry in kernel.heap if entry[1] in OWN_RANKS)
@@ -310,9 +300,7 @@ class Stretch:
             setattr(core.state, name, int(mark[place]))
         if core.state.claimed is not None:
             core.state.claimed.used, core.state.claimed.asking = int(mark[CLAIMS_USED]), int(mark[ASKING])
-        memory = core.memory
-        memory.releases, memory.last_job = int(mark[SEEN_RELEASES]), int(mark[LAST_JOB])
-        memory.complete, memory.alike = bool(mark[COMPLETE]), bool(mark[ALIKE])
+        self.give_notes(mark, core.memory)
         for job in np.flatnonzero(self.refused[before : mark[NEXT]]).tolist():
             core.reasons[before + job] = core.too_big(before + job)
 
@@ -328,7 +316,9 @@ class Stretch:
         """Make room for a pass, as the loop says; returns the planned ends."""
         needed, state, memory = int(mark[NEEDED]), self.kernel.core.state, self.kernel.core.memory
         if needed < 0:
-            memory.replace(**more_room(memory.columns, 1, state.running_count))
+            waiting = int(mark[QUEUE_END] - mark[QUEUE_START])
+            memory.replace(**more_room(memory.columns, waiting, int(mark[RUNNING_COUNT])))
+            memory.columns.cursor[KEPT] = 0
             return ends
         state.make_room(needed, needed)
         if state.claimed is not None:

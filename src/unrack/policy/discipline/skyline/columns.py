@@ -71,6 +71,14 @@ STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
 how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing), and
 for how long; what there was too little room for; and how many jobs of the order are looked at."""
+KEEPS, KEPT, FROM, WAS, COUNT, STAMP, MOST = range(12, 19)
+"""More of them, of levels that are kept (:mod:`unrack.policy.discipline.skyline.kept`): whether they may be; whether
+they are; the first step that is not past; how many jobs ``was`` has; how many reservations there are; the number of the
+last look at who runs; and how many steps, rows, claims and slots there may be until all is made anew."""
+CURSOR = MOST + 4
+BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
+"""Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
+what it then holds and asks; when it was last seen running."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
 TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS, HEADS = range(9)
@@ -131,7 +139,13 @@ class _Columns(NamedTuple):
     new_claims: Ints
     started: Ints  # int64[6, room]: the jobs that start now
     out: Ints  # int64[room, 5]: their rows, of nodes
-    cursor: Ints  # int64[12]
+    cursor: Ints  # int64[CURSOR]
+    # levels that are kept
+    held: Ints  # int64[5, jobs]
+    was: Ints  # int64[room]: who ran after the last round
+    # int64[2, sets + places]: until when more is free, of the nodes of a set and of a place, than a job saw when it was
+    # given the earliest place, µs; second row: than those saw that have been looked at in this round
+    grown: Ints
     # a pass over the queue, see :mod:`unrack.policy.discipline.queue_kernel`
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
     refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now

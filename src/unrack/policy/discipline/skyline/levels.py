@@ -37,25 +37,32 @@ def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> Non
 
 
 @inlined
+def free_now(level: Ints, seen: LedgerColumns, groups: Groups) -> None:
+    """Let one step say what is free of each group."""
+    free, total = seen.free, seen.total
+    for g in range(level.shape[1]):
+        level[CPU, g] = level[MEM, g] = 0
+    for node in range(free.shape[1]):
+        if groups.grain == 0:
+            level[CPU, node] = free[CPU, node]
+            level[MEM, node] = free[MEM, node]
+        elif groups.grain == 2:
+            level[CPU, 0] += free[CPU, node]
+        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
+            level[CPU, groups.of[node]] += 1
+
+
+@inlined
 def levels_of(
     now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
     times: Ints, level: Ints, cursor: Ints,
 ) -> int:  # fmt: skip
     """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
-    free, total, running = seen.free, seen.total, seen.running
+    running = seen.running
     free_slots(slots, cursor)
     times[0] = now
     steps = 1
-    for g in range(level.shape[2]):
-        level[0, CPU, g] = level[0, MEM, g] = 0
-    for node in range(free.shape[1]):
-        if groups.grain == 0:
-            level[0, CPU, node] = free[CPU, node]
-            level[0, MEM, node] = free[MEM, node]
-        elif groups.grain == 2:
-            level[0, CPU, 0] += free[CPU, node]
-        elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
-            level[0, CPU, groups.of[node]] += 1
+    free_now(level[0], seen, groups)
     places = slots.free.shape[0] > 0
     for later in range(2):
         for i in range(seen.running_count):

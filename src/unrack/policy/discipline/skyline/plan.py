@@ -32,6 +32,8 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_OF,
     FIRST_ROW,
     JOB,
+    KEEPS,
+    KEPT,
     LAST_GROUP,
     LAST_OF,
     LEASES,
@@ -111,7 +113,7 @@ class Plan(Passes):
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
         self.look(view)
         cursor = self.columns.cursor
-        cursor[STAGE] = BEGIN
+        cursor[STAGE], cursor[KEEPS] = BEGIN, self.keeps
         how = jobs, now, running, *self.rule, *what
         made, line = self._begun(jobs, now, what, choices), None
         in_kernel = self._chosen_in_kernel(jobs)
@@ -133,7 +135,7 @@ class Plan(Passes):
                 line.more(bool(cursor[SHORT] == SHARERS))
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
-            cursor[STAGE] = BEGIN
+            cursor[STAGE], cursor[KEPT] = BEGIN, 0
             made = self._begun(jobs, now, what, choices)
         if line is not None:
             self._reserved_in_kernel(line, self.columns.started[JOB, :count] if what.brief else jobs)
@@ -141,6 +143,11 @@ class Plan(Passes):
             self._settle(made)
             self.leases.update(made.made)
         return self._starts(count, now, made) if count else []
+
+    @property
+    def keeps(self) -> bool:
+        """Whether levels may stay from one round to the next: what is chosen outside of the kernel is not in them."""
+        return not (self.chosen or self.lends)
 
     def _chosen_in_kernel(self, jobs: Ints) -> bool:
         """Whether the devices of all who ask for any can be chosen in a kernel."""

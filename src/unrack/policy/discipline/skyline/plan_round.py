@@ -10,7 +10,7 @@ from typing import Any
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
-from unrack.ledger.names import ASKED_US, CPU, MEM
+from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -27,6 +27,8 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_CLAIM,
     FIRST_GROUP,
     FIRST_ROW,
+    FROM,
+    KEEPS,
     LAST,
     LAST_GROUP,
     LEASES,
@@ -46,6 +48,15 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     Round,
     Rule,
+)
+from unrack.policy.discipline.skyline.kept import (
+    carried,
+    forget,
+    keep_for_next,
+    moved,
+    reach_of,
+    room_from,
+    rows_of_running,
 )
 from unrack.policy.discipline.skyline.levels import levels_of, short_of
 from unrack.policy.discipline.skyline.starting import start_those_due
@@ -251,24 +262,36 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
     width = sky.total.shape[2]
     slots = Slots(sky.slot, sky.place_of, sky.free_places, width)
-    jobs = order.shape[0]
+    jobs, anew = order.shape[0], True
+    keeps = cursor[KEEPS] > 0 and trust and not brief
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
             return short_of(cursor, TURNS)
         if seen.running_count + 2 * (jobs + sky.windows.shape[0]) + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
-        steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
-        if steps < 0:
-            return NO_ROOM
-        steps = book_windows(now, 0, False, slots, steps, -1, sky)
-        steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
-        if steps < 0:
-            return NO_ROOM
+        steps = carried(order, now, seen, groups, slots, sky)
+        anew = steps < 0
+        if anew:
+            forget(sky)
+            steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
+            if steps < 0:
+                return NO_ROOM
+            steps = book_windows(now, 0, False, slots, steps, -1, sky)
+            steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
+            if steps < 0:
+                return NO_ROOM
+            if keeps:
+                used, claims_used = rows_of_running(seen, groups, used, claims_used, sky)
+                if used < 0:
+                    return NO_ROOM
+        else:
+            used, claims_used = cursor[ROWS], cursor[CLAIMS]
         cursor[AT], cursor[LAST] = 0, jobs
     else:
         steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
     chosen = cursor[STAGE] == CHOSEN
     cursor[STAGE] = PLAN
+    begun, first_row, first_claim = cursor[FROM], 0 if anew else used, 0 if anew else claims_used
     less = brief and not chosen  # whether less is free now than when it was last seen who may start
     for q in range(cursor[AT], jobs):
         while less and cursor[LAST] > q and not may_start(order[cursor[LAST] - 1], groups, slots, sky):
@@ -287,6 +310,13 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
         old = Span(new_rows, first, last, new_claims, claim, claim_end)
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
+        before, i = NEVER_US, begun
+        if begins >= 0:  # it moves only to where more is free than it has seen
+            before = min(begins, reach_of(job, fixed, sky))
+            if wants[job] < CHOICE and sky.set_owner[sky.set_of[job]] == 0:
+                i = room_from(times, level, steps, groups, slots, asked, fixed, i, before)
+            if i < 0 or before <= now:
+                continue
         owner, accepted = sky.set_owner[sky.set_of[job]], chosen and cursor[ROWS_CHOSEN] >= 0
         if owner > 0 and not chosen:
             steps = book_windows(now, owner, True, slots, steps, 1, sky)
@@ -299,12 +329,10 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if accepted:
             length = cursor[LENGTH_CHOSEN]
         else:
-            i = 0
             if chosen:
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
-            before = begins if begins >= 0 else NEVER_US
             if owner > 0:
                 i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, sky)
             else:
@@ -334,6 +362,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
+        if begins >= 0 and keeps:
+            moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
         less = brief and times[i] == now
         steps = book(times, level, steps, times[i], length, slots, new, -1)
@@ -347,19 +377,12 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         start[job] = turn[START, q]
         for row in range(5):
             where[row, job] = turn[FIRST_ROW + row, q]
-    for r in range(used):
+    for r in range(first_row, used):
         for c in range(5):
             rows[r, c] = new_rows[r, c]
-    for r in range(claims_used):
+    for r in range(first_claim, claims_used):
         claims[r, 0], claims[r, 1] = new_claims[r, 0], new_claims[r, 1]
+    if keeps and (not anew or seen.running_count == 0 or seen.running[ENDS_US, 0] >= now):
+        cursor[ROWS], cursor[CLAIMS] = used, claims_used
+        keep_for_next(order, now, seen, n, steps, anew, compress, sky)
     return int(n)
-
-
-@compiled
-def first_due(start: Ints, jobs: Ints, now: int) -> int:
-    """The first reserved start of these jobs after ``now``; a time after everything: there is none."""
-    due = NEVER_US
-    for job in jobs:
-        if now < start[job] < due:
-            due = start[job]
-    return due

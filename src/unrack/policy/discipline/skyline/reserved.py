@@ -20,6 +20,7 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
+    KEPT,
     LEDGER,
     Columns,
     Grain,
@@ -31,8 +32,8 @@ from unrack.policy.discipline.skyline.columns import (
     spans_of,
     windows_of,
 )
-from unrack.policy.discipline.skyline.plan_round import first_due
 from unrack.policy.discipline.skyline.room import columns_for
+from unrack.policy.discipline.skyline.starting import first_due
 from unrack.policy.placement.claiming import claims_anywhere
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
@@ -43,7 +44,7 @@ from unrack.workload.job import ESTIMATE, TASKS
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
 NO_LIMITS: Ints = np.zeros(0, np.int64)
-BY_JOB = {"start": -1, "where": 0, "wants": 0, "fixed_at": 0, "kind": -1}
+BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1}
 """Columns by job, and what they are of a job that is not known yet."""
 
 
@@ -255,7 +256,9 @@ class Reserved:
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
             window_rows=rows, window_groups=rows,
+            grown=np.zeros((2, len(seen.open_to) + len(self.columns.slot)), np.int64),
         )  # fmt: skip
+        self.columns.cursor[KEPT] = 0
 
     def look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""

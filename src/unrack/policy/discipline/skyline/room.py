@@ -9,6 +9,7 @@ from unrack.ledger.blocks import SIZE
 from unrack.ledger.growing import grown, grown_rows
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
+    CURSOR,
     HEADS,
     LEASES,
     LEDGER,
@@ -31,7 +32,8 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
         left = np.zeros((len(c.left), 1, slots), np.int64)
         left[:, :, : len(c.place_of)] = c.left
         place_of = grown(c.place_of, slots)
-        return {"times": np.zeros(steps, np.int64), "level": level, "low": low, "place_of": place_of, "left": left}
+        times, was = np.zeros(steps, np.int64), grown(c.was, steps)
+        return {"times": times, "level": level, "low": low, "place_of": place_of, "left": left, "was": was}
     if short == HEADS:
         more = 2 * len(c.heads)
         then, left = np.zeros((more, *c.then.shape[1:]), np.int64), np.zeros((1 + more, *c.left.shape[1:]), np.int64)
@@ -74,7 +76,8 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         rows=np.zeros((0, 5), np.int64), claims=two,
         wants=np.zeros(jobs, np.int64), fixed_at=np.zeros((2, jobs), np.int64), fixed=two,
         turn=np.zeros((6, 0), np.int64), new_rows=np.zeros((0, 5), np.int64), new_claims=two,
-        started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(12, np.int64),
+        started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(CURSOR, np.int64),
+        held=np.full((5, jobs), -1, np.int64), was=none, grown=np.zeros((2, 1 + places), np.int64),
         kind=np.full(jobs, -1, np.int64), refused=np.zeros(16, np.int64),
         now=np.zeros((2, nodes), np.int64), heads=np.zeros((1, 4), np.int64),
         meets=np.ones((1, 1), np.int64), aside=np.zeros(2, np.int64), then=np.zeros((1, 2, nodes), np.int64),

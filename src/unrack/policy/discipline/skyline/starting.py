@@ -33,6 +33,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open, fit_together, lent_by
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.units import NEVER_US
 from unrack.view import PLENTY
 
 
@@ -197,3 +198,19 @@ def leaves_open(jobs: int, length: int, loans: Ints, sky: Any) -> bool:
         left[loans[i, LENDER]] -= loans[i, LOAN_MB]
         fits = fits and left[loans[i, LENDER]] >= 0
     return fits
+
+
+@inlined
+def due_after(start: Ints, jobs: Ints, now: int) -> int:
+    """The first reserved start of these jobs after ``now``; a time after everything: there is none."""
+    due = NEVER_US
+    for job in jobs:
+        if now < start[job] < due:
+            due = start[job]
+    return due
+
+
+@compiled
+def first_due(start: Ints, jobs: Ints, now: int) -> int:
+    """As :func:`due_after`."""
+    return due_after(start, jobs, now)

@@ -1,0 +1,334 @@
+"""Compiled: the levels of a plan, kept from its last round as long as they say what making them anew would.
+
+Kept is what running jobs hold until their booked ends, and every reservation. Those who have ended give back the rest;
+then all that the ledger says is compared: when who ends and what he holds, what is free now, what each waiting job asks
+and when it is to start. Whatever differs, whyever, the levels are made anew.
+
+Where levels are kept it is known, too, until when more is free than a job saw that was given the earliest place: a job
+can only move to before that time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unrack.jit import inlined, melted
+from unrack.kernels.arrays import Ints
+from unrack.ledger.holding import add_rows, first_at_least
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.names import FIRST_ROW as LEASE_ROW
+from unrack.policy.columns import Gang, LedgerColumns
+from unrack.policy.discipline.skyline.columns import (
+    ASKS,
+    BOOKED_US,
+    CHECK,
+    CLAIMED,
+    CLAIMS,
+    CLOSES_US,
+    COUNT,
+    FIRST_GROUP,
+    FROM,
+    JOB,
+    KEPT,
+    LAST_GROUP,
+    LEASES,
+    LENGTH,
+    MOST,
+    OPENS_US,
+    ROWS,
+    SEEN,
+    SLOTS,
+    STAMP,
+    STEPS,
+    UNTIL_US,
+    WAS,
+)
+from unrack.policy.discipline.skyline.levels import free_now, give_back, short_of
+from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, add_span, book, claims_fit, room_in
+from unrack.units import NEVER_US
+
+ODD = -7046029254386353131
+"""2**64 divided by the golden ratio, made odd: spreads numbers over all bits."""
+
+
+@melted
+def spread(number: int) -> int:
+    """A number for a number, unlike those of its neighbours."""
+    mixed = (number + 1) * ODD
+    return mixed ^ (mixed >> 29)
+
+
+@inlined
+def sum_of(span: Span) -> int:
+    """A sum over rows of groups and claims that says whether these are others."""
+    rows, found = span.rows, 0
+    for r in range(span.first, span.last):
+        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            found += spread(g) * (rows[r, CORES] + (rows[r, LOCAL_MB] << 20))
+    for c in range(span.claim, span.claim_end):
+        found += spread(-2 - span.claims[c, 0]) * span.claims[c, 1]
+    return found
+
+
+@inlined
+def sum_held(job: int, seen: LedgerColumns, groups: Groups, sky: Any) -> int:
+    """As :func:`sum_of`, of what a running job holds."""
+    rows, first, found = seen.pool, seen.lease_at[LEASE_ROW, job], 0
+    last = first + seen.lease_at[ROW_COUNT, job]
+    for r in range(first, last):
+        if groups.grain == 2:
+            found += spread(0) * rows[r, NODES] * rows[r, CORES]
+            continue
+        for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+            if groups.grain == 1:
+                found += spread(groups.of[node])
+            else:
+                found += spread(node) * (rows[r, CORES] + (rows[r, LOCAL_MB] << 20))
+    if sky.free_places.shape[0] > 0:
+        claimed, at = sky.claimed, sky.claimed_at
+        for c in range(at[LEASE_ROW, job], at[LEASE_ROW, job] + at[ROW_COUNT, job]):
+            found += spread(-2 - claimed[c, 0]) * claimed[c, 1]
+    return found
+
+
+@inlined
+def sum_asked(job: int, sky: Any) -> int:
+    """As :func:`sum_of`, of what a waiting job asks."""
+    asks = sky.asks
+    found = spread(asks[ASKED_TASKS, job]) * (asks[ASKED_CORES, job] + (asks[ASKED_MB, job] << 20))
+    return int(found + spread(asks[ASKED_US, job]) + sky.set_of[job])
+
+
+@inlined
+def held_span(job: int, sky: Any) -> Span:
+    """What a job holds or has reserved in the levels."""
+    at = sky.where
+    return Span(sky.new_rows, at[0, job], at[1, job], sky.new_claims, at[2, job], at[3, job])
+
+
+@inlined
+def grow(row: int, until: int, span: Span, sky: Any) -> None:
+    """Note that more is free until a time than was, of the groups and places of a span."""
+    grown, total, rows = sky.grown, sky.total, span.rows
+    sets = total.shape[0]
+    for s in range(sets):
+        if grown[row, s] >= until:
+            continue
+        inside = False
+        for r in range(span.first, span.last):
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                if total[s, CPU, g] > 0:
+                    inside = True
+                    break
+            if inside:
+                break
+        if inside:
+            grown[row, s] = until
+    for c in range(span.claim, span.claim_end):
+        grown[row, sets + span.claims[c, 0]] = max(grown[row, sets + span.claims[c, 0]], until)
+
+
+@inlined
+def moved(until: int, span: Span, sky: Any) -> None:
+    """A reservation has moved away: those behind it know in this round, those before it in the next."""
+    grow(0, until, span, sky)
+    grow(1, until, span, sky)
+
+
+@inlined
+def reach_of(job: int, claims: Span, sky: Any) -> int:
+    """Before which time a job must begin to use more than it saw, µs."""
+    grown, sets = sky.grown, sky.total.shape[0]
+    found = grown[0, sky.set_of[job]]
+    for c in range(claims.claim, claims.claim_end):
+        found = max(found, grown[0, sets + claims.claims[c, 0]])
+    return int(found)
+
+
+@inlined
+def room_from(
+    times: Ints, level: Ints, steps: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, i: int, before: int
+) -> int:
+    """The first step from ``i`` on, ``before`` a time, that has room for a job; -1: none."""
+    while i < steps and times[i] < before:
+        enough = level[i, CPU, 0] if groups.grain == 2 else room_in(level, i, groups, asked)
+        if enough >= asked.tasks and claims_fit(level, i, slots, claims):
+            return i
+        i += 1
+    return -1
+
+
+@inlined
+def as_reserved(order: Ints, now: int, sky: Any) -> bool:
+    """Whether the waiting jobs of ``order`` have the reservations that are in the levels, and ask what they did."""
+    start, held, where, count = sky.start, sky.held, sky.where, 0
+    for q in range(order.shape[0]):
+        job = order[q]
+        if start[job] != held[BOOKED_US, job]:
+            return False
+        if start[job] >= 0:
+            count += 1
+            if start[job] < now or held[ASKS, job] != sum_asked(job, sky):
+                return False
+            if where[LENGTH - 1, job] != max(1, sky.asks[ASKED_US, job]):
+                return False
+    return bool(count == sky.cursor[COUNT])
+
+
+@inlined
+def as_running(now: int, seen: LedgerColumns, groups: Groups, sky: Any) -> bool:
+    """Whether those who run hold what they hold in the levels; marks them."""
+    held, running, cursor = sky.held, seen.running, sky.cursor
+    cursor[STAMP] += 1
+    for i in range(seen.running_count):
+        job, end = running[WHO, i], running[ENDS_US, i]
+        if end < now or held[UNTIL_US, job] != end or held[CHECK, job] != sum_held(job, seen, groups, sky):
+            return False
+        held[SEEN, job] = cursor[STAMP]
+    return True
+
+
+@inlined
+def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> bool:
+    """Whether as much is free now as the levels say."""
+    cursor, level, low, start, running = sky.cursor, sky.level, sky.low, sky.start, seen.running
+    k, places = cursor[FROM], cursor[SLOTS]
+    free_now(low[0], seen, groups)
+    for s in range(places):
+        low[0, CPU, slots.first + s] = slots.free[slots.place_of[s]]
+    for i in range(seen.running_count):
+        if running[ENDS_US, i] > now:
+            break
+        give_back(seen, running[WHO, i], groups, low[0])
+        if slots.free.shape[0] > 0:
+            span = held_span(running[WHO, i], sky)
+            add_span(low, 0, 1, slots, Span(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
+    for q in range(order.shape[0]):
+        if start[order[q]] == now:
+            add_span(low, 0, 1, slots, held_span(order[q], sky), -1)
+    windows = sky.windows
+    for w in range(windows.shape[0]):
+        if windows[w, OPENS_US] <= now < windows[w, CLOSES_US]:
+            add_rows(low[0], sky.window_groups, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], -1)
+    for g in range(slots.first):
+        if low[0, CPU, g] != level[k, CPU, g] or (groups.grain == 0 and low[0, MEM, g] != level[k, MEM, g]):
+            return False
+    for s in range(slots.first, slots.first + places):
+        if low[0, CPU, s] != level[k, CPU, s]:
+            return False
+    return True
+
+
+@inlined
+def carried(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> int:
+    """Carry the levels of the last round on to ``now``; how many steps; -1: they are to be made anew."""
+    cursor, times, level, turn, held, was = sky.cursor, sky.times, sky.level, sky.turn, sky.held, sky.was
+    if cursor[KEPT] == 0:
+        return -1
+    cursor[KEPT] = 0
+    steps = cursor[STEPS]
+    much = steps > cursor[MOST] or cursor[ROWS] > cursor[MOST + 1] or cursor[CLAIMS] > cursor[MOST + 2]
+    if much or cursor[SLOTS] > cursor[MOST + 3] or not as_reserved(order, now, sky):
+        return -1
+    if not as_running(now, seen, groups, sky):
+        return -1
+    k = first_at_least(times, cursor[FROM], steps, now + 1) - 1
+    cursor[FROM], times[k] = k, now
+    for i in range(cursor[WAS]):
+        job = was[i]
+        if held[SEEN, job] != cursor[STAMP]:
+            until, span = held[UNTIL_US, job], held_span(job, sky)
+            if until > now:
+                steps = book(times, level, steps, now, until - now, slots, span, 1)
+                grow(0, until, span, sky)
+            held[UNTIL_US, job] = -1
+    if not as_free(order, now, seen, groups, slots, sky):
+        return -1
+    for q in range(order.shape[0]):
+        job = order[q]
+        turn[0, q] = sky.start[job]
+        for row in range(5):
+            turn[1 + row, q] = sky.where[row, job]
+    return int(steps)
+
+
+@inlined
+def forget(sky: Any) -> None:
+    """Nothing is kept, and nothing known of what has become free."""
+    cursor, held, was, grown = sky.cursor, sky.held, sky.was, sky.grown
+    for i in range(cursor[WAS]):
+        held[UNTIL_US, was[i]] = -1
+    cursor[KEPT] = cursor[WAS] = cursor[FROM] = 0
+    for s in range(grown.shape[1]):
+        grown[0, s], grown[1, s] = NEVER_US, 0
+
+
+@inlined
+def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int, sky: Any) -> tuple[int, int]:
+    """Write down what running jobs hold, behind ``rows`` and ``claims``; the new ends, or -1: there is no room."""
+    running, pool, new_rows, new_claims, where, held = (
+        seen.running, seen.pool, sky.new_rows, sky.new_claims, sky.where, sky.held,
+    )  # fmt: skip
+    for i in range(seen.running_count):
+        job = running[WHO, i]
+        first = seen.lease_at[LEASE_ROW, job]
+        count, start, claim = seen.lease_at[ROW_COUNT, job], rows, claims
+        needed = count
+        for r in range(first, first + count):
+            needed += pool[r, NODES] if groups.grain == 1 else 0
+        if rows + needed > new_rows.shape[0]:
+            return short_of(sky.cursor, LEASES), 0
+        for r in range(first, first + count):
+            if groups.grain == 0:
+                for c in range(5):
+                    new_rows[rows, c] = pool[r, c]
+                rows += 1
+                continue
+            for node in range(pool[r, FIRST], pool[r, FIRST] + (pool[r, NODES] if groups.grain == 1 else 1)):
+                new_rows[rows, 0] = groups.of[node] if groups.grain == 1 else 0
+                new_rows[rows, NODES], new_rows[rows, 2], new_rows[rows, LOCAL_MB] = 1, 0, 0
+                new_rows[rows, CORES] = 1 if groups.grain == 1 else pool[r, NODES] * pool[r, CORES]
+                rows += 1
+        if sky.free_places.shape[0] > 0:
+            at = sky.claimed_at
+            end = claims + at[ROW_COUNT, job]
+            if end > new_claims.shape[0]:
+                return short_of(sky.cursor, CLAIMED), 0
+            for c in range(at[ROW_COUNT, job]):
+                for column in range(2):
+                    new_claims[claims + c, column] = sky.claimed[at[LEASE_ROW, job] + c, column]
+            claims = end
+        where[0, job], where[1, job], where[2, job], where[3, job] = start, rows, claim, claims
+        held[UNTIL_US, job], held[CHECK, job] = running[ENDS_US, i], sum_held(job, seen, groups, sky)
+    return rows, claims
+
+
+@inlined
+def keep_for_next(
+    order: Ints, now: int, seen: LedgerColumns, n: int, steps: int, anew: bool, compress: bool, sky: Any
+) -> None:
+    """Note what the next round has to find for the levels to stay: who runs, who starts, and what is reserved."""
+    cursor, held, was, started, where, start = sky.cursor, sky.held, sky.was, sky.started, sky.where, sky.start
+    running, grown = seen.running, sky.grown
+    cursor[COUNT] = 0
+    for q in range(order.shape[0]):
+        job = order[q]
+        held[BOOKED_US, job] = start[job]
+        if start[job] >= 0:
+            held[ASKS, job] = sum_asked(job, sky)
+            cursor[COUNT] += 1
+    for i in range(seen.running_count):
+        was[i] = running[WHO, i]
+    for s in range(n):
+        job = started[JOB, s]
+        was[seen.running_count + s] = job
+        held[UNTIL_US, job], held[CHECK, job] = now + where[LENGTH - 1, job], sum_of(held_span(job, sky))
+    cursor[WAS] = seen.running_count + n
+    cursor[STEPS] = steps
+    if anew:
+        for i in range(4):
+            cursor[MOST + i] = 3 * cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] // 2 + 64
+    for s in range(grown.shape[1] if compress else 0):
+        grown[0, s], grown[1, s] = grown[1, s], 0
+    cursor[KEPT] = 1

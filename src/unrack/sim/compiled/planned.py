@@ -1,0 +1,90 @@
+"""Compiled: rounds of a plan, one after the other, as long as only arrivals, ends and nodes are involved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unrack.jit import compiled, inlined
+from unrack.ledger.blocks import take_rows
+from unrack.ledger.names import ENDS_US, ROW_END
+from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, Round
+from unrack.policy.discipline.skyline.columns import STAGE as STAGE_OF_PLAN
+from unrack.policy.discipline.skyline.plan_round import planned
+from unrack.policy.discipline.skyline.starting import due_after
+from unrack.sim.compiled.columns import (
+    CHOOSE,
+    CLAIMS_USED,
+    ENDS,
+    FREED,
+    GO_ON,
+    NEEDED,
+    NO_ROOM,
+    NOW,
+    PLANNED,
+    POOL_USED,
+    QUEUE_END,
+    QUEUE_START,
+    RELEASES,
+    RUNNING_COUNT,
+    STAGE,
+    UNFORESEEN,
+    WAKE,
+    PlanTerms,
+    World,
+)
+from unrack.sim.compiled.rounds import start_job, to_round
+from unrack.units import NEVER_US
+
+
+@inlined
+def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
+    """A round: plan, and start those whose turn is now; False: somewhere is no room, and it goes on from there."""
+    ledger, at = w.ledger, w.mark
+    waiting = at[QUEUE_END] - at[QUEUE_START]
+    if at[PLANNED] < 0:
+        mark = at[UNFORESEEN] if terms.early else at[RELEASES]
+        before, at[FREED], at[WAKE] = at[FREED], mark, NEVER_US
+        if waiting == 0:
+            return True
+        order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
+        sky.cursor[STAGE_OF_PLAN] = BEGIN
+        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, Round(mark != before, True, False), sky)
+        if count < 0:
+            at[FREED], at[NEEDED] = before, -1
+            return False
+        at[PLANNED] = count
+    count, rows, claims = at[PLANNED], 0, 0
+    for s in range(count):
+        rows, claims = sky.started[ROW_END, s], claims + sky.started[CLAIM_END, s] - sky.started[CLAIM, s]
+    if (
+        at[RUNNING_COUNT] + count > ledger.running.shape[1]
+        or at[ENDS] + count > w.ends.shape[1]
+        or at[POOL_USED] + rows > ledger.pool.shape[0]
+        or at[CLAIMS_USED] + claims > w.claims.rows.shape[0]
+    ):
+        at[NEEDED] = max(count, rows, claims)
+        return False
+    take_rows(ledger.free, ledger.most, sky.out, 0, rows)
+    for s in range(count):
+        start_job(w, sky, terms, s)
+    at[PLANNED] = -1
+    if at[QUEUE_START] != at[QUEUE_END] and (at[RUNNING_COUNT] == 0 or ledger.running[ENDS_US, 0] > at[NOW]):
+        at[WAKE] = due_after(sky.start, ledger.queue[at[QUEUE_START] : at[QUEUE_END]], at[NOW])
+    return True
+
+
+@compiled
+def run_planned(w: World, sky: Any, terms: PlanTerms, until_us: int, most: int) -> int:
+    """As :func:`unrack.sim.compiled.rounds.run_rounds`, of a plan.
+
+    After NO_ROOM with PLANNED at least 0 the round has been planned already, and goes on with its starts.
+    """
+    rounds: int = 0
+    while True:
+        why = to_round(w, terms.together, until_us, rounds == most)
+        if why != GO_ON:
+            return int(why)
+        if not start_planned(w, sky, terms):
+            return NO_ROOM
+        rounds += 1
+        w.mark[STAGE] = CHOOSE
