@@ -120,6 +120,7 @@ class _Columns(NamedTuple):
     may_lend: Ints  # int64[nodes]: how many MB a node may lend and run tasks; none, where no memory is lent like that
     # the skyline
     times: Ints  # int64[steps]: when each step begins, µs
+    at: Ints  # int64[steps]: where in `level` each step is
     level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
     low: Ints  # int64[1, 2, groups + slots]: the least of the levels over the time that was looked at last
     slot: Ints  # int64[places]: the slot of each place; -1: it has none
@@ -163,8 +164,8 @@ class _Columns(NamedTuple):
 class Columns(InKernels, _Columns):
     """The columns of a plan.
 
-    Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[i]`` are free, by the booked ends of running jobs and
-    the reservations made so far. The first columns of a level are groups of nodes, the others places of resources:
+    Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[at[i]]`` are free, by the booked ends of running jobs
+    and the reservations made so far. The first columns of a level are groups of nodes, the others places of resources:
     those of which anything is held or reserved, each in a slot of its own.
     """
 

@@ -48,6 +48,7 @@ from unrack.policy.discipline.skyline.levels import free_now, give_back, short_o
 from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, add_span, book, claims_fit, room_in
 from unrack.units import NEVER_US
 
+ANEW, TIDY = -1, -2
 ODD = -7046029254386353131
 """2**64 divided by the golden ratio, made odd: spreads numbers over all bits."""
 
@@ -148,12 +149,13 @@ def reach_of(job: int, claims: Span, sky: Any) -> int:
 
 @inlined
 def room_from(
-    times: Ints, level: Ints, steps: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, i: int, before: int
+    steps: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, i: int, before: int, sky: Any
 ) -> int:
     """The first step from ``i`` on, ``before`` a time, that has room for a job; -1: none."""
+    times, at, level = sky.times, sky.at, sky.level
     while i < steps and times[i] < before:
-        enough = level[i, CPU, 0] if groups.grain == 2 else room_in(level, i, groups, asked)
-        if enough >= asked.tasks and claims_fit(level, i, slots, claims):
+        enough = level[at[i], CPU, 0] if groups.grain == 2 else room_in(level, at[i], groups, asked)
+        if enough >= asked.tasks and claims_fit(level, at[i], slots, claims):
             return i
         i += 1
     return -1
@@ -193,7 +195,7 @@ def as_running(now: int, seen: LedgerColumns, groups: Groups, sky: Any) -> bool:
 def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether as much is free now as the levels say."""
     cursor, level, low, start, running = sky.cursor, sky.level, sky.low, sky.start, seen.running
-    k, places = cursor[FROM], cursor[SLOTS]
+    k, places = sky.at[cursor[FROM]], cursor[SLOTS]
     free_now(low[0], seen, groups)
     for s in range(places):
         low[0, CPU, slots.first + s] = slots.free[slots.place_of[s]]
@@ -203,10 +205,10 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
         give_back(seen, running[WHO, i], groups, low[0])
         if slots.free.shape[0] > 0:
             span = held_span(running[WHO, i], sky)
-            add_span(low, 0, 1, slots, Span(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
+            add_span(low[0], slots, Span(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
     for q in range(order.shape[0]):
         if start[order[q]] == now:
-            add_span(low, 0, 1, slots, held_span(order[q], sky), -1)
+            add_span(low[0], slots, held_span(order[q], sky), -1)
     windows = sky.windows
     for w in range(windows.shape[0]):
         if windows[w, OPENS_US] <= now < windows[w, CLOSES_US]:
@@ -222,17 +224,17 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
 
 @inlined
 def carried(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> int:
-    """Carry the levels of the last round on to ``now``; how many steps; -1: they are to be made anew."""
-    cursor, times, level, turn, held, was = sky.cursor, sky.times, sky.level, sky.turn, sky.held, sky.was
+    """Carry the levels of the last round on to ``now``; how many steps.
+
+    ANEW: they are to be made anew; TIDY: they are too, as much in them is past, but it is known what has become free.
+    """
+    cursor, times, turn, held, was = sky.cursor, sky.times, sky.turn, sky.held, sky.was
     if cursor[KEPT] == 0:
-        return -1
+        return ANEW
     cursor[KEPT] = 0
     steps = cursor[STEPS]
-    much = steps > cursor[MOST] or cursor[ROWS] > cursor[MOST + 1] or cursor[CLAIMS] > cursor[MOST + 2]
-    if much or cursor[SLOTS] > cursor[MOST + 3] or not as_reserved(order, now, sky):
-        return -1
-    if not as_running(now, seen, groups, sky):
-        return -1
+    if not as_reserved(order, now, sky) or not as_running(now, seen, groups, sky):
+        return ANEW
     k = first_at_least(times, cursor[FROM], steps, now + 1) - 1
     cursor[FROM], times[k] = k, now
     for i in range(cursor[WAS]):
@@ -240,11 +242,15 @@ def carried(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
         if held[SEEN, job] != cursor[STAMP]:
             until, span = held[UNTIL_US, job], held_span(job, sky)
             if until > now:
-                steps = book(times, level, steps, now, until - now, slots, span, 1)
+                steps = book(sky, steps, now, until - now, slots, span, 1)
                 grow(0, until, span, sky)
             held[UNTIL_US, job] = -1
     if not as_free(order, now, seen, groups, slots, sky):
-        return -1
+        return ANEW
+    if steps > cursor[MOST] or cursor[ROWS] > cursor[MOST + 1] or cursor[CLAIMS] > cursor[MOST + 2]:
+        return TIDY
+    if cursor[SLOTS] > cursor[MOST + 3]:
+        return TIDY
     for q in range(order.shape[0]):
         job = order[q]
         turn[0, q] = sky.start[job]
@@ -254,13 +260,13 @@ def carried(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
 
 
 @inlined
-def forget(sky: Any) -> None:
-    """Nothing is kept, and nothing known of what has become free."""
+def forget(known: bool, sky: Any) -> None:
+    """Nothing is kept; nor known of what has become free, but where it is ``known``."""
     cursor, held, was, grown = sky.cursor, sky.held, sky.was, sky.grown
     for i in range(cursor[WAS]):
         held[UNTIL_US, was[i]] = -1
     cursor[KEPT] = cursor[WAS] = cursor[FROM] = 0
-    for s in range(grown.shape[1]):
+    for s in range(grown.shape[1] if not known else 0):
         grown[0, s], grown[1, s] = NEVER_US, 0
 
 
@@ -328,7 +334,7 @@ def keep_for_next(
     cursor[STEPS] = steps
     if anew:
         for i in range(4):
-            cursor[MOST + i] = 3 * cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] // 2 + 64
+            cursor[MOST + i] = 2 * cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] + 64
     for s in range(grown.shape[1] if compress else 0):
         grown[0, s], grown[1, s] = grown[1, s], 0
     cursor[KEPT] = 1

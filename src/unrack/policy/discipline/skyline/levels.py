@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows
@@ -53,14 +55,12 @@ def free_now(level: Ints, seen: LedgerColumns, groups: Groups) -> None:
 
 
 @inlined
-def levels_of(
-    now: int, seen: LedgerColumns, claimed: Ints, claimed_at: Ints, groups: Groups, slots: Slots, trust: bool,
-    times: Ints, level: Ints, cursor: Ints,
-) -> int:  # fmt: skip
+def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust: bool, sky: Any) -> int:
     """Fill a plan from what is free and the booked ends of running jobs; how many steps; -1: slots are too few."""
-    running = seen.running
+    running, claimed, claimed_at = seen.running, sky.claimed, sky.claimed_at
+    times, at, level, cursor = sky.times, sky.at, sky.level, sky.cursor
     free_slots(slots, cursor)
-    times[0] = now
+    times[0], at[0] = now, 0
     steps = 1
     free_now(level[0], seen, groups)
     places = slots.free.shape[0] > 0
@@ -72,7 +72,7 @@ def levels_of(
             if later == 1:
                 end = max(running[ENDS_US, i], now + 1)
                 if end != times[steps - 1]:
-                    times[steps] = end
+                    times[steps], at[steps] = end, steps
                     copy_step(level, steps - 1, steps, slots.first)
                     steps += 1
             give_back(seen, job, groups, level[steps - 1])
@@ -82,6 +82,6 @@ def levels_of(
             if cursor[SLOTS] + count > slots.place_of.shape[0]:
                 return short_of(cursor, CLAIMABLE)
             for c in range(first, first + count):
-                at = slot_for(level, steps, slots, cursor, claimed[c, 0])
-                level[steps - 1, CPU, at] += claimed[c, 1]
+                column = slot_for(level, steps, slots, cursor, claimed[c, 0])
+                level[steps - 1, CPU, column] += claimed[c, 1]
     return steps

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.memory.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
@@ -91,7 +92,7 @@ class Plan(Passes):
         of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
         width = total.shape[2] + len(self.columns.place_of)
         self.replace(
-            of=of, total=total, rank=rank, times=np.zeros(0, np.int64),
+            of=of, total=total, rank=rank, times=np.zeros(0, np.int64), at=np.zeros(0, np.int64),
             level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
         )  # fmt: skip
 
@@ -233,8 +234,8 @@ class Plan(Passes):
         c, cursor = self.columns, self.columns.cursor
         more = 2 * len(chosen.moved) + 8
         if cursor[STEPS] + more > len(c.times):
-            level = np.concatenate([c.level, np.zeros((2 * more, *c.level.shape[1:]), np.int64)])
-            self.replace(times=np.concatenate([c.times, np.zeros(2 * more, np.int64)]), level=level)
+            room = len(c.times) + 2 * more
+            self.replace(times=grown(c.times, room), at=grown(c.at, room), level=grown_rows(c.level, room))
         shifted = Shifted(self.columns, int(cursor[STEPS]))
         for job, (before, after) in chosen.moved.items():
             lease = choices.made.get(job) or self.leases.get(job) or choices.view.lease(job)

@@ -50,6 +50,7 @@ from unrack.policy.discipline.skyline.columns import (
     Rule,
 )
 from unrack.policy.discipline.skyline.kept import (
+    TIDY,
     carried,
     forget,
     keep_for_next,
@@ -126,7 +127,7 @@ def keep(
     order: Ints, now: int, asks: Ints, sky: Any, slots: Slots, steps: int, used: int, claims_used: int
 ) -> tuple[int, int, int]:
     """Let reservations stay that can; how many steps, rows and claims there are; -1: there is too little room."""
-    times, level, turn, cursor, at, start = sky.times, sky.level, sky.turn, sky.cursor, sky.where, sky.start
+    level, turn, cursor, at, start = sky.level, sky.turn, sky.cursor, sky.where, sky.start
     rows_kept, claims_kept, new_rows, new_claims = sky.rows, sky.claims, sky.new_rows, sky.new_claims
     wants = sky.wants
     for q in range(order.shape[0]):
@@ -145,8 +146,8 @@ def keep(
             return short_of(cursor, LEASES), 0, 0
         if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
-        stays = fits_at(times, level, steps, begins, length, slots, old)
-        stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(times, level, steps, begins, length, old))
+        stays = fits_at(sky, steps, begins, length, slots, old)
+        stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(sky, steps, begins, length, old))
         if owner > 0:
             steps = book_windows(now, owner, True, slots, steps, -1, sky)
         if not stays:
@@ -154,7 +155,7 @@ def keep(
         if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
             return NO_ROOM, 0, 0
         new = copied_span(old, new_rows, used, new_claims, claims_used)
-        steps = book(times, level, steps, begins, length, slots, new, -1)
+        steps = book(sky, steps, begins, length, slots, new, -1)
         note(turn, q, begins, length, new)
         used, claims_used = rows, claims
     return steps, used, claims_used
@@ -171,14 +172,14 @@ def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sig
         if windows[w, CLOSES_US] > now and (not mine or windows[w, OWNER] == owner):
             begins = max(now, windows[w, OPENS_US])
             kept = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], sky.new_claims, 0, 0)
-            steps = book(sky.times, sky.level, steps, begins, windows[w, CLOSES_US] - begins, slots, kept, sign)
+            steps = book(sky, steps, begins, windows[w, CLOSES_US] - begins, slots, kept, sign)
     return steps
 
 
 @inlined
 def earliest_inside(
     owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int,
-    i: int, before: int, sky: Any,
+    i: int, before: int, every: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As :func:`earliest`, of a job that runs in a window of this owner."""
     windows, times = sky.windows, sky.times
@@ -187,9 +188,7 @@ def earliest_inside(
             continue
         first = max(i, first_at_least(times, 0, steps, max(now, windows[w, OPENS_US])))
         last = min(before, windows[w, CLOSES_US] - length + 1)
-        found = earliest(
-            times, sky.level, steps, groups, slots, asked, length, claims, mb, sky.may_lend, sky.low, first, last
-        )
+        found = earliest(sky, steps, groups, slots, asked, length, claims, mb, first, last, every)
         if found >= 0:
             return found
     return -1
@@ -272,8 +271,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         steps = carried(order, now, seen, groups, slots, sky)
         anew = steps < 0
         if anew:
-            forget(sky)
-            steps = levels_of(now, seen, sky.claimed, sky.claimed_at, groups, slots, trust, times, level, cursor)
+            forget(steps == TIDY, sky)
+            steps = levels_of(now, seen, groups, slots, trust, sky)
             if steps < 0:
                 return NO_ROOM
             steps = book_windows(now, 0, False, slots, steps, -1, sky)
@@ -310,11 +309,11 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
         old = Span(new_rows, first, last, new_claims, claim, claim_end)
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
-        before, i = NEVER_US, begun
+        before, i, every = NEVER_US, begun, wants[job] >= CHOICE
         if begins >= 0:  # it moves only to where more is free than it has seen
             before = min(begins, reach_of(job, fixed, sky))
-            if wants[job] < CHOICE and sky.set_owner[sky.set_of[job]] == 0:
-                i = room_from(times, level, steps, groups, slots, asked, fixed, i, before)
+            if not every and sky.set_owner[sky.set_of[job]] == 0:
+                i = room_from(steps, groups, slots, asked, fixed, i, before, sky)
             if i < 0 or before <= now:
                 continue
         owner, accepted = sky.set_owner[sky.set_of[job]], chosen and cursor[ROWS_CHOSEN] >= 0
@@ -325,19 +324,19 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
             longer = Span(new_rows, used, end, new_claims, claims_used, claims_end)
             if cursor[LENGTH_CHOSEN] > length:
-                accepted = fits_at(times, level, steps, times[i], cursor[LENGTH_CHOSEN], slots, longer)
+                accepted = fits_at(sky, steps, times[i], cursor[LENGTH_CHOSEN], slots, longer)
         if accepted:
             length = cursor[LENGTH_CHOSEN]
         else:
             if chosen:
                 i = cursor[STEP] + 1
             elif begins >= 0:
-                steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, 1)
+                steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, 1)
             if owner > 0:
-                i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, sky)
+                i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, every, sky)
             else:
-                i = earliest(times, level, steps, groups, slots, asked, length, fixed, mb, sky.may_lend, low, i, before)
-            if i >= 0 and wants[job] >= CHOICE:
+                i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every)
+            if i >= 0 and every:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
@@ -357,7 +356,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if i < 0 and begins < 0:
             continue
         if i < 0:
-            steps = book(times, level, steps, begins, turn[LENGTH, q], slots, old, -1)
+            steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, -1)
             continue
         new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
@@ -366,7 +365,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
         less = brief and times[i] == now
-        steps = book(times, level, steps, times[i], length, slots, new, -1)
+        steps = book(sky, steps, times[i], length, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)
     if n < 0:

@@ -32,8 +32,8 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
         left = np.zeros((len(c.left), 1, slots), np.int64)
         left[:, :, : len(c.place_of)] = c.left
         place_of = grown(c.place_of, slots)
-        times, was = np.zeros(steps, np.int64), grown(c.was, steps)
-        return {"times": times, "level": level, "low": low, "place_of": place_of, "left": left, "was": was}
+        times, at, was = np.zeros(steps, np.int64), np.zeros(steps, np.int64), grown(c.was, steps)
+        return {"times": times, "at": at, "level": level, "low": low, "place_of": place_of, "left": left, "was": was}
     if short == HEADS:
         more = 2 * len(c.heads)
         then, left = np.zeros((more, *c.then.shape[1:]), np.int64), np.zeros((1 + more, *c.left.shape[1:]), np.int64)
@@ -70,7 +70,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         set_owner=np.zeros(1, np.int64), windows=np.zeros((0, 7), np.int64), window_rows=np.zeros((0, 5), np.int64),
         window_groups=np.zeros((0, 5), np.int64),
         usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
-        may_lend=none, times=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
+        may_lend=none, times=none, at=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
         rows=np.zeros((0, 5), np.int64), claims=two,

@@ -44,18 +44,21 @@ class Shifted:
 
     def __init__(self, columns: Columns, steps: int) -> None:
         self.columns, self.steps = columns, steps
-        self._before = columns.times[:steps].copy(), columns.level[:steps].copy()
+        self._before = columns.times[:steps].copy(), columns.at[:steps].copy(), columns.level[:steps].copy()
 
     def undo(self) -> None:
         """All steps are as they were."""
         self.steps = len(self._before[0])
-        self.columns.times[: self.steps], self.columns.level[: self.steps] = self._before
+        for array, before in zip((self.columns.times, self.columns.at, self.columns.level), self._before, strict=True):
+            array[: self.steps] = before
 
     def add(self, start_us: int, end_us: int, rows: Ints, claims: Ints, sign: int) -> None:
         """Give back (1) or take (-1) rows and claims from one time to another, µs."""
         a, b = self._step(start_us), self._step(end_us)
-        level, first = self.columns.level, self.columns.total.shape[2]
-        change(level[a:b, :, :first], level[a:b, CPU, first:], self.columns.slot, rows, claims, sign)
+        here, first = self.columns.at[a:b], self.columns.total.shape[2]
+        level = self.columns.level[here]
+        change(level[:, :, :first], level[:, CPU, first:], self.columns.slot, rows, claims, sign)
+        self.columns.level[here] = level
 
     def fits(self, start_us: int, end_us: int, rows: Ints, claims: Ints) -> bool:
         """Whether rows and claims are free from one time to another, and nothing is taken twice at any."""
@@ -65,11 +68,11 @@ class Shifted:
         return enough
 
     def _step(self, time: int) -> int:
-        times, level = self.columns.times, self.columns.level
-        at = int(np.searchsorted(times[: self.steps], time))
-        if at == self.steps or times[at] != time:
-            times[at + 1 : self.steps + 1] = times[at : self.steps].copy()
-            level[at + 1 : self.steps + 1] = level[at : self.steps].copy()
-            times[at], level[at] = time, level[at - 1]
+        times, at, level = self.columns.times, self.columns.at, self.columns.level
+        k = int(np.searchsorted(times[: self.steps], time))
+        if k == self.steps or times[k] != time:
+            for column in (times, at):
+                column[k + 1 : self.steps + 1] = column[k : self.steps].copy()
+            times[k], at[k], level[self.steps] = time, self.steps, level[at[k - 1]]
             self.steps += 1
-        return at
+        return k

@@ -177,7 +177,7 @@ def limit_lending(jobs: int, length: int, sky: Any, most: Ints) -> None:
         k = first_at_least(times, 0, steps, turn[START, q] + 1) - 1
         for r in range(turn[FIRST_ROW, q], turn[END_ROW, q]):
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES] if rows[r, TASKS] >= 0 else 0):
-                most[node] = min(most[node], max(0, sky.may_lend[node] - lent_by(level, k, slots, first, node)))
+                most[node] = min(most[node], max(0, sky.may_lend[node] - lent_by(level, sky.at[k], slots, first, node)))
 
 
 @compiled

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows, first_at_least
@@ -22,6 +24,7 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
 )
 from unrack.policy.placement.node_kernel import tasks_on
+from unrack.units import NEVER_US
 from unrack.view import PLENTY
 
 
@@ -196,59 +199,91 @@ def least_of(low: Ints, now: Ints, groups: Groups, first: int) -> None:
         low[CPU, s] = min(low[CPU, s], now[CPU, s])
 
 
+@melted
+def alike(now: Ints, before: Ints, groups: Groups, first: int) -> bool:
+    """Whether two steps have the same in the groups, and in all slots, the first of which is ``first``."""
+    same = True
+    for g in range(groups.first, groups.last):
+        same = same and now[CPU, g] == before[CPU, g] and now[MEM, g] == before[MEM, g]
+    for s in range(first, now.shape[1]):
+        same = same and now[CPU, s] == before[CPU, s]
+    return same
+
+
+@inlined
+def steps_of(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int, every: bool) -> Ints:
+    """The steps from ``i`` on that are not as the one before, and begin before a time (µs); or ``every`` one."""
+    times, at, level = sky.times, sky.at, sky.level
+    found, count = np.empty(steps - i, np.int64), 0
+    for k in range(i, steps):
+        if times[k] >= until:
+            break
+        if every or k == i or not alike(level[at[k]], level[at[k - 1]], groups, first):
+            found[count] = k
+            count += 1
+    return found[:count]
+
+
 @inlined
 def earliest(
-    times: Ints, level: Ints, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int,
-    claims: Span, mb: int, may_lend: Ints, low: Ints, i: int, before: int,
+    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int, i: int,
+    before: int, every: bool,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
 
-    ``low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it may
-    be lent as ``may_lend`` says; else 0.
+    ``sky.low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it
+    may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
     """
+    times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
     grain, tasks = groups.grain, asked.tasks
     while grain == 2 and i < steps and times[i] < before:  # as below, in numbers
         k = i
         while k < steps and (k == i or times[k] < times[i] + length):
-            if level[k, CPU, 0] < tasks or not claims_fit(level, k, slots, claims):
+            if level[at[k], CPU, 0] < tasks or not claims_fit(level, at[k], slots, claims):
                 break
             k += 1
         if k > i and (k == steps or times[k] >= times[i] + length):
             return i
         i = k + 1
-    while i < steps and times[i] < before:
-        fits = room_in(level, i, groups, asked) >= tasks and claims_fit(level, i, slots, claims)
+    if grain == 2 or i >= steps:
+        return -1
+    own = steps_of(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US, every)
+    count, j = own.shape[0], 0
+    while j < count and times[own[j]] < before:
+        row = at[own[j]]
+        fits = room_in(level, row, groups, asked) >= tasks and claims_fit(level, row, slots, claims)
         if not fits or (
-            mb > 0 and lent_room(level[i], level, i, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
+            mb > 0 and lent_room(level[row], level, row, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
         ):
-            i += 1
+            j += 1
             continue
         for g in range(groups.first, groups.last):
-            low[0, CPU, g], low[0, MEM, g] = level[i, CPU, g], level[i, MEM, g]
+            low[0, CPU, g], low[0, MEM, g] = level[row, CPU, g], level[row, MEM, g]
         for s in range(slots.first, low.shape[2]):
-            low[0, CPU, s] = level[i, CPU, s]
-        end = times[i] + length
-        k = i + 1
+            low[0, CPU, s] = level[row, CPU, s]
+        end = times[own[j]] + length
+        k = j + 1
         following = -1
-        while k < steps and times[k] < end:
-            if less_of(level[k], low[0], groups, slots.first) == 0:  # as it was, it fits
+        while k < count and times[own[k]] < end:
+            row = at[own[k]]
+            if less_of(level[row], low[0], groups, slots.first) == 0:  # as it was, it fits
                 k += 1
                 continue
-            least_of(low[0], level[k], groups, slots.first)
+            least_of(low[0], level[row], groups, slots.first)
             if not claims_fit(low, 0, slots, claims):
                 following = k + 1
                 break
             if room_in(low, 0, groups, asked) < tasks:
-                alone = room_in(level, k, groups, asked)
-                following = k + 1 if alone < tasks else i + 1
+                alone = room_in(level, row, groups, asked)
+                following = k + 1 if alone < tasks else j + 1
                 break
             if mb > 0 and lent_room(low[0], low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
-                following = i + 1
+                following = j + 1
                 break
             k += 1
         if following < 0:
-            return i
-        i = following
+            return int(own[j])
+        j = following
     return -1
 
 
@@ -262,16 +297,16 @@ def copy_step(level: Ints, source: int, target: int, first: int) -> None:
 
 
 @inlined
-def step_at(times: Ints, level: Ints, steps: int, time: int, first: int) -> tuple[int, int]:
+def step_at(sky: Any, steps: int, time: int, first: int) -> tuple[int, int]:
     """The step that starts at ``time``, split off if there is none; and the new number of steps."""
+    times, at = sky.times, sky.at
     low = first_at_least(times, 0, steps, time)
     if low < steps and times[low] == time:
         return low, steps
     for k in range(steps, low, -1):
-        times[k] = times[k - 1]
-        copy_step(level, k - 1, k, first)
-    times[low] = time
-    copy_step(level, low - 1, low, first)
+        times[k], at[k] = times[k - 1], at[k - 1]
+    times[low], at[low] = time, steps
+    copy_step(sky.level, at[low - 1], steps, first)
     return low, steps + 1
 
 
@@ -308,28 +343,22 @@ def slots_for(level: Ints, steps: int, slots: Slots, cursor: Ints, claims: Ints,
     return True
 
 
-@inlined
-def add_span(level: Ints, a: int, b: int, slots: Slots, span: Span, sign: int) -> None:
-    """Add to steps ``a`` to ``b`` (sign 1), or take from them (-1); every place has a slot."""
-    rows = span.rows
-    for r in range(span.first, span.last):
-        cores, mb = sign * rows[r, CORES], sign * rows[r, LOCAL_MB]
-        for k in range(a, b):
-            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                level[k, CPU, g] += cores
-                level[k, MEM, g] += mb
+@melted
+def add_span(level: Ints, slots: Slots, span: Span, sign: int) -> None:
+    """Add to one step (sign 1), or take from it (-1); every place has a slot."""
+    add_rows(level, span.rows, span.first, span.last, sign)
     for c in range(span.claim, span.claim_end):
-        g = slots.first + slots.slot[span.claims[c, 0]]
-        for k in range(a, b):
-            level[k, CPU, g] += sign * span.claims[c, 1]
+        level[CPU, slots.first + slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
 
 
 @inlined
-def book(times: Ints, level: Ints, steps: int, start: int, length: int, slots: Slots, span: Span, sign: int) -> int:
+def book(sky: Any, steps: int, start: int, length: int, slots: Slots, span: Span, sign: int) -> int:
     """Take (sign -1) or give back (1) from ``start`` for ``length`` µs; returns the new number of steps."""
-    a, steps = step_at(times, level, steps, start, slots.first)
-    b, steps = step_at(times, level, steps, start + length, slots.first)
-    add_span(level, a, b, slots, span, sign)
+    a, steps = step_at(sky, steps, start, slots.first)
+    b, steps = step_at(sky, steps, start + length, slots.first)
+    at, level = sky.at, sky.level
+    for k in range(a, b):
+        add_span(level[at[k]], slots, span, sign)
     return steps
 
 
@@ -346,22 +375,24 @@ def fit_together(free: Ints, span: Span) -> bool:
 
 
 @inlined
-def fits_together(times: Ints, level: Ints, steps: int, start: int, length: int, span: Span) -> bool:
+def fits_together(sky: Any, steps: int, start: int, length: int, span: Span) -> bool:
     """As :func:`fits_at`, of rows as of :func:`fit_together`."""
+    times, at, level = sky.times, sky.at, sky.level
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
-        if not fit_together(level[k], span):
+        if not fit_together(level[at[k]], span):
             return False
     return True
 
 
 @inlined
-def fits_at(times: Ints, level: Ints, steps: int, start: int, length: int, slots: Slots, span: Span) -> bool:
+def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: Span) -> bool:
     """Whether exactly this is free from ``start`` for ``length`` µs."""
+    times, at, level = sky.times, sky.at, sky.level
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
-        if not rows_fit(level, k, span) or not claims_fit(level, k, slots, span):
+        if not rows_fit(level, at[k], span) or not claims_fit(level, at[k], slots, span):
             return False
     return True
