@@ -16,6 +16,7 @@ from unrack.core import Core
 from unrack.errors import RefusedError
 from unrack.events import ROUND, Drained, Event, Expected, Finished, Repaired, StartFailed, Submitted, Withdrawn
 from unrack.policy.contract import Start
+from unrack.policy.discipline.skyline import plan
 from unrack.policy.discipline.skyline.columns import FROM, STAMP
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.table import parse_policy
@@ -52,7 +53,8 @@ def world(seed: int, single: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
     draw = np.random.default_rng(seed)
     site, licences = seed % 3 != 0, seed % 2 == 0
     content: dict[str, Any] = {"nodes": [{"count": 6, "cores": 4, "memory": 8}, {"count": 3, "cores": 8, "memory": 24}]}
-    content |= {"counted": [{"name": "solver", "amount": 3}]} if licences else {}
+    uplinks = [{"name": "uplink", "amount": 5, "per": "node"}] if seed % 5 == 3 else []
+    content |= {"counted": [{"name": "solver", "amount": 3}, *uplinks]} if licences or uplinks else {}
     content |= {"site": on_a_site(draw)} if site and not single else {}
     request = draw.integers(0 if seed % 5 == 0 else 1, 150, jobs)
     work = np.where(draw.random(jobs) < 0.05, request + 5, np.maximum(1, request * draw.random(jobs))).astype(np.int64)
@@ -63,7 +65,10 @@ def world(seed: int, single: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
         tasks=draw.integers(1, 9 if single else 5, jobs), cores=1 if single else draw.integers(1, 4, jobs),
         memory_mb=0 if single else draw.integers(0, 5, jobs),
         user=pl.Series([f"u{i}" for i in draw.integers(0, 3, jobs)]),
-        devices={("counted", "solver"): draw.integers(0, 2, jobs)} if licences else {},
+        devices={
+            **({("counted", "solver"): draw.integers(0, 2, jobs)} if licences else {}),
+            **({("counted", "uplink"): (np.arange(jobs) > jobs // 2) * 2} if uplinks else {}),
+        },
         extra=pl.DataFrame({"partition": words, "reservation": kept}) if site and not single else pl.DataFrame(),
     )  # fmt: skip
     return Cluster.from_dict(content), table
@@ -89,6 +94,7 @@ def test_starts_are_those_of_levels_made_anew(policy: str, single: bool, monkeyp
         seen.append(bool(self.columns.cursor[STAMP] > before and self.columns.cursor[FROM] > 0))
         return starts
 
+    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
     for seed in range(25):
         with monkeypatch.context() as with_notes:
             with_notes.setattr(Plan, "round", noting)
@@ -96,7 +102,7 @@ def test_starts_are_those_of_levels_made_anew(policy: str, single: bool, monkeyp
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
             assert run(seed, policy, single) == kept, seed
-    assert np.mean(seen) > 0.35
+    assert np.mean(seen) > 0.25
 
 
 def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
@@ -140,6 +146,7 @@ def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
     for seed in range(25):
         kept = told(seed, policy, single)
         with monkeypatch.context() as anew:

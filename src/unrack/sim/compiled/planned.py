@@ -9,6 +9,7 @@ from unrack.ledger.blocks import take_rows
 from unrack.ledger.names import ENDS_US, ROW_END
 from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, Round
 from unrack.policy.discipline.skyline.columns import STAGE as STAGE_OF_PLAN
+from unrack.policy.discipline.skyline.kept import carry_on, keep_for_next
 from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.skyline.starting import due_after
 from unrack.sim.compiled.columns import (
@@ -48,11 +49,15 @@ def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
             return True
         order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
         sky.cursor[STAGE_OF_PLAN] = BEGIN
+        carry_on(order, at[NOW], at[RUNNING_COUNT], terms.rule, sky)
         count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, Round(mark != before, True, False), sky)
         if count < 0:
             at[FREED], at[NEEDED] = before, -1
             return False
         at[PLANNED] = count
+        if not keep_for_next(order, at[NOW], at[RUNNING_COUNT], terms.rule, count, mark != before, sky):
+            at[NEEDED] = -1
+            return False
     count, rows, claims = at[PLANNED], 0, 0
     for s in range(count):
         rows, claims = sky.started[ROW_END, s], claims + sky.started[CLAIM_END, s] - sky.started[CLAIM, s]

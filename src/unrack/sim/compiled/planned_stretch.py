@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown
-from unrack.policy.discipline.skyline.columns import KEEPS, Grain
+from unrack.policy.discipline.skyline.columns import Grain
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.reserved import BY_JOB
 from unrack.policy.orders import Order
@@ -49,7 +49,7 @@ class PlannedStretch(Stretch):
         room = len(self.kernel.jobs)
         memory.replace(**{name: grown(getattr(memory.columns, name), room, fill) for name, fill in BY_JOB.items()})
         memory.look(self.kernel.core.view)
-        mark[FREED], memory.columns.cursor[KEEPS] = memory.freed, memory.keeps
+        mark[FREED] = memory.freed
         self.terms = self.terms_of(str(self.kernel.ties))
 
     def give_notes(self, mark: Ints, memory: Plan) -> None:

@@ -71,10 +71,11 @@ STAGE, AT, STEP, STEPS, ROWS, CLAIMS, SLOTS, ROWS_CHOSEN, CLAIMS_CHOSEN, LENGTH_
 """Entries of ``cursor``: how far a round has come; at which job, and at which step for it; how many steps there are,
 how many of ``new_rows``, ``new_claims`` and ``place_of`` are used; how much was chosen for the job (-1: nothing), and
 for how long; what there was too little room for; and how many jobs of the order are looked at."""
-KEEPS, KEPT, FROM, WAS, COUNT, STAMP, MOST = range(12, 19)
-"""More of them, of levels that are kept (:mod:`unrack.policy.discipline.skyline.kept`): whether they may be; whether
-they are; the first step that is not past; how many jobs ``was`` has; how many reservations there are; the number of the
-last look at who runs; and how many steps, rows, claims and slots there may be until all is made anew."""
+KEPT, CARRIED, FROM, WAS, COUNT, STAMP, MOST = range(12, 19)
+"""More of them, of levels that are kept (:mod:`unrack.policy.discipline.skyline.kept`): whether they are; whether they
+have been carried on to this round; the first step that is not past; how many jobs ``was`` has; how many reservations
+there are; the number of the last look at who runs; and how many steps, rows, claims and slots there may be until all is
+made anew."""
 CURSOR = MOST + 4
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over

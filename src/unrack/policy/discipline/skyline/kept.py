@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.jit import inlined, melted
+from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
@@ -22,6 +22,7 @@ from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     ASKS,
     BOOKED_US,
+    CARRIED,
     CHECK,
     CLAIMED,
     CLAIMS,
@@ -43,12 +44,20 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
     UNTIL_US,
     WAS,
+    Rule,
 )
-from unrack.policy.discipline.skyline.levels import free_now, give_back, short_of
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, add_span, book, claims_fit, room_in
+from unrack.policy.discipline.skyline.levels import free_now, give_back, parts_of, short_of
+from unrack.policy.discipline.skyline.steps import (
+    Groups,
+    Slots,
+    Span,
+    add_span,
+    book,
+    claims_fit,
+    room_in,
+)
 from unrack.units import NEVER_US
 
-ANEW, TIDY = -1, -2
 ODD = -7046029254386353131
 """2**64 divided by the golden ratio, made odd: spreads numbers over all bits."""
 
@@ -223,51 +232,56 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
 
 
 @inlined
-def carried(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> int:
-    """Carry the levels of the last round on to ``now``; how many steps.
+def forget(known: bool, sky: Any) -> None:
+    """Nothing is kept; nor known of what has become free, but where it is ``known``."""
+    cursor, held, was, grown = sky.cursor, sky.held, sky.was, sky.grown
+    for i in range(cursor[WAS]):
+        held[UNTIL_US, was[i]] = -1
+    cursor[KEPT] = cursor[CARRIED] = cursor[WAS] = cursor[FROM] = 0
+    for s in range(grown.shape[1] if not known else 0):
+        grown[0, s], grown[1, s] = NEVER_US, 0
 
-    ANEW: they are to be made anew; TIDY: they are too, as much in them is past, but it is known what has become free.
-    """
-    cursor, times, turn, held, was = sky.cursor, sky.times, sky.turn, sky.held, sky.was
-    if cursor[KEPT] == 0:
-        return ANEW
-    cursor[KEPT] = 0
-    steps = cursor[STEPS]
-    if not as_reserved(order, now, sky) or not as_running(now, seen, groups, sky):
-        return ANEW
-    k = first_at_least(times, cursor[FROM], steps, now + 1) - 1
+
+@inlined
+def still_hold(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any) -> bool:
+    """Carry the levels of the last round on to ``now``; whether they say what is so."""
+    cursor, times, held, was = sky.cursor, sky.times, sky.held, sky.was
+    if cursor[KEPT] == 0 or not as_reserved(order, now, sky) or not as_running(now, seen, groups, sky):
+        return False
+    k = first_at_least(times, cursor[FROM], cursor[STEPS], now + 1) - 1
     cursor[FROM], times[k] = k, now
     for i in range(cursor[WAS]):
         job = was[i]
         if held[SEEN, job] != cursor[STAMP]:
             until, span = held[UNTIL_US, job], held_span(job, sky)
             if until > now:
-                steps = book(sky, steps, now, until - now, slots, span, 1)
+                cursor[STEPS] = book(sky, cursor[STEPS], now, until - now, slots, span, 1)
                 grow(0, until, span, sky)
             held[UNTIL_US, job] = -1
-    if not as_free(order, now, seen, groups, slots, sky):
-        return ANEW
-    if steps > cursor[MOST] or cursor[ROWS] > cursor[MOST + 1] or cursor[CLAIMS] > cursor[MOST + 2]:
-        return TIDY
-    if cursor[SLOTS] > cursor[MOST + 3]:
-        return TIDY
-    for q in range(order.shape[0]):
-        job = order[q]
-        turn[0, q] = sky.start[job]
-        for row in range(5):
-            turn[1 + row, q] = sky.where[row, job]
-    return int(steps)
+    return bool(as_free(order, now, seen, groups, slots, sky))
 
 
 @inlined
-def forget(known: bool, sky: Any) -> None:
-    """Nothing is kept; nor known of what has become free, but where it is ``known``."""
-    cursor, held, was, grown = sky.cursor, sky.held, sky.was, sky.grown
-    for i in range(cursor[WAS]):
-        held[UNTIL_US, was[i]] = -1
-    cursor[KEPT] = cursor[WAS] = cursor[FROM] = 0
-    for s in range(grown.shape[1] if not known else 0):
-        grown[0, s], grown[1, s] = NEVER_US, 0
+def carry_on(order: Ints, now: int, running: int, rule: Rule, sky: Any) -> None:
+    """Begin a round with the levels of the last one, if they say what is so.
+
+    If too much in them is past they are made anew too, but it is known what has become free.
+    """
+    cursor, turn, start, where = sky.cursor, sky.turn, sky.start, sky.where
+    seen, groups, slots = parts_of(rule, running, sky)
+    hold, jobs = still_hold(order, now, seen, groups, slots, sky), order.shape[0]
+    tidy = jobs > turn.shape[1]
+    for i in range(4):
+        tidy = tidy or cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] > cursor[MOST + i]
+    if not hold or tidy:
+        forget(hold, sky)
+        return
+    cursor[KEPT], cursor[CARRIED] = 0, 1
+    for q in range(jobs):
+        job = order[q]
+        turn[0, q] = start[job]
+        for row in range(5):
+            turn[1 + row, q] = where[row, job]
 
 
 @inlined
@@ -311,12 +325,24 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
 
 
 @inlined
-def keep_for_next(
-    order: Ints, now: int, seen: LedgerColumns, n: int, steps: int, anew: bool, compress: bool, sky: Any
-) -> None:
-    """Note what the next round has to find for the levels to stay: who runs, who starts, and what is reserved."""
+def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, compress: bool, sky: Any) -> bool:
+    """Note what the next round has to find for the levels to stay: who runs, who starts, and what is reserved.
+
+    After a round in which ``count`` jobs start, before they do. False: there was too little room.
+    """
     cursor, held, was, started, where, start = sky.cursor, sky.held, sky.was, sky.started, sky.where, sky.start
-    running, grown = seen.running, sky.grown
+    seen, groups, _ = parts_of(rule, running, sky)
+    anew, grown = cursor[CARRIED] == 0, sky.grown
+    cursor[CARRIED] = 0
+    if running > 0 and seen.running[ENDS_US, 0] < now:
+        return True  # who has overrun his limit ends a moment from now, at every look
+    if anew:
+        rows, claims = rows_of_running(seen, groups, cursor[ROWS], cursor[CLAIMS], sky)
+        if rows < 0:
+            return False
+        cursor[ROWS], cursor[CLAIMS] = rows, claims
+        for i in range(4):
+            cursor[MOST + i] = 2 * cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] + 64
     cursor[COUNT] = 0
     for q in range(order.shape[0]):
         job = order[q]
@@ -324,17 +350,28 @@ def keep_for_next(
         if start[job] >= 0:
             held[ASKS, job] = sum_asked(job, sky)
             cursor[COUNT] += 1
-    for i in range(seen.running_count):
-        was[i] = running[WHO, i]
-    for s in range(n):
+    for i in range(running):
+        was[i] = seen.running[WHO, i]
+    for s in range(count):
         job = started[JOB, s]
-        was[seen.running_count + s] = job
+        was[running + s] = job
         held[UNTIL_US, job], held[CHECK, job] = now + where[LENGTH - 1, job], sum_of(held_span(job, sky))
-    cursor[WAS] = seen.running_count + n
-    cursor[STEPS] = steps
-    if anew:
-        for i in range(4):
-            cursor[MOST + i] = 2 * cursor[(STEPS, ROWS, CLAIMS, SLOTS)[i]] + 64
+    cursor[WAS] = running + count
     for s in range(grown.shape[1] if compress else 0):
         grown[0, s], grown[1, s] = grown[1, s], 0
     cursor[KEPT] = 1
+    return True
+
+
+@compiled
+def carry_levels(order: Ints, now: int, running: int, grain: int, whole: bool, sky: Any) -> None:
+    """As :func:`carry_on`."""
+    carry_on(order, now, running, Rule(grain, whole, 0), sky)
+
+
+@compiled
+def keep_levels(
+    order: Ints, now: int, running: int, grain: int, whole: bool, count: int, compress: bool, sky: Any
+) -> bool:
+    """As :func:`keep_for_next`."""
+    return bool(keep_for_next(order, now, running, Rule(grain, whole, 0), count, compress, sky))

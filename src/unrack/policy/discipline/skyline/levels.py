@@ -11,7 +11,7 @@ from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS
+from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS, Rule
 from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, free_slots, slot_for
 
 
@@ -20,6 +20,14 @@ def short_of(cursor: Ints, what: int) -> int:
     """Say that there is too little room for something."""
     cursor[SHORT] = what
     return NO_ROOM
+
+
+@inlined
+def parts_of(rule: Rule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
+    """The ledger, the groups and the slots of a plan; so many jobs run."""
+    seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
+    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
+    return seen, groups, Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2])
 
 
 @inlined

@@ -32,8 +32,8 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_GROUP,
     FIRST_OF,
     FIRST_ROW,
+    FROM,
     JOB,
-    KEEPS,
     KEPT,
     LAST_GROUP,
     LAST_OF,
@@ -53,12 +53,17 @@ from unrack.policy.discipline.skyline.columns import (
     Grain,
     Round,
 )
+from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
+from unrack.units import NEVER_US
 from unrack.view import AssumedRun, DeviceLine, View
 from unrack.workload.job import ESTIMATE
+
+FEW_ROUNDS = 1000
+"""So many are done before the kernel that keeps levels would be compiled."""
 
 
 @dataclass(slots=True)
@@ -114,9 +119,16 @@ class Plan(Passes):
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
         self.look(view)
         cursor = self.columns.cursor
-        cursor[STAGE], cursor[KEEPS] = BEGIN, self.keeps
+        cursor[STAGE] = BEGIN
+        self.rounds += 1
+        keeps = self.keeps and not what.brief
         how = jobs, now, running, *self.rule, *what
         made, line = self._begun(jobs, now, what, choices), None
+        if keeps:
+            carry_levels(*how[:5], self.columns.kernel)
+        elif cursor[KEPT]:  # somebody asks for a choice now
+            cursor[KEPT] = cursor[FROM] = 0
+            self.columns.grown[:] = NEVER_US
         in_kernel = self._chosen_in_kernel(jobs)
         while True:
             if in_kernel or (self.lends and self.only_lent):
@@ -136,8 +148,13 @@ class Plan(Passes):
                 line.more(bool(cursor[SHORT] == SHARERS))
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
-            cursor[STAGE], cursor[KEPT] = BEGIN, 0
+            cursor[STAGE] = BEGIN
+            if keeps:
+                cursor[KEPT] = 0
+                carry_levels(*how[:5], self.columns.kernel)
             made = self._begun(jobs, now, what, choices)
+        if keeps and not keep_levels(*how[:5], count, what.compress, self.columns.kernel):
+            self.replace(**more_room(self.columns, len(jobs), running))
         if line is not None:
             self._reserved_in_kernel(line, self.columns.started[JOB, :count] if what.brief else jobs)
         elif made is not None:
@@ -147,8 +164,8 @@ class Plan(Passes):
 
     @property
     def keeps(self) -> bool:
-        """Whether levels may stay from one round to the next: what is chosen outside of the kernel is not in them."""
-        return not (self.chosen or self.lends)
+        """Whether levels stay from one round to the next; what is chosen outside of the kernel is not in them."""
+        return self.rounds > FEW_ROUNDS and not (self.chosen or self.lends)
 
     def _chosen_in_kernel(self, jobs: Ints) -> bool:
         """Whether the devices of all who ask for any can be chosen in a kernel."""

@@ -10,11 +10,12 @@ from typing import Any
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
-from unrack.ledger.names import ASKED_US, CPU, ENDS_US, MEM
-from unrack.policy.columns import Gang, LedgerColumns
+from unrack.ledger.names import ASKED_US, CPU, MEM
+from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
+    CARRIED,
     CHOICE,
     CHOOSE,
     CHOSEN,
@@ -28,7 +29,6 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_GROUP,
     FIRST_ROW,
     FROM,
-    KEEPS,
     LAST,
     LAST_GROUP,
     LEASES,
@@ -50,16 +50,11 @@ from unrack.policy.discipline.skyline.columns import (
     Rule,
 )
 from unrack.policy.discipline.skyline.kept import (
-    TIDY,
-    carried,
-    forget,
-    keep_for_next,
     moved,
     reach_of,
     room_from,
-    rows_of_running,
 )
-from unrack.policy.discipline.skyline.levels import levels_of, short_of
+from unrack.policy.discipline.skyline.levels import levels_of, parts_of, short_of
 from unrack.policy.discipline.skyline.starting import start_those_due
 from unrack.policy.discipline.skyline.steps import (
     Groups,
@@ -257,21 +252,17 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
     wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
     new_rows, new_claims = sky.new_rows, sky.new_claims
-    seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
-    width = sky.total.shape[2]
-    slots = Slots(sky.slot, sky.place_of, sky.free_places, width)
-    jobs, anew = order.shape[0], True
-    keeps = cursor[KEEPS] > 0 and trust and not brief
+    seen, groups, slots = parts_of(rule, running, sky)
+    width, jobs, first_row, first_claim = groups.last, order.shape[0], 0, 0
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
             return short_of(cursor, TURNS)
         if seen.running_count + 2 * (jobs + sky.windows.shape[0]) + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
-        steps = carried(order, now, seen, groups, slots, sky)
-        anew = steps < 0
-        if anew:
-            forget(steps == TIDY, sky)
+        if cursor[CARRIED] > 0:
+            steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
+            first_row, first_claim = used, claims_used
+        else:
             steps = levels_of(now, seen, groups, slots, trust, sky)
             if steps < 0:
                 return NO_ROOM
@@ -279,18 +270,12 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
             if steps < 0:
                 return NO_ROOM
-            if keeps:
-                used, claims_used = rows_of_running(seen, groups, used, claims_used, sky)
-                if used < 0:
-                    return NO_ROOM
-        else:
-            used, claims_used = cursor[ROWS], cursor[CLAIMS]
         cursor[AT], cursor[LAST] = 0, jobs
     else:
         steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
     chosen = cursor[STAGE] == CHOSEN
     cursor[STAGE] = PLAN
-    begun, first_row, first_claim = cursor[FROM], 0 if anew else used, 0 if anew else claims_used
+    begun = cursor[FROM]
     less = brief and not chosen  # whether less is free now than when it was last seen who may start
     for q in range(cursor[AT], jobs):
         while less and cursor[LAST] > q and not may_start(order[cursor[LAST] - 1], groups, slots, sky):
@@ -361,7 +346,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
-        if begins >= 0 and keeps:
+        if begins >= 0:
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
         less = brief and times[i] == now
@@ -381,7 +366,5 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             rows[r, c] = new_rows[r, c]
     for r in range(first_claim, claims_used):
         claims[r, 0], claims[r, 1] = new_claims[r, 0], new_claims[r, 1]
-    if keeps and (not anew or seen.running_count == 0 or seen.running[ENDS_US, 0] >= now):
-        cursor[ROWS], cursor[CLAIMS] = used, claims_used
-        keep_for_next(order, now, seen, n, steps, anew, compress, sky)
+    cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = steps, used, claims_used
     return int(n)

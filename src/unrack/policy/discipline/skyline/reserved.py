@@ -93,6 +93,7 @@ class Reserved:
     blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
     planned_at: int = -1
+    rounds: int = 0  # how many there were
     notes: Any = None  # of the placement, where a choice was made
     line: DeviceLine | None = None  # devices over time, where a choice was made
 
@@ -256,7 +257,7 @@ class Reserved:
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
             window_rows=rows, window_groups=rows,
-            grown=np.zeros((2, len(seen.open_to) + len(self.columns.slot)), np.int64),
+            grown=np.full((2, len(seen.open_to) + len(self.columns.slot)), NEVER_US),
         )  # fmt: skip
         self.columns.cursor[KEPT] = 0
 
