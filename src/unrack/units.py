@@ -17,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
 NEVER_US = 2**62
 """A time after everything; sums with any real time still fit in 64 bits."""
 

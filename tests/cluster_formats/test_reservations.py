@@ -14,7 +14,7 @@ from unrack.cluster.formats.site import Lost
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 
-CONF = "ClusterName=hill\nNodeName=n[1-4] CPUs=16\nPartitionName=batch Nodes=ALL\n"
+CONF = "ClusterName=hill\nLicenses=matlab:6,idl:1\nNodeName=n[1-4] CPUs=16\nPartitionName=batch Nodes=ALL\n"
 SHOWN = """\
 ReservationName=course StartTime=2026-03-02T10:00:00 EndTime=2026-03-02T14:00:00 Duration=04:00:00
    Nodes=n[1-2] NodeCnt=2 CoreCnt=32 Features=(null) PartitionName=batch Flags=DAILY,SPEC_NODES
@@ -31,11 +31,19 @@ ReservationName=seats StartTime=2026-03-05T00:00:00 EndTime=2026-03-06T00:00:00 
    Nodes=(null) NodeCnt=0 CoreCnt=0 Features=(null) PartitionName=(null) Flags=LICENSE_ONLY
    Users=ann,bob Accounts=(null) Licenses=matlab:4 State=INACTIVE
 
+ReservationName=more StartTime=2026-03-05T12:00:00 EndTime=2026-03-06T00:00:00 Duration=12:00:00
+   Nodes=n1 NodeCnt=1 CoreCnt=16 Features=(null) PartitionName=batch Flags=SPEC_NODES
+   Users=ann Accounts=(null) Licenses=matlab:3 State=INACTIVE
+
+ReservationName=buffers StartTime=2026-03-05T00:00:00 EndTime=2026-03-06T00:00:00 Duration=1-00:00:00
+   Nodes=(null) NodeCnt=0 CoreCnt=0 Features=(null) PartitionName=(null) Flags=ANY_NODES
+   Users=ann,bob Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=cray:100G
+
 ReservationName=days StartTime=2026-03-01T12:00:00 EndTime=2026-03-01T13:00:00 Duration=01:00:00
    Nodes=n4 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=batch Flags=WEEKDAY,FLEX,MAGNETIC
      NodeName=n4 CoreIDs=0-3
    TRES=cpu=4
-   Users=-eve Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE
+   Users=-eve,-bob Groups=staff Accounts=-spent Licenses=idl:1 State=INACTIVE
 """
 
 
@@ -54,15 +62,20 @@ def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line
         "course": {"nodes": ["n[1-2]"], "start": 34 * 3600, "duration": 4 * 3600, "every": day,
                    "until": 34 * 3600 + 28 * day, "accounts": ["teaching", "chem"]},
         "firmware": {"nodes": ["n[3-4]"], "start": 0, "duration": 8 * 3600, "maintenance": True},
-        "days": {"nodes": ["n4"], "start": 12 * 3600, "duration": 3600, "every": day, "until": 12 * 3600 + 28 * day},
+        "seats": {"start": 4 * day, "duration": day, "users": ["ann", "bob"], "licences": {"matlab": 4}},
+        "more": {"nodes": ["n1"], "start": 4 * day + 12 * 3600, "duration": 12 * 3600, "users": ["ann"]},
+        "days": {"nodes": ["n4"], "start": 12 * 3600, "duration": 3600, "every": day, "until": 12 * 3600 + 28 * day,
+                 "licences": {"idl": 1}, "flex": True, "days": ["mon", "tue", "wed", "thu", "fri"], "start_day": "sun",
+                 "denied_users": ["eve", "bob"], "denied_accounts": ["spent"]},
     }  # fmt: skip
-    assert len(Cluster.from_dict(made, "hill").places.windows) == 57
+    # 28 days, twice 20 of them (with nodes, and with a licence), and 1, 2 and 1 of the others
+    assert len(Cluster.from_dict(made, "hill").places.windows) == 28 + 2 * 20 + 4
     said = " ".join(done.output.split())
     for words in (
-        "0 at 2026-03-01T00:00:00", "something else than nodes are not taken over: seats",
-        "come again are said for 28 days: course, days", "some days of the week are of each day here: days",
-        "Flags of reservations are not taken over: days (FLEX, MAGNETIC)", "of the whole nodes here: days (4)",
-        "leave out users or accounts are for all here: days (-eve)",
+        "0 at 2026-03-01T00:00:00", "something else than nodes and licences are not taken over: buffers",
+        "of which there are too few are not kept: more (3 matlab)", "for groups of users are taken over without these",
+        "come again are said for 28 days: course, days", "Flags of reservations are not taken over: days (MAGNETIC)",
+        "of the whole nodes here: days (4)",
     ):  # fmt: skip
         assert words in said, said
 

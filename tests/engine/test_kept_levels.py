@@ -32,16 +32,17 @@ POLICIES = (
 )  # fmt: skip
 
 
-def on_a_site(draw: np.random.Generator) -> dict[str, Any]:
+def on_a_site(draw: np.random.Generator, licences: bool) -> dict[str, Any]:
     """Nine nodes of two kinds in partitions that overlap, a reservation and maintenance, tiers that preempt."""
-    late = int(draw.integers(100, 900))
+    late, kept = int(draw.integers(100, 900)), {"licences": {"solver": 2}} if licences else {}
     return {
         "partitions": [
             {"name": "a", "nodes": ["0-5"]}, {"name": "b", "nodes": ["4-8"], "tier": 2},
             {"name": "c", "nodes": ["0-8"], "limits": [{"per": "user", "amounts": {"cores": 12}}]},
         ],
         "reservations": [
-            {"name": "r", "nodes": ["2-4"], "start": late, "duration": 400, "users": ["u0"]},
+            {"name": "r", "nodes": ["2-4"], "start": late, "duration": 400, "users": ["u0"], **kept,
+             "flex": bool(late % 2)},
             {"name": "m", "nodes": ["7"], "start": 500, "duration": 200, "maintenance": True},
         ],
         "preempt": {"by": "partition", "mode": "requeue"},
@@ -55,7 +56,7 @@ def world(seed: int, single: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
     content: dict[str, Any] = {"nodes": [{"count": 6, "cores": 4, "memory": 8}, {"count": 3, "cores": 8, "memory": 24}]}
     uplinks = [{"name": "uplink", "amount": 5, "per": "node"}] if seed % 5 == 3 else []
     content |= {"counted": [{"name": "solver", "amount": 3}, *uplinks]} if licences or uplinks else {}
-    content |= {"site": on_a_site(draw)} if site and not single else {}
+    content |= {"site": on_a_site(draw, licences)} if site and not single else {}
     request = draw.integers(0 if seed % 5 == 0 else 1, 150, jobs)
     work = np.where(draw.random(jobs) < 0.05, request + 5, np.maximum(1, request * draw.random(jobs))).astype(np.int64)
     words = [["a", "b", "c", ""][i] for i in draw.integers(0, 4, jobs)]

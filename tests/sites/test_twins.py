@@ -10,7 +10,9 @@ from twins import (
     Reserving,
     easy,
     fcfs,
+    random_days,
     random_graph,
+    random_licences,
     random_reservations,
     random_site,
 )
@@ -67,3 +69,27 @@ def test_reservations_in_plans(seed: int) -> None:
         job.reservation, job.begin = "", 0
     twin = Reserving(site)
     assert starts(site, "conservative") == twin.run(twin.decide)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("seed", FEW)
+def test_licences_that_are_kept_and_jobs_that_run_outside_of_their_reservation(seed: int, policy: str) -> None:
+    site = random_licences(seed, 60)
+    assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_licences_that_are_kept_in_plans(seed: int) -> None:
+    site = random_licences(seed, 60, exact=True)
+    for job in site.jobs:
+        if job.reservation not in site.flex:
+            job.reservation, job.begin = "", 0
+    twin = Reserving(site)
+    assert starts(site, "conservative") == twin.run(twin.decide)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("seed", FEW)
+def test_reservations_on_some_days_of_the_week(seed: int, policy: str) -> None:
+    site = random_days(seed, 40)
+    assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ class J:
     account: str = ""
     qos: str = ""
     nice: int = 0
+    seats: int = 0  # licences, of the whole job
 
 
 @dataclass
@@ -45,6 +48,11 @@ class RandomSite:
     windows: list[tuple[str, int, int, set[int]]] = field(default_factory=list)  # reservation, from, until, nodes
     more: dict[str, Any] = field(default_factory=dict)  # further keys of `site`
     ranks: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition → tier, priority
+    seats: int = 0  # licences that there are
+    keeps: dict[str, int] = field(default_factory=dict)  # reservation → how many of them it keeps
+    flex: set[str] = field(default_factory=set)  # reservations whose jobs run outside of them, too
+    bare: set[str] = field(default_factory=set)  # reservations of no nodes
+    said: dict[str, dict[str, Any]] = field(default_factory=dict)  # when they are, in the words of a cluster file
 
     @property
     def cluster(self) -> Cluster:
@@ -67,8 +75,17 @@ class RandomSite:
             else:
                 known = [str(node) for node in sorted(nodes)]
                 reservations[name] = {"name": name, "start": start, "duration": end - start, "nodes": known}
+        for name, table in reservations.items():
+            table |= {"licences": {"seat": self.keeps[name]}} if name in self.keeps else {}
+            table |= {"flex": True} if name in self.flex else {}
+            if name in self.bare:
+                del table["nodes"]
+            if name in self.said:
+                reservations[name] = {key: table[key] for key in table if key not in ("every", "until")}
+                reservations[name] |= self.said[name]
         site = {"partitions": partitions, "reservations": [*reservations.values()], **self.more}
-        return Cluster.from_dict({"nodes": classes, "site": site})
+        counted = {"counted": [{"name": "seat", "amount": self.seats}]} if self.seats else {}
+        return Cluster.from_dict({"nodes": classes, "site": site, **counted})
 
     @property
     def workload(self) -> Workload:
@@ -80,7 +97,9 @@ class RandomSite:
 
         table = job_table(
             submit_us=column("submit", 10**6), work_us=column("work", 10**6), request_us=column("request", 10**6),
-            tasks=column("tasks"), cores=column("cores"), user=pl.Series([job.user for job in jobs]),
+            tasks=column("tasks"), cores=column("cores"),
+            devices={("counted", "seat"): column("seats")} if self.seats else {},
+            user=pl.Series([job.user for job in jobs]),
             extra=pl.DataFrame(
                 {
                     "partition": [job.partition for job in jobs],
@@ -100,9 +119,11 @@ class RandomSite:
     def eligible(self, job: J, time: int | None = None) -> set[int]:
         """The nodes that a job may use, if it starts at a time."""
         own = self.of_partition(job)
-        if job.reservation:
+        if job.reservation and job.reservation not in self.flex | self.bare:
             own &= next(nodes for name, _, _, nodes in self.windows if name == job.reservation)
         inside = not job.reservation
+        if job.reservation in self.flex and time is not None:
+            inside = time < max(end for name, _, end, _ in self.windows if name == job.reservation)
         for name, start, end, nodes in self.windows if time is not None else ():
             assert time is not None
             if name == job.reservation:
@@ -114,7 +135,27 @@ class RandomSite:
     def openings(self, job: J) -> list[int]:
         """When its reservation begins, each time that it could still run to its end in it."""
         mine = [(start, end) for name, start, end, _ in self.windows if name == job.reservation]
+        if job.reservation in self.flex:
+            return [job.submit] if job.submit < max(end for _, end in mine) else []
         return [start for start, end in mine if max(start, job.submit) + job.request <= end]
+
+    def leaves_seats(self, job: J, time: float, held: Any, moments: Iterable[float] = ()) -> bool:
+        """Whether there are seats for a job, and those that are kept stay; ``held``: who holds some at a time.
+
+        Looked at when it starts, when others are kept, and at other moments.
+        """
+        begins = [start for _, start, _, _ in self.windows if time < start < time + job.request]
+        for moment in [time, *begins, *moments] if job.seats else []:
+            there = {name for name, start, end, _ in self.windows if name in self.keeps and start <= moment < end}
+            own, others = job.seats, dict.fromkeys(there - {job.reservation}, 0)
+            for one in held(moment):
+                if one.reservation in others:
+                    others[one.reservation] += one.seats
+                else:
+                    own += one.seats
+            if own + sum(max(seats, self.keeps[name]) for name, seats in others.items()) > self.seats:
+                return False
+        return True
 
     def of_partition(self, job: J) -> set[int]:
         """The nodes of its partition."""
@@ -134,7 +175,7 @@ class RandomSite:
         """Whether a job could ever run."""
         counts = self.counts(job)
         room = sum(self.nodes[node] // job.cores for node in self.eligible(job))
-        if job.reservation and not self.openings(job):
+        if (job.reservation and not self.openings(job)) or (self.seats and job.seats > self.seats):
             return False
         return room >= job.tasks and (counts is None or counts[1] <= counts[2])
 
@@ -198,6 +239,52 @@ def random_reservations(seed: int, jobs: int, exact: bool = False) -> RandomSite
     return site
 
 
+def random_licences(seed: int, jobs: int, exact: bool = False) -> RandomSite:
+    """A random site with reservations that keep licences, with or without nodes, and some whose jobs run outside."""
+    site, draw = random_reservations(seed, jobs, exact), np.random.default_rng(seed + 3 * 10**6)
+    names = list(dict.fromkeys(name for name, *_ in site.windows))
+    site.seats = left = int(draw.integers(2, 9))
+    if draw.random() < 0.7:
+        site.limits.clear()
+    for name in names:
+        if left and draw.random() < 0.8:
+            site.keeps[name] = int(draw.integers(1, left + 1))
+            left -= site.keeps[name]
+        if draw.random() < 0.4:
+            site.flex.add(name)
+    site.bare = {name for name in site.keeps if draw.random() < 0.5}
+    site.windows = [(name, a, b, set() if name in site.bare else nodes) for name, a, b, nodes in site.windows]
+    for job in site.jobs:
+        job.seats = int(draw.integers(0, 4)) if draw.random() < 0.7 else 0
+        job.begin = next(iter(site.openings(job)), 0) if job.reservation else 0
+    return site
+
+
+def random_days(seed: int, jobs: int, exact: bool = False) -> RandomSite:
+    """A random site, of which nodes are kept on some days of the week."""
+    site, draw = random_site(seed, jobs, exact), np.random.default_rng(seed + 4 * 10**6)
+    for job in site.jobs:
+        job.submit, job.work, job.request = job.submit * 900, job.work * 600, job.request * 600
+    for name in "xy"[: int(draw.integers(1, 3))]:
+        first = datetime(2026, 1, 1) + timedelta(days=int(draw.integers(0, 7)))
+        start, length = int(draw.integers(-86_400, 4 * 86_400)), int(draw.integers(3_600, 86_400))
+        days = set(draw.choice(7, int(draw.integers(1, 7)), replace=False).tolist())
+        nodes = set(draw.choice(len(site.nodes), int(draw.integers(1, len(site.nodes) + 1)), replace=False).tolist())
+        dates = [first + timedelta(days=day) for day in range(28)]
+        begins = [start + (date - first).days * 86_400 for date in dates if date.weekday() in days]
+        site.windows += [(name, at, at + length, nodes) for at in begins if at + length > 0]
+        site.said[name] = {
+            "start": start, "duration": length, "every": "1 d", "until": start + 28 * 86_400,
+            "days": [f"{first + timedelta(days=(day - first.weekday()) % 7):%a}".lower() for day in sorted(days)],
+            "start_day": f"{first:%a}".lower(),
+        }  # fmt: skip
+    for job in site.jobs:
+        if draw.random() < 0.25:
+            job.reservation = site.windows[int(draw.integers(0, len(site.windows)))][0]
+            job.begin = next(iter(site.openings(job)), 0)
+    return site
+
+
 def first_fit(free: list[int], eligible: set[int], job: J) -> dict[int, int] | None:
     """Node → cores."""
     found, left = {}, job.tasks
@@ -220,6 +307,11 @@ class Loop:
         self.held: dict[str, int] = {}
         self.running: dict[int, tuple[int, int, dict[int, int]]] = {}  # job → real end, booked end, nodes
         self.start: dict[int, int] = {}
+
+    def seats_fit(self, job: J, time: float, now: int, *beside: tuple[float, J]) -> bool:
+        """Whether there are seats for a job at a time, as booked; ``beside``: who else holds some, and until when."""
+        ends = [(max(booked, now + 1e-6), self.site.jobs[number]) for number, (_, booked, _) in self.running.items()]
+        return self.site.leaves_seats(job, time, lambda at: [one for end, one in (*ends, *beside) if end > at])
 
     def room(self, job: J) -> bool:
         """Whether its limit leaves room."""
@@ -270,17 +362,18 @@ class Loop:
 
 def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
     """Who has no place closes its nodes, and its part of limits, to all that come later; limits close nothing."""
-    site, closed, kept = loop.site, set[int](), dict[str, int]()
+    site, closed, kept, seated = loop.site, set[int](), dict[str, int](), list[tuple[float, J]]()
     for number in waiting:
         job = site.jobs[number]
         counts = site.counts(job)
         if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
         nodes = first_fit(loop.free, site.eligible(job, now) - closed, job)
-        if nodes is not None:
+        if nodes is not None and loop.seats_fit(job, now, now, *seated):
             loop.begin(number, now, nodes)
             continue
         closed |= site.eligible(job)
+        seated.append((float("inf"), job))
         if counts is not None:
             kept[counts[0]] = kept.get(counts[0], 0) + counts[1]
 
@@ -293,7 +386,7 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
         job = site.jobs[number]
         if not loop.room(job):
             continue
-        nodes = first_fit(loop.free, site.eligible(job, now), job)
+        nodes = first_fit(loop.free, site.eligible(job, now), job) if loop.seats_fit(job, now, now) else None
         met = [head for head in heads if site.eligible(site.jobs[head]) & site.eligible(job)]
         if nodes is None:
             if not met:
@@ -305,7 +398,7 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
             asked = site.jobs[head]
             its = site.counts(asked)
             same_limit = mine is not None and its is not None and mine[0] == its[0]
-            if head not in met and not same_limit:
+            if head not in met and not same_limit and not (job.seats and asked.seats):
                 continue
             if head not in shadows:
                 shadows[head] = shadow(loop, head, now)
@@ -314,7 +407,8 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
                 left = [free - nodes.get(node, 0) for node, free in enumerate(then)]
                 more = held + (mine[1] if same_limit and mine is not None else 0)
                 room = sum(max(0, left[node]) // asked.cores for node in site.eligible(asked, int(time)))
-                if room < asked.tasks or (its is not None and more + its[1] > its[2]):
+                short = room < asked.tasks or not loop.seats_fit(asked, time, now, (now + job.request, job))
+                if short or (its is not None and more + its[1] > its[2]):
                     break
                 taken.append((head, left, more))
         else:
@@ -339,7 +433,7 @@ def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
         if i + 1 < len(ends) and ends[i + 1][0] == end:
             continue
         room = sum(free[node] // job.cores for node in site.eligible(job, int(end)))
-        if room >= job.tasks and (its is None or held + its[1] <= its[2]):
+        if room >= job.tasks and (its is None or held + its[1] <= its[2]) and loop.seats_fit(job, end, now):
             return end, free, held
     return float("inf"), free, held
 
@@ -464,7 +558,14 @@ class Reserving(Loop):
                 least, most = [min(pair) for pair in zip(least, free, strict=True)], max(most, held)
             if counts is not None and most + counts[1] > counts[2]:
                 continue
+            if not site.leaves_seats(
+                job,
+                time,
+                lambda at: [site.jobs[one] for one, start, end, _ in self.booked if start <= at < end],
+                inside,
+            ):
+                continue
             if (nodes := first_fit(least, site.eligible(job, time), job)) is not None:
                 self.booked.append((number, time, time + job.request, nodes))
                 return
-        raise AssertionError("every possible job has a time")
+        assert job.reservation, "every other possible job has a time"

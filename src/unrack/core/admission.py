@@ -119,7 +119,7 @@ class Admission:
     def _moments(self, view: View, job: int) -> list[int]:
         """When it is to have a place, µs: as its windows open, or when all are over."""
         windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
-        own = [window.start_us for window in windows if window.owner == mine]
+        own = [window.start_us for window in windows if window.owner == abs(mine)]
         return own or [max((window.end_us for window in windows), default=0)]
 
     def _holds(self, view: View, job: int, now: int) -> bool:

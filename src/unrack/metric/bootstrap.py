@@ -22,9 +22,8 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.metric.estimate import LEVEL, Estimate, student_t
 from unrack.metric.table import OF_JOBS
-from unrack.units import SECOND_US, seconds_text, time_us
+from unrack.units import DAY_US, SECOND_US, seconds_text, time_us
 
-DAY_US = 86_400 * SECOND_US
 DRAWS, SEED = 1000, 1
 FEWEST = 5
 """Blocks with jobs, below which no interval is told."""

@@ -45,6 +45,8 @@ class Nodes(NamedTuple):
     find
         The numbers of nodes that are named, as in ``["0-15", "rack3", "n[1-4]"]``; ``None``: by number alone. Its
         second argument says where they are named, for errors.
+    counters
+        The counters of the whole cluster, and how much there is of each; for a site alone.
     """
 
     cores: Ints
@@ -52,6 +54,7 @@ class Nodes(NamedTuple):
     rack: Ints
     rack_names: tuple[str, ...]
     find: Callable[[Sequence[str], str], Sequence[int]] | None = None
+    counters: tuple[tuple[str, int], ...] = ()
 
     def named(self, members: Sequence[str], where: str) -> Sequence[int]:
         """The numbers of nodes that are named; repetitions stay.
@@ -120,13 +123,13 @@ class Installed(Protocol):
         ...
 
     @property
-    def limits(self) -> bool:
-        """Whether its places are limits: who waits for nothing but room in one holds up nobody."""
+    def limits(self) -> int:
+        """How many of its places, the last, are limits: who waits for nothing but room in one holds up nobody."""
         ...
 
     @property
     def windows(self) -> Sequence[Window]:
-        """When nodes are kept for some jobs; jobs run in one only if they end in it."""
+        """When nodes, or some of its places, are kept for some jobs; jobs run in one only if they end in it."""
         ...
 
     @property
@@ -226,7 +229,7 @@ class Installed(Protocol):
 class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
-    limits = False
+    limits = 0
     delay_us = 0
     windows: Sequence[Window] = ()
 

@@ -15,7 +15,8 @@ from unrack.kernels.arrays import Bools, Ints
 class NodeSets(NamedTuple):
     """Sets of nodes, bool[sets, nodes], and which of them is each job's, int64[jobs].
 
-    ``owner``: int64[sets]: which :class:`Window` jobs of a set run in, by its number from 1; 0: in none.
+    ``owner``: int64[sets]: which :class:`Window` jobs of a set run in, by its number from 1; 0: in none. Below 0: they
+    may use what the windows of that number keep, and run outside of these as well, until the last is over.
     """
 
     masks: Bools
@@ -23,16 +24,23 @@ class NodeSets(NamedTuple):
     owner: Ints
 
 
+NOBODY = 2**40
+"""The owner of windows that are no job's."""
+
+
 class Window(NamedTuple):
     """When some jobs run, or none, from ``start_us`` until ``end_us``, and nodes that are kept for them.
 
-    ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes].
+    ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes]. ``place``: of which
+    an amount is kept from all who claim it; -1: of none. The windows of a place are no job's, and apart in time.
     """
 
     start_us: int
     end_us: int
     owner: int
     nodes: Bools
+    place: int = -1
+    amount: int = 0
 
 
 def ranges(nodes: Iterable[int]) -> list[str]:

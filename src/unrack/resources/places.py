@@ -13,6 +13,7 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
+from unrack.resources.counted.resource import Counters
 from unrack.resources.grid import Grid
 from unrack.resources.table import RESOURCES, resource_of
 
@@ -197,8 +198,31 @@ class Places:
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
-        """When nodes are kept for some jobs."""
-        return tuple(window for part in self.parts for window in part.installed.windows)
+        """When nodes, or places, are kept for some jobs; places by their number among all."""
+        return tuple(
+            window if window.place < 0 else window._replace(place=part.first + window.place)
+            for part in self.parts
+            for window in part.installed.windows
+        )
+
+    @cached_property
+    def kept(self) -> dict[int, list[Window]]:
+        """By place of which an amount is kept at times, when."""
+        found: dict[int, list[Window]] = {}
+        for window in self.windows:
+            if window.place >= 0:
+                found.setdefault(window.place, []).append(window)
+        return found
+
+    def kept_claims(self, asked: Ints) -> Ints:
+        """int64[claims, 2]: what a job claims of places of which windows keep an amount, wherever it runs."""
+        none, found = np.zeros(0, np.int64), [NO_CLAIMS]
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any() and any(part.places.start <= place < part.places.stop for place in self.kept):
+                found.append(part.installed.claims(own, none, none, part.total) + np.array([part.first, 0]))
+        every = np.concatenate(found)
+        return every[np.isin(every[:, PLACE], list(self.kept))]
 
     @property
     def delay_us(self) -> int:
@@ -260,7 +284,11 @@ def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
     ClusterError
         A resource refuses its key.
     """
-    found = {name: resource_of(name).installed(table, nodes, f"{where}, {name}") for name, table in content.items()}
+    found = dict[str, Installed]()
+    for name in sorted(content, key="site".__eq__):  # a site keeps some of what the others have
+        if isinstance(counters := found.get("counted"), Counters) and name == "site":
+            nodes = nodes._replace(counters=tuple(counters.whole.items()))
+        found[name] = resource_of(name).installed(content[name], nodes, f"{where}, {name}")
     return Places({name: found[name] for name in (*RESOURCES.own, *found) if name in found}, len(nodes.cores))
 
 

@@ -67,6 +67,25 @@ def written_span(seconds: int) -> str:
     return f"{days}-{text}" if days else text
 
 
+def week_day(text: str) -> int:
+    """The day of the week of a moment, from 0, Monday: of a timestamp by its date; of seconds on the clock of here.
+
+    Raises
+    ------
+    ValueError
+        It is not a moment.
+
+    Examples
+    --------
+    >>> week_day("2026-03-01T12:00:00")
+    6
+    """
+    seconds = moment_s(text)
+    if seconds is None:
+        raise ValueError(f"{text!r} is not a time such as 2026-01-02T03:04:05")
+    return datetime.fromtimestamp(seconds, None if text.strip().isdigit() else UTC).weekday()
+
+
 def moment_s(text: str) -> int | None:
     """Seconds since 1970 of a moment: a timestamp, whose clock is taken for UTC, or a number of such seconds.
 

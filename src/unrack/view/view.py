@@ -27,6 +27,7 @@ from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view.node_columns import NodeColumns as NodeColumns
+from unrack.view.windows import outside_windows
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
@@ -52,6 +53,8 @@ class View:
         int64[nodes]: how many MB each node may lend besides what it does; ``None``: all that is free.
     devices
         A :class:`unrack.ledger.devices.view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
+    knows_windows
+        Whether what it says is free of places is so beside what windows keep of them for others.
     columns
         The ledger's columns whole, read-only, for kernels that take them so. Columns by job have room for more jobs
         than :attr:`jobs`; what lies beyond is nobody's business.
@@ -65,7 +68,7 @@ class View:
         self.cluster: Cluster = state.cluster
         self.contention: object = None
         self.lendable: Ints | None = None
-        self.now = 0
+        self.now, self.knows_windows = 0, False
         installed = state.cluster.devices
         self._kinds = dict(zip(installed.kinds, installed.quantities, strict=True))
         self.devices = None if state.devices is None else DeviceView(state.devices.reader)
@@ -253,14 +256,7 @@ class View:
 
     def outside_windows(self, job: SupportsIndex) -> Bools:
         """bool[nodes]: those that are not kept for other jobs if a job starts now and runs as long as expected."""
-        mine, until = self._state.set_owner[self._state.set_of[job]], self.now + int(self.columns.asks[ESTIMATE, job])
-        found, inside = np.ones(len(self.cluster), np.bool_), mine == 0
-        for window in self.cluster.places.windows:
-            if window.owner == mine:
-                inside = inside or (window.start_us <= self.now and until <= window.end_us)
-            elif self.now < window.end_us and window.start_us < max(until, self.now + 1):
-                found &= ~window.nodes
-        return np.asarray(found & inside)
+        return outside_windows(self, index(job))
 
     def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""

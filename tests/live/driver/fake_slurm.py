@@ -13,7 +13,7 @@ from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.driver.terms import Problem
-from unrack.live.slurm.jobs import odd, words_of
+from unrack.live.slurm.jobs import devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import Names
@@ -93,6 +93,7 @@ class FakeJob:
     features: str = ""
     excluded: tuple[str, ...] = ()
     reservation: str = ""
+    licences: dict[str, int] = field(default_factory=dict)
     user: str = "u"
     ran_in: str = ""
     held_on: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ class FakeSlurm:
             cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
-            excluded_nodes=job.excluded, reservation=job.reservation,
+            excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -290,6 +291,7 @@ class PlainTerms:
         if found := next(odd(job, names.cluster), None):
             return Problem(found)
         devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}
+        devices |= devices_of(job, job.nodes_min, names.cluster)
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(job.nodes_min, job.cpus_per_task, job.node_memory_mb, devices)
         return Job(0, str(key), now_us, limit_us, None, 0, job.user, "", demand, words_of(job, names.cluster))
@@ -303,5 +305,6 @@ class PlainTerms:
             [one.memory_mb for _, one in held],
         )  # fmt: skip
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
-        demand = Demand(len(held), max(one.cores for _, one in held), 0)
-        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand), lease
+        demand = Demand(len(held), max(one.cores for _, one in held), 0, devices_of(job, len(held), names.cluster))
+        said = words_of(job, names.cluster) if job.licences else {}
+        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand, said), lease

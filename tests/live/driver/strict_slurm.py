@@ -10,7 +10,8 @@ from fake_slurm import FakeJob, FakeSlurm, HandClock
 
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.orders import Answer, JobKey, Order
-from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.reading import Licence, Reading
+from unrack.slurm_text.tres import licences
 
 
 class StrictSlurm(FakeSlurm):
@@ -23,6 +24,7 @@ class StrictSlurm(FakeSlurm):
         super().__init__(clock, **more)
         self.partitions = {"ours": Partition("ours", said="at first")}
         self.reservations: tuple[Reservation, ...] = ()
+        self.licences: dict[str, Licence] = {}
         self.arrays: dict[int, tuple[int, int]] = {}  # job → its array and which member it is
         self.throttles: dict[int, int] = {}
         self.touched: set[int] = set()
@@ -65,9 +67,7 @@ class StrictSlurm(FakeSlurm):
             shown.append(
                 replace(record, id=array, array=array, tasks_waiting=tuple(members), array_limit=limit, qos=self.qos)
             )
-        return Reading(
-            reading.at_s, reading.nodes, tuple(shown), partitions=self.partitions, reservations=self.reservations
-        )
+        return Reading(reading.at_s, reading.nodes, tuple(shown), self.licences, self.partitions, self.reservations)
 
     def refused(self, job: FakeJob) -> str:
         """Why a job that was released is not started, whatever is free."""
@@ -89,12 +89,28 @@ class StrictSlurm(FakeSlurm):
         until_s = self.clock.wall_s + job.limit_s
         for one in self.reservations:
             if one.name == job.reservation:
+                if "FLEX" in one.fields.get("Flags", ""):
+                    continue
                 if not one.start_s <= self.clock.wall_s or until_s > one.end_s:
                     return "Reservation"
-                if not set(job.required) <= set(one.nodes):
+                if one.nodes and not set(job.required) <= set(one.nodes):
                     return "BadConstraints"
             elif one.start_s < until_s and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
                 return "ReqNodeNotAvail"
+        running = [one for one in self.jobs.values() if one.state == "RUNNING"]
+        for name, count in job.licences.items():
+            for at_s in [self.clock.wall_s, *(one.start_s for one in self.reservations)]:
+                if not self.clock.wall_s <= at_s < until_s:
+                    continue
+                then = [one for one in running if one.start_us / 1e6 + one.limit_s > at_s - self.clock.origin_s]
+                used = sum(one.licences.get(name, 0) for one in then)
+                for one in self.reservations:
+                    kept = licences(one.fields.get("Licenses", "")).get(name, 0)
+                    if one.name != job.reservation and one.start_s <= at_s < one.end_s:
+                        mine = sum(own.licences.get(name, 0) for own in then if own.reservation == one.name)
+                        used += max(0, kept - mine)
+                if used + count > self.licences[name].total:
+                    return "Licenses"
         if job.reservation and job.reservation not in {one.name for one in self.reservations}:
             return "ReservationDeleted"
         return self.limit(job)

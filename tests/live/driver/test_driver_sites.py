@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
 from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.hostlists import expand
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
@@ -131,6 +133,59 @@ def test_a_reservation_keeps_its_nodes_for_its_own_jobs_alone_from_its_begin_to_
     for number in others:
         start, nodes = world.slurm.jobs[number].starts[0]
         assert start not in reserved_us or not {"n1", "n2"} & set(nodes)
+
+
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "fcfs"])  # behind its head nobody starts
+@pytest.mark.parametrize("again", [False, True])
+def test_a_reservation_keeps_licences_and_jobs_of_one_that_is_flexible_run_before_it(policy: str, again: bool) -> None:
+    world = Sites(policy)
+    world.slurm.licences = {"matlab": Licence(5, 0)}
+    world.slurm.reserve(20, 80, Users="ann", Licenses="matlab:3")
+    world.slurm.reserve(1000, 2000, "n1", Users="eve", Flags="FLEX,SPEC_NODES")
+    two = {"matlab": 2}
+    own = [world.submit(run_s=3, limit_s=15, reservation="r0", user="ann", licences=two) for _ in range(4)]
+    flexible = world.submit(run_s=3, limit_s=2000, reservation="r1", user="eve")
+    others = [world.submit(run_s=9, limit_s=12, user="bob", licences=two) for _ in range(20)]
+    world.go(10)
+    assert "has not begun" in world.why(own[0])
+    assert world.slurm.jobs[flexible].starts[0][0] < 10_000_000
+    for step in range(900):
+        if again and step == 15:
+            world.driver.acting.close()
+            world.driver = world.make()
+        if step == 400:
+            world.slurm.reservations, world.slurm.dirty = world.slurm.reservations[1:], True
+        world.go()
+    world.check()
+    assert not [reason for _, reason in world.slurm.asked if reason == "Licenses"]
+    starts = sorted(world.slurm.jobs[number].starts[0][0] for number in own)
+    assert all(20_000_000 <= start < 80_000_000 for start in starts)
+    begun = [world.slurm.jobs[number].starts[0][0] for number in others]
+    inside = sorted(start for start in begun if 20_000_000 <= start < 80_000_000)
+    assert inside
+    assert all(later - start >= 9_000_000 for start, later in pairwise(inside))  # two of the five, one at a time
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "flow"])
+def test_who_runs_when_licences_are_reserved_or_no_more_keeps_holding_them(policy: str) -> None:
+    world = Sites(policy)
+    world.slurm.licences = {"matlab": Licence(5, 0)}
+    one = {"matlab": 1}
+    for step in range(120):
+        if step % 3 == 0:
+            world.submit(run_s=6, limit_s=9, user="bob", licences=one)
+        if step in (20, 90):
+            world.slurm.reserve(30, 45, "n3", Users="ann", Licenses="matlab:3")
+        if step == 60:
+            world.slurm.reservations, world.slurm.dirty = (), True
+        world.go()
+        assert world.driver.epoch is not None
+        claimed = world.driver.epoch.core.state.claimed
+        runs = sum(job.state == "RUNNING" for job in world.slurm.jobs.values())
+        assert claimed is not None
+        assert (claimed.free <= 5 - runs).all(), (step, claimed.free, runs)
+    world.until_done(2000)
+    world.check()
 
 
 def test_a_reservation_that_is_not_there_or_not_for_its_user_is_the_reason_of_a_job() -> None:

@@ -139,7 +139,8 @@ def converted(system: Described, *, all_nodes: bool = False, partition: str | No
         notes.append(f"Devices left out: {listed}; pools of them would be [[pools]] tables.")
     content = _content(system, nodes)
     if system.site is not None:
-        site, lost = site_table(system.site, nodes, partition)
+        counters = {one["name"]: one["amount"] for one in content.get("counted", ())}
+        site, lost = site_table(system.site, nodes, partition, counters)
         content |= {"site": site} if site else {}
         notes += lost
     return Converted(content, tuple(notes))

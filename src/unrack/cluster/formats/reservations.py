@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from unrack.cluster.formats.described import Described, parsed
+from unrack.cluster.formats.described import Described, counter, parsed
 from unrack.cluster.formats.partitions import members_of
 from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, lower
+from unrack.resources.recurring import WEEK
 from unrack.slurm_text.records import records
-from unrack.slurm_text.times import UNKNOWN, moment_s, span_s
+from unrack.slurm_text.times import UNKNOWN, moment_s, span_s, week_day
+from unrack.slurm_text.tres import licences
 
 SHOWN = re.compile(r"\s*ReservationName=\S+\s[^#]*?\bStartTime=", re.DOTALL)
 """What the first record looks like."""
 EVERY_S = {"HOURLY": 3_600, "DAILY": 86_400, "WEEKLY": 604_800, "WEEKDAY": 86_400, "WEEKEND": 86_400}
 """Flags of reservations that come again → after how long."""
+DAYS = {"WEEKDAY": ["mon", "tue", "wed", "thu", "fri"], "WEEKEND": ["sat", "sun"]}
+"""The same → on which days of the week alone."""
 AHEAD_S = 28 * 86_400
 """For how long reservations that come again are said beforehand."""
 _HARMLESS = frozenset(
@@ -33,6 +37,8 @@ _HARMLESS = frozenset(
         "FORCE_START",
         "PART_NODES",
         "FIRST_CORES",
+        "FLEX",
+        "LICENSE_ONLY",
     ]
 )
 
@@ -40,7 +46,7 @@ _HARMLESS = frozenset(
 def reservation_keys(
     fields: Mapping[str, str], at: str, lost: Lost, origin_s: float, ahead_s: float = AHEAD_S
 ) -> Keys | None:
-    """The keys of a reservation but its name; ``None``: it is of no nodes, or over.
+    """The keys of a reservation but its name; ``None``: it is of no nodes or licences, or over.
 
     Parameters
     ----------
@@ -62,8 +68,9 @@ def reservation_keys(
     """
     name = fields["ReservationName"]
     nodes = members_of(fields.get("Nodes", ""), at, {}, [ALL])
-    if not nodes:
-        lose(lost, "Reservations of something else than nodes are not taken over", name)
+    seats = parsed(fields.get("Licenses", ""), f"{at}, Licenses", licences)
+    if not nodes and not seats:
+        lose(lost, "Reservations of something else than nodes and licences are not taken over", name)
         return None
     start_s = parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment)
     end_s = _end_s(fields, at, start_s, max(start_s, origin_s) + 10 * 366 * 86_400)
@@ -71,24 +78,31 @@ def reservation_keys(
     every_s = next((EVERY_S[flag] for flag in EVERY_S if flag in flags), 0)
     if end_s <= start_s or (end_s <= origin_s and not every_s):
         return None
-    found: Keys = {"nodes": nodes, "start": start_s - origin_s, "duration": end_s - start_s}
+    found: Keys = {"nodes": nodes} if nodes else {}
+    found |= {"start": start_s - origin_s, "duration": end_s - start_s}
+    found |= {"licences": {counter(one): count for one, count in seats.items()}} if seats else {}
+    found |= {"flex": True} if "FLEX" in flags else {}
     if every_s >= end_s - start_s:
         found |= {"every": every_s, "until": max(start_s - origin_s, 0) + ahead_s}
         lose(lost, f"Reservations that come again are said for {ahead_s / 86_400:g} days", name)
-    if flags & {"WEEKDAY", "WEEKEND"}:
-        lose(lost, "Reservations of some days of the week are of each day here", name)
+        for flag in DAYS.keys() & flags:
+            found |= {"days": DAYS[flag], "start_day": WEEK[week_day(fields.get("StartTime", ""))]}
+    for key, what in (("Groups", "groups of users"), ("BurstBuffer", "burst buffers"), ("Watts", "watts")):
+        if (said := fields.get(key, "")).strip().lower() not in UNKNOWN:
+            lose(lost, f"Reservations for {what} are taken over without these", name, said)
     if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
         lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
     if fields.get("CoreCnt", "").isdigit() and "SPEC_NODES" not in flags and "CoreIDs" in fields:
         lose(lost, "Reservations of some cores of nodes are of the whole nodes here", name, fields["CoreCnt"])
     for key, text in (("users", fields.get("Users", "")), ("accounts", fields.get("Accounts", ""))):
-        if text.strip().lower() not in UNKNOWN and not text.startswith("-"):
-            found[key] = lower(text.split(",")) if key == "accounts" else [one for one in text.split(",") if one]
-        elif text.startswith("-"):
-            lose(lost, "Reservations that leave out users or accounts are for all here", name, text)
+        if text.strip().lower() in UNKNOWN:
+            continue
+        names = [one.strip().lstrip("-") for one in text.split(",") if one.strip(" -")]
+        found[f"denied_{key}" if text.startswith("-") else key] = lower(names) if key == "accounts" else names
     if "MAINT" in flags and found.get("users", ["root"]) == ["root"] and "accounts" not in found:
         found |= {"maintenance": True}
-        found.pop("users", None)
+        for key in ("users", "flex", "denied_users", "denied_accounts"):
+            found.pop(key, None)
     return found
 
 

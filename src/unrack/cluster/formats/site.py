@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import ClusterError
+from unrack.resources.site.kept import keeps_of
+from unrack.resources.site.keys import ReservationFile
 from unrack.slurm_text.hostlists import compress
 from unrack.slurm_text.times import UNKNOWN, span_s
 from unrack.units import seconds_text, time_us
@@ -80,7 +82,12 @@ def sentences(lost: Lost) -> list[str]:
     return found
 
 
-def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | None = None) -> tuple[Keys, list[str]]:
+def site_table(
+    said: SaidSite,
+    nodes: Sequence[DescribedNode],
+    partition: str | None = None,
+    counters: Mapping[str, int] | None = None,
+) -> tuple[Keys, list[str]]:
     """The table ``site`` of some nodes, and what is not taken over, a sentence each.
 
     Parameters
@@ -89,6 +96,8 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         What is known beside the nodes, each of which knows its partitions and features.
     partition
         The only one to keep.
+    counters
+        How many licences there are, by counter.
     """
     lost, names = _both(said.lost, {}), dict.fromkeys(said.partitions)
     names |= dict.fromkeys(sorted({name for node in nodes for name in node.partitions}))
@@ -120,12 +129,8 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
         named = [name for one in partitions for name in (*(one.get(key) or ()), *one.get(f"denied_{key}", ()))]
         table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
     table["limits"] = list(said.limits)
-    kept = [node.name for node in nodes]
-    for name, keys in said.reservations.items():
-        if inside := kept if ALL in keys["nodes"] else [one for one in kept if one in set(keys["nodes"])]:
-            table.setdefault("reservations", []).append({"name": name, **keys, "nodes": [compress(inside)]})
-        else:
-            lose(lost, "Reservations without nodes that are kept are left out", name)
+    if reservations := _reservations(said, [node.name for node in nodes], counters or {}, lost):
+        table["reservations"] = reservations
     table |= said.rules
     flavours = {"", *(one["name"] for one in partitions)}
     table["queues"] = [
@@ -144,6 +149,31 @@ def site_table(said: SaidSite, nodes: Sequence[DescribedNode], partition: str | 
             if partition in (None, name):
                 lose(lost, text, name, value)
     return {key: value for key, value in table.items() if value}, sentences(lost)
+
+
+def _reservations(said: SaidSite, nodes: Sequence[str], counters: Mapping[str, int], lost: Lost) -> list[Keys]:
+    """The reservations of nodes that there are, and of licences as far as there are enough."""
+    found, keeping = list[Keys](), list[ReservationFile]()
+    for name, keys in said.reservations.items():
+        one, wanted = {"name": name, **keys}, set(keys.get("nodes", ()))
+        inside = [node for node in nodes if node in wanted or ALL in wanted]
+        if inside:
+            one["nodes"] = [compress(inside)]
+        else:
+            one.pop("nodes", None)
+        if "licences" in keys:
+            try:
+                keeping.append(ReservationFile.model_validate({"nodes": ["0"], **one}))
+                keeps_of(keeping, counters)
+            except ValueError:
+                keeping.pop()
+                seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
+                lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
+        if "nodes" in one or "licences" in one:
+            found.append(one)
+        else:
+            lose(lost, "Reservations without nodes that are kept are left out", name)
+    return found
 
 
 def _bounded_too(own: Keys, qos: Keys) -> Keys:

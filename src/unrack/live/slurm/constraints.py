@@ -49,14 +49,19 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation of nodes; of one that has only some cores of them, the nodes all the same."""
+    """A reservation of nodes and licences; of one that has only some cores of them, the nodes all the same."""
 
     name: str  # its name
     # start_s, end_s: when, s since 1970; of one that comes again, the next time
     start_s: int
     end_s: int
-    nodes: tuple[str, ...] = ()  # by name; empty: it is of something else
+    nodes: tuple[str, ...] = ()  # by name; empty: it is of licences, or of something else
     fields: Mapping[str, str] = field(default_factory=dict)  # whatever else Slurm said of it, by key
+
+    @property
+    def opens_s(self) -> int:
+        """From when on its own jobs may start, s since 1970; 0: at any time."""
+        return 0 if "FLEX" in self.fields.get("Flags", "").upper().split(",") else self.start_s
 
     @property
     def record(self) -> dict[str, str]:

@@ -26,11 +26,11 @@ def asked_violation(t: Tables) -> Violation | None:
     begins = known & (own.span == 1)
     few = begins & (p["cores_per_node"].to_numpy() < tasks * whole(t["jobs"]["cores_per_task"])[own.job])
     if (few := few | (known & (tasks < 1))).any():
-        return _first(t, own, few, "holds fewer cores than its tasks ask")
+        return first_of(t, own, few, "holds fewer cores than its tasks ask")
     needs = tasks * whole(t["jobs"]["memory_mb_per_task"])[own.job] - whole(p["memory_mb_per_node"])
     borrower, lender, mb = (whole(t["loans"][name]) for name in ("node", "lender", "mb"))
     if (wrong := (lender == borrower) | (mb < 1)).any():
-        return _first(t, t.lent, wrong, "borrows of the node itself, or nothing")
+        return first_of(t, t.lent, wrong, "borrows of the node itself, or nothing")
     memory: Sum = ("memory", mb, np.where(begins & (not t.provisions), needs, 0))
     found = _beside(t, t.lent, borrower, [memory], ("borrows for a node", "a loan"))
     if found is None and (devices := _devices(t, np.where(known, tasks, 0))):
@@ -51,7 +51,8 @@ def _devices(t: Tables, tasks: Ints) -> list[Sum]:
     return sums if any((asked > 0).any() for *_, asked in sums) else []
 
 
-def _first(t: Tables, own: Spans, wrong: Bools, what: str) -> Violation:
+def first_of(t: Tables, own: Spans, wrong: Bools, what: str) -> Violation:
+    """What is wrong with the first of some rows."""
     rows = np.flatnonzero(wrong)
     i = int(rows[np.argmin(own.start[rows])])
     return Violation(f"{t.name(own.job[i])}, attempt {own.attempt[i]}, {what}", int(own.start[i]))
@@ -66,20 +67,20 @@ def _beside(t: Tables, own: Spans, node: Ints, sums: Sequence[Sum], words: tuple
         needed |= np.isin(held.key, own.key)
     row, of = _found(t, np.flatnonzero(needed), own, node)
     if (stray := (of < 0) & (own.job >= 0)).any():
-        return _first(t, own, stray, f"{words[0]} on which it has no task")
+        return first_of(t, own, stray, f"{words[0]} on which it has no task")
     there = np.flatnonzero(of >= 0)
     different = np.zeros(len(of), np.bool_)
     for mine, its in ((own.start, held.start), (own.end, held.end)):
         different[there] |= mine[there] != its[row[of[there]]]
     if different.any():
-        return _first(t, own, different, f"has {words[1]} that lasts for another time than its span")
+        return first_of(t, own, different, f"has {words[1]} that lasts for another time than its span")
     for what, amount, asked in sums:
         has = np.zeros(len(row), np.int64)
         np.add.at(has, of[there], amount[there])
         if (lacking := has < asked[row]).any():
             short = np.zeros(len(held.job), np.bool_)
             short[row[lacking]] = True
-            return _first(t, held, short, f"holds less {what} than its tasks ask")
+            return first_of(t, held, short, f"holds less {what} than its tasks ask")
     return None
 
 
@@ -113,29 +114,6 @@ def claim_violation(t: Tables) -> Violation | None:
     if (at < 0).any():
         return Violation("a claim is on a place that does not exist", int(own.start[np.flatnonzero(at < 0)[0]]))
     return _more_than_installed(t, own, at, amount) or _not_as_asked(t, own, at, amount)
-
-
-def window_violation(t: Tables) -> Violation | None:
-    """The first job that starts where and when nodes are kept for others, or when none of its windows is open."""
-    places, p, held = t.cluster.places, t["placements"], t.held
-    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else NOTHING
-    if not len(begins):
-        return None
-    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
-    sets = places.sets(places.asked(columns, t["jobs"].height))
-    owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
-    which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
-    row = begins[which]
-    start, whose = held.start[row], owner[held.job[row]]
-    outside = whose > 0
-    for window in places.windows:
-        outside &= (whose != window.owner) | (start < window.start_us) | (start >= window.end_us)
-        inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & (whose != window.owner)
-        if inside.any():
-            return _first(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
-    if outside.any():
-        return _first(t, held, np.isin(np.arange(len(held.job)), row[outside]), "starts when it may not run")
-    return None
 
 
 def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrack.metric.audit.asked import asked_violation, claim_violation, window_violation
+from unrack.metric.audit.asked import asked_violation, claim_violation
 from unrack.metric.audit.capacity import device_violation, node_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
+from unrack.metric.audit.windows import kept_violation, window_violation
 
 
 def round_violation(t: Tables) -> Violation | None:
@@ -45,6 +46,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     device_violation,
     claim_violation,
     window_violation,
+    kept_violation,
     asked_violation,
     usage_violation,
     round_violation,

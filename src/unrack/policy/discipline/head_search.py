@@ -11,9 +11,22 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
+from unrack.policy.discipline.kept_places import leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
 from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for, usable
-from unrack.policy.discipline.walk import COUNT, ENDED, FREE_CORES, JUDGING, MOMENT, NEVER, ROOM, RUN, TIME
+from unrack.policy.discipline.walk import (
+    COUNT,
+    ENDED,
+    FREE_CORES,
+    HELD_US,
+    JUDGING,
+    MOMENT,
+    NEVER,
+    ROOM,
+    RUN,
+    SHADOW,
+    TIME,
+)
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
@@ -129,6 +142,7 @@ def search(
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
+        fits = fits and leaves_kept(who, time, now, count, wanted, 0, c)
         if fits and mb > 0:
             fits = lent_room(then, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
@@ -152,12 +166,14 @@ def take_then(
 
 @inlined
 def keeps(
-    head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span, c: Any
+    who: int, head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span,
+    now: int, count: int, c: Any,
 ) -> bool:  # fmt: skip
     """Whether a head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
     take_then(head, total, whole, alike, h, span, tasks, -1, c)
     slots = Slots(c.slot, c.place_of, c.free_places, 0)
-    if c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted):
+    fits = c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted)
+    if fits and leaves_kept(who, c.heads[h, SHADOW], now, count, span, now + c.walk[HELD_US], c):
         return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False

@@ -156,7 +156,7 @@ def judged(
         elif walk[MOVES] == 1 or (late and chooses):
             return asking(walk, JUDGED, who)
         elif late:
-            passes = keeps(asked, total, wanted, rule.whole, alike, h, tasks, span, c)
+            passes = keeps(who, asked, total, wanted, rule.whole, alike, h, tasks, span, now, count, c)
         stage = SEEK
         walk[JUDGING] += passes
     if not passes:

@@ -39,6 +39,7 @@ from unrack.policy.discipline.heads_kernel import (
     only_limits,
     set_aside,
 )
+from unrack.policy.discipline.kept_places import leaves_kept
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     CLAIM,
@@ -181,13 +182,14 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if stage == LOOK:
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0
             walk[LOOKED_AT], stage = job, PLACED
+            wanted = Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])
             possible = tasks * cores <= walk[FREE_CORES] and (one_set or tasks * cores <= cores_open(job, c))
             if rule.backfill == 2 and alike and behind >= 0 and 0 <= heads[behind, SHADOW] < now + us:
                 first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
                 possible = possible and heads[behind, ROOM] - tasks >= first  # else wherever it went
             if only_limits(job, c):
                 walk[FOUND] = ASIDE
-            elif possible and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])):
+            elif possible and claims_fit(left, 0, slots, wanted) and leaves_kept(job, now, now, count, wanted, 0, c):
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
                     return lacking(c, LOOK, STARTS)

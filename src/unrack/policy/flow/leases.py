@@ -11,6 +11,7 @@ from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, att
 from unrack.policy.flow.left import Left
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
+from unrack.view.windows import kept_from
 
 Taken = list[tuple[int, int]]
 """Kind and place of devices taken."""
@@ -103,7 +104,8 @@ def claims_of(left: Left, sort: Sort, rows: Ints, shares: list[Share]) -> Ints |
     claims = claimed.places.claims(sort.claims, nodes, tasks, left.claims, devices)
     if not claimed.places.agree(sort.claims, nodes, tasks, claims, devices):
         return None
-    return claims if bool((claims[:, AMOUNT] <= left.claims[claims[:, PLACE]]).all()) else None
+    enough = bool((claims[:, AMOUNT] <= left.claims[claims[:, PLACE]]).all())
+    return claims if enough and kept_from(left.view, sort.job, left.claims) is None else None
 
 
 def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: Ints, task_node: Ints) -> list[Lease]:

@@ -13,6 +13,7 @@ from unrack.policy.flow.hosts import FreeDevices, Hosts
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
+from unrack.view.windows import kept_from
 
 MOST = 1 << 40
 
@@ -82,6 +83,7 @@ class Left:
             open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
         if claimed is not None and claimed.places.windows:
             open_nodes = open_nodes & self.view.outside_windows(sort.job)
+            open_nodes = open_nodes & (kept_from(self.view, sort.job, self.claims) is None)
         found = np.minimum(np.where(open_nodes, found, 0), MOST)
         self.known[sort] = found
         return found
@@ -144,6 +146,7 @@ class Left:
             bool((cores <= np.maximum(self.cores, 0)).all() and (self.cores[lease.nodes] >= 0).all())
             and bool((mb[mb > 0] <= self.mb[mb > 0]).all() and (amount <= self.claims[place]).all())
             and not any(device in self.kept for share in lease.shares for device in share.devices)
+            and kept_from(self.view, lease.job, self.claims) is None
         )
 
 

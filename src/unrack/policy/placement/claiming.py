@@ -13,6 +13,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
+from unrack.view.windows import kept_from
 from unrack.workload.job import CORES
 from unrack.workload.job import TASKS as ALL_TASKS
 
@@ -26,6 +27,7 @@ class Claiming:
         self._placed: dict[int, int] = {}
         self._within: Bools | None = None  # of which nodes all tasks must be, and which are kept for others now
         self._shares: tuple[Share, ...] = ()
+        self._short: Reason | None = None  # what windows leave too little of
 
     def put(self, node: int, shares: tuple[Share, ...] = ()) -> None:
         """A task has a place, and its devices."""
@@ -102,7 +104,7 @@ class Claiming:
 
     def lacks(self) -> Reason | None:
         """What there is too little of now for the job, wherever it runs."""
-        return self._seen.places.lacks(self._asked, self._seen.free, self._tasks)
+        return self._seen.places.lacks(self._asked, self._seen.free, self._tasks) or self._short
 
     def short(self, node: int, shares: Sequence[Share]) -> Reason | None:
         """The first place that has too little for a task on a node with these devices."""
@@ -144,7 +146,9 @@ def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | No
     found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
     found._within = within
     if seen.places.windows:
-        open_now = view.outside_windows(job)
+        short = kept_from(view, job)
+        found._short = None if short is None else short.reason(view)
+        open_now = view.outside_windows(job) if short is None else np.zeros(len(view.cluster), np.bool_)
         found._within = open_now if within is None else within & open_now
     return found
 

@@ -137,7 +137,8 @@ class Mixed:
             return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
-            return self.gpus.kind(view, notes.gpus, job)
+            room = self.gpus.kind(view, notes.gpus, job)
+            return (room, int(view.asks[ESTIMATE, job])) if view.cluster.places.windows else room
         shape = notes.pools.shape(view, job), self.memory.kind(view, job)
         if self.timeless:
             return shape

@@ -124,6 +124,8 @@ class Queue:
         if state.claimed is not None:
             asked += state.claimed.asked(job).tobytes()
         estimate = int(state.asks[ESTIMATE, job])
+        if view.cluster.places.windows:  # how long a job runs decides where it may
+            asked += state.asks[ESTIMATE, job].tobytes()
         found = self.shapes.get(asked)
         if found is None:
             found = self.shapes[asked] = len(self.waiting)

@@ -11,6 +11,7 @@ from unrack.policy.contract import Policy, Start
 from unrack.policy.members import traits_of
 from unrack.resources.places import PLACE
 from unrack.view import Draft, View
+from unrack.view.windows import kept_from
 
 
 class Victim(NamedTuple):
@@ -86,6 +87,8 @@ def without(base: View, jobs: Sequence[int], now: int) -> Draft:
 
 def fits(draft: Draft, lease: Lease) -> bool:
     """Whether a waiting job can start as its lease says; then it has."""
+    if kept_from(draft.view, lease.job) is not None:
+        return False
     try:
         draft.start(lease)
     except RefusedError:

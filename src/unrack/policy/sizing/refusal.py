@@ -82,7 +82,7 @@ def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable
         if jobs.tasks[job] != told.tasks[job]:
             raise InputError(where, "several sizes in a partition of whole nodes", "tasks that are counted as they are")
         if counts is not None and counts[job]:
-            got = "several sizes under limits of cores, memory, nodes or jobs, which count a job by its own size"
+            got = "several sizes under limits or kept licences, which count a job by its own size"
             raise InputError(where, got, "one size, or no limits of its partition, account and quality of service")
         if policy.resizing and sizes[job].changes and devices[job]:
             got = "pooled devices, which a running job cannot exchange"

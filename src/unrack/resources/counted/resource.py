@@ -168,6 +168,11 @@ class Counters(Usual):
         self.quantities = tuple(counter.file.name for counter in self._counters)
         self.once = frozenset(file.name for file in files if not file.by_task)  # those that a whole job asks for
 
+    @property
+    def whole(self) -> dict[str, int]:
+        """How much there is of each counter of the whole cluster."""
+        return {one.file.name: one.file.units for one in self._counters if one.file.per == "cluster"}
+
     def _parted(self, file: CounterFile, where: str) -> tuple[list[str], Ints, Ints]:
         """The names of a counter's places, what is installed there, and the place of each node."""
         nodes = self._nodes

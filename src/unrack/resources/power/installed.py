@@ -17,14 +17,12 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual, Window
-from unrack.resources.numbers import ranges
+from unrack.resources.numbers import NOBODY, ranges
 from unrack.resources.power.keys import DrawFile, read_keys
 
 MILLIWATTS = ("power", "milliwatts")
 """What each task of a job adds under a cap; a run fills it in."""
 WHAT = "W of the power cap"
-OWNER = 2**40
-"""Of windows in which nodes are kept without jobs: no job's."""
 
 
 class Power(Usual):
@@ -57,7 +55,7 @@ class Power(Usual):
         if self.file.caps and self.file.devices:
             raise ClusterError(f"{where}.caps", "caps at times beside devices", "no devices, or one cap at all times")
         self.windows = tuple(
-            Window(start, end, OWNER, self._closed(self._left(one.cap, f"{where}.caps.{i}.cap"), nodes.cores))
+            Window(start, end, NOBODY, self._closed(self._left(one.cap, f"{where}.caps.{i}.cap"), nodes.cores))
             for i, one in enumerate(self.file.caps)
             for start, end in one.windows_us
         )

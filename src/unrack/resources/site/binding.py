@@ -53,13 +53,13 @@ class _Rule(NamedTuple):
 
 
 class Binding:
-    """What the jobs of a run say, numbered."""
+    """What the jobs of a run say, numbered; without ``limits`` they count for none."""
 
-    def __init__(self, site: Site, said: Said) -> None:
-        self.site, self.said = site, said
+    def __init__(self, site: Site, said: Said, limits: bool = True) -> None:
+        self.site, self.said, self.limits = site, said, limits
         self.wheres: dict[Where, int] = {}
         self.rows: dict[Counts, int] = {}
-        self.places: dict[str, tuple[int, Place]] = {}
+        self.places = {keep.place.name: (i, keep.place) for i, keep in enumerate(site.keeps)}
         self.accounts = {one.name: one for one in site.file.accounts}
         self.reservations = {one.name: one for one in site.file.reservations}
         self.qos = {one.name: one for one in site.file.qos}
@@ -262,10 +262,13 @@ class Binding:
         what = f"reservation {name}"
         if one.maintenance:
             return f"{what} is for maintenance"
-        if one.users is not None and said.user[job] not in one.users:
-            return f"{what} is not for user {said.user[job]!r}"
-        if one.accounts is not None and not set(self._lineage(said.account[job])) & set(one.accounts):
+        user, lineage = said.user[job], set(self._lineage(said.account[job]))
+        if (one.users is not None and user not in one.users) or user in one.denied_users:
+            return f"{what} is not for user {user!r}"
+        if (one.accounts is not None and not lineage & set(one.accounts)) or lineage & set(one.denied_accounts):
             return f"{what} is not for account {said.account[job]!r}"
+        if one.flex:
+            return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
         if said.request_us[job] > one.duration:
             return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
         first = self._ends_in(job, [one])
@@ -303,6 +306,11 @@ class Binding:
         said, found = self.said, dict[tuple[int, str], int]()
         if where.why:
             return ()
+        for keep in self.site.keeps:
+            if where.reservation not in keep.owners:
+                self._count(found, job, keep.place.name, keep.measure, keep.installed, "")
+        if not self.limits:
+            return _row(found)
         user, account = said.user[job], said.account[job]
         for rule in self._rules_of(user, account, said.qos[job], where.partitions or ()):
             per = rule.file.per
@@ -321,7 +329,7 @@ class Binding:
         if said.array[job] and said.array_limit[job] > 0:
             limit = int(said.array_limit[job])
             self._count(found, job, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")
-        return tuple(sorted((place, amount, partition) for (place, partition), amount in found.items()))
+        return _row(found)
 
     def _count(
         self, found: dict[tuple[int, str], int], job: int, name: str, measure: str, most: int, partition: str
@@ -363,3 +371,7 @@ class Binding:
                         rules += [_Rule(limit, f"user {user} in account {name}") for limit in one.limits]
         self._rules[key] = [rule for rule in rules if rule.file.per != "job"]
         return self._rules[key]
+
+
+def _row(found: Mapping[tuple[int, str], int]) -> Counts:
+    return tuple(sorted((place, amount, partition) for (place, partition), amount in found.items()))

@@ -16,9 +16,10 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import validated
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, Window, no_room
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
+from unrack.resources.site.kept import keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
@@ -69,7 +70,6 @@ class Site(Usual):
     """See :class:`unrack.resources.contract.Installed`."""
 
     quantities = QUANTITIES
-    limits = True
 
     def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
         self.file = validated(SiteFile.model_validate, table, f"{where}.", SiteFile.model_fields)
@@ -94,27 +94,30 @@ class Site(Usual):
             got, want = str(error).rpartition(", not ")[::2][::-1]
             raise ClusterError(f"{where}.queues", got, want) from None
         self.features = {name: self._mask(some, f"features.{name}") for name, some in self.file.features.items()}
-        self.owners = {one.name: number for number, one in enumerate(self.file.reservations, 1)}
-        self.windows = tuple(
-            Window(start, end, self.owners[one.name], self._mask(one.nodes, f"reservations.{i}.nodes"))
+        # the number of the windows of a reservation; below 0: its jobs run outside of these, too
+        self.owners = {one.name: -i if one.flex else i for i, one in enumerate(self.file.reservations, 1)}
+        self.reserved = {
+            one.name: self._mask(one.nodes, f"reservations.{i}.nodes")
             for i, one in enumerate(self.file.reservations)
-            for start, end in one.windows_us
-        )
+            if one.nodes is not None
+        }
         open_at = [one for one in self.file.partitions if one.hours]
         self.hours = {one.name: number for number, one in enumerate(open_at, len(self.owners) + 1)}
-        nowhere = np.zeros(len(self.computing), np.bool_)  # hours keep no nodes from others
-        self.windows += tuple(
-            Window(start, end, self.hours[one.name], nowhere)
-            for one in open_at
-            for times in one.hours
-            for start, end in times.windows_us
-        )
+        try:
+            self.keeps = keeps_of(self.file.reservations, dict(nodes.counters))
+        except ValueError as error:
+            want, _, got = str(error).rpartition(", not ")
+            raise ClusterError(f"{where}.reservations", got, want) from None
+        self.windows = windows_of(self.file, self.owners, self.reserved, self.hours, self.keeps, nodes)
         bound = self.file.bound or {}
         self.wheres = tuple(_where(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
-        self.places: Sequence[Place] = tuple(Place(*one) for one in bound.get("places", ()))
+        self.places: Sequence[Place] = tuple(
+            [Place(*one) for one in bound["places"]] if bound else [keep.place for keep in self.keeps]
+        )
+        self.limits = len(self.places) - len(self.keeps)  # what reservations keep comes first, and is none
         self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
     def _mask(self, members: Sequence[str], key: str) -> Bools:
@@ -155,6 +158,11 @@ class Site(Usual):
             self.__dict__.pop("ranks", None)
         return self.wheres.index(where) + 1
 
+    def row(self, counts: Counts) -> int:
+        """The number of a row of what a job counts for that nobody knew before, of places that there are."""
+        self.counts = self.counts if counts in self.counts else (*self.counts, counts)
+        return self.counts.index(counts) + 1
+
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and nobody is stopped for others."""
         if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:
@@ -178,7 +186,7 @@ class Site(Usual):
             return ()
         base, counts = self.computing.copy(), dict[int, Bools]()
         if where.reservation:
-            base = next(window.nodes for window in self.windows if window.owner == self.owners[where.reservation])
+            base = self.reserved.get(where.reservation, base) if self.owners[where.reservation] > 0 else base
         if where.without:
             base = base & ~self._mask([where.without], "without")
         needed: tuple[tuple[int, Bools], ...] = ()
@@ -347,16 +355,16 @@ class Site(Usual):
         ]
         if not short or not all(short):
             return None
-        place, amount = short[0][0]
-        return Reason(Code.LIMIT, self.places[place].name, amount, int(free[place]))
+        place, amount = next((one for one in short[0] if one[0] >= len(self.keeps)), short[0][0])
+        code = Code.NO_ROOM if place < len(self.keeps) else Code.LIMIT
+        return Reason(code, self.places[place].name, amount, int(free[place]))
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""
         made = self.file.model_dump(exclude_defaults=True)
         for one in made.get("reservations", ()):
-            owner = self.owners[one["name"]]
-            nodes = next(window.nodes for window in self.windows if window.owner == owner)
-            one["nodes"] = ranges(np.flatnonzero(nodes).tolist())
+            if one["name"] in self.reserved:
+                one["nodes"] = ranges(np.flatnonzero(self.reserved[one["name"]]).tolist())
         for one in made.get("partitions", ()):
             if "nodes" in one:
                 one["nodes"] = ranges(np.flatnonzero(self.nodes_of[one["name"]]).tolist())

@@ -8,9 +8,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.resources.checked import Strict
 from unrack.resources.recurring import Recurring, Time
-from unrack.units import memory_mb
+from unrack.units import DAY_US, memory_mb, quantity
 
-DAY_US = 86_400_000_000
 MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
 WEIGHED = ("cores", "memory_gb", "nodes")
@@ -46,6 +45,17 @@ def _weights(value: object) -> object:
         if name not in WEIGHED and "." not in name:
             raise ValueError(f"weights of {', '.join(WEIGHED)} or KIND.QUANTITY")
     return value
+
+
+def _kept(value: object) -> object:
+    if not isinstance(value, dict):
+        raise ValueError("a table of amounts, such as { matlab = 4 }")
+    found = {
+        name: amount if isinstance(amount, bool) else quantity(name, amount, "up") for name, amount in value.items()
+    }
+    if odd := [name for name, amount in found.items() if isinstance(amount, bool) or amount < 1]:
+        raise ValueError(f"1 or more of {odd[0]}")
+    return found
 
 
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
@@ -181,18 +191,32 @@ class QueueFile(Strict):
 
 
 class ReservationFile(Recurring):
-    """A ``[[site.reservations]]`` table: nodes that are kept for some jobs, or for none, for a time.
+    """A ``[[site.reservations]]`` table: nodes or licences that are kept for some jobs, or for none, for a time.
 
     Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they
-    ask. Other jobs do not run there then, as far as their requests say when they end.
+    ask. Other jobs do not use what it keeps then, as far as their requests say when they end.
     """
 
     name: str = Field(min_length=1)
-    nodes: list[str] = Field(min_length=1)  # as of partitions
-    # Whose jobs may use it; default: everybody's who ask for it. ``maintenance``: nobody's.
+    nodes: Annotated[list[str], Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
+    # counters of the whole cluster (``[[counted]]``) → how much is kept of each
+    licences: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
+    # its jobs may start before it begins, run beyond its end, and use other nodes
+    flex: bool = False
+    # Whose jobs may use it, and whose may not; default: everybody's who ask for it. ``maintenance``: nobody's.
     users: list[str] | None = None
+    denied_users: list[str] = Field(default_factory=list)
     accounts: list[str] | None = None
+    denied_accounts: list[str] = Field(default_factory=list)
     maintenance: bool = False
+
+    @model_validator(mode="after")
+    def _of_something(self) -> ReservationFile:
+        if self.nodes is None and not self.licences:
+            raise ValueError(f"nodes or licences of reservation {self.name}")
+        if self.maintenance and self.flex:
+            raise ValueError(f"maintenance or flex of reservation {self.name}, not both: nobody's jobs run in it")
+        return self
 
 
 class PriorityFile(Strict):

@@ -7,6 +7,7 @@ from functools import cached_property
 from unrack.facts import some
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import QUANTITIES, WHERE, Site, words
+from unrack.resources.site.kept import OUTSIDE
 from unrack.sim.graph import NEVER, OPEN
 from unrack.sim.kernel import Kernel
 from unrack.units import SECOND_US, seconds_text
@@ -50,7 +51,8 @@ class Waits:
             other = self._number_of.get(reason.what.removeprefix("job "), job)
             if self._where(other) != self._where(job):
                 return reason._replace(what=f"{reason.what}, which waits for nodes {self._nodes(other)}")
-        if reason.code == Code.NO_ROOM and reason.what != "cores" and self._where(job):
+        kept = OUTSIDE in reason.what
+        if reason.code == Code.NO_ROOM and reason.what != "cores" and self._where(job) and not kept:
             return reason._replace(what=f"{reason.what}, on nodes {self._nodes(job)}")
         return reason
 

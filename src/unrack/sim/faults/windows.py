@@ -38,7 +38,7 @@ class Windows:
         """The jobs in the queue that run in windows of this kind."""
         state, owner = self.kernel.core.state, self.windows[number].owner
         queue = state.queue[state.queue_start : state.queue_end].tolist()
-        return [job for job in queue if state.set_owner[state.set_of[job]] == owner]
+        return [job for job in queue if abs(state.set_owner[state.set_of[job]]) == owner]
 
     def _close(self, number: int, now: int) -> None:
         """Who waits for another window of its kind waits in vain if none comes."""

@@ -76,17 +76,20 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     ----------
     row
         The job, as of :func:`unrack.workload.store.one_row`. It counts for no limits: those are of jobs that are known
-        when a run begins. One that names nodes that there are not may run nowhere. One with a number keeps it.
+        when a run begins; it does for what reservations keep of licences. One that names nodes that there are not may
+        run nowhere. One with a number keeps it.
     """
     site, key = cluster.places.installed.get("site"), ("site", QUANTITIES[0])
     if not isinstance(site, Site) or key in row.devices or not (row.extra.width or site.windows):
         return row
-    (where,) = Binding(site, said_by(row, cluster)).wheres or (Where(),)
+    binding = Binding(site, said_by(row, cluster), limits=False)
+    (where,) = binding.wheres or (Where(),)
     try:
         number = np.array([site.number(where)], np.int64)
     except ClusterError as error:
         number = np.array([site.number(Where(why=str(error)))], np.int64)
-    return replace(row, devices={**row.devices, key: number})
+    counts = {("site", QUANTITIES[1]): np.array([site.row(*binding.rows)], np.int64)} if binding.rows else {}
+    return replace(row, devices={**row.devices, key: number, **counts})
 
 
 def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:

@@ -63,6 +63,7 @@ class Choices:
     def __init__(
         self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps, told: bool = True
     ) -> None:
+        self.booked = False  # whether what windows keep is not free in what is asked about
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
         # what was chosen for whom, of those that hold devices or have components
@@ -126,7 +127,7 @@ class Choices:
         if timeline is not None:
             timeline.least(start_us, start_us + length)
         view = self._assumed.at(start_us, free, places, left, timeline, beside)
-        view.lendable = lendable
+        view.lendable, view.knows_windows = lendable, self.booked
         return self._found(view, job, start_us, length)
 
     def find_now(self, job: int) -> Chosen | None:

@@ -107,10 +107,12 @@ class _Columns(NamedTuple):
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
     set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: nobody has looked
-    set_owner: Ints  # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside
+    # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside; below 0: also outside
+    set_owner: Ints
     # int64[k, 7]: when windows begin and end, µs; their owner; their first and last of `window_rows`, and of
     # `window_groups`
     windows: Ints
+    window_claims: Ints  # int64[k, 2]: the place of which each keeps an amount, and that; -1: of none
     window_rows: Ints  # int64[room, 5]: their nodes, each whole
     window_groups: Ints  # int64[room, 5]: their groups, each whole
     usable: Ints  # int64[2, nodes]: what is installed on the nodes that a job may use at a time
@@ -185,16 +187,19 @@ OPENS_US, CLOSES_US, OWNER, FIRST_OF, LAST_OF, FIRST_GROUP, LAST_GROUP = range(7
 """Columns of ``windows``."""
 
 
-def windows_of(view: View) -> tuple[Ints, Ints]:
-    """The windows of a cluster that are not over, and their nodes."""
-    windows, rows = list[tuple[int, ...]](), list[list[int]]()
+def windows_of(view: View) -> tuple[Ints, Ints, Ints]:
+    """The windows of a cluster that are not over, their nodes, and what they keep of places."""
+    windows, rows, claims = list[tuple[int, ...]](), list[list[int]](), list[tuple[int, int]]()
     cores, mb = view.total.tolist()
     for window in view.cluster.places.windows:
         if window.end_us > view.now:
             first = len(rows)
             rows += [[node, 1, 1, cores[node], mb[node]] for node in np.flatnonzero(window.nodes).tolist()]
             windows.append((window.start_us, window.end_us, window.owner, first, len(rows), first, len(rows)))
-    return np.array(windows, np.int64).reshape(-1, 7), np.array(rows, np.int64).reshape(-1, 5)
+            claims.append((window.place, window.amount))
+    shapes = ((windows, 7), (rows, 5), (claims, 2))
+    found, of, kept = (np.array(one, np.int64).reshape(-1, width) for one, width in shapes)
+    return found, of, kept
 
 
 def spans_of(open_to: Ints) -> Ints:
@@ -207,8 +212,8 @@ def spans_of(open_to: Ints) -> Ints:
 def limits_of(view: View) -> Ints:
     """int64[2]: the first and the last of the places that are limits."""
     places = view.cluster.places
-    found = [part.places for part in places.parts if part.installed.limits]
-    return np.array([found[0].start, found[0].stop] if found else [0, 0], np.int64)
+    found = [(part.places.stop, part.installed.limits) for part in places.parts if part.installed.limits]
+    return np.array([found[0][0] - found[0][1], found[0][0]] if found else [0, 0], np.int64)
 
 
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))

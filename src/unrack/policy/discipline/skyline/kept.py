@@ -14,7 +14,7 @@ from typing import Any
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.ledger.holding import add_rows, first_at_least
+from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.names import FIRST_ROW as LEASE_ROW
@@ -221,7 +221,9 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
     windows = sky.windows
     for w in range(windows.shape[0]):
         if windows[w, OPENS_US] <= now < windows[w, CLOSES_US]:
-            add_rows(low[0], sky.window_groups, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], -1)
+            rows, kept = sky.window_groups, sky.window_claims
+            span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, w + (kept[w, 0] >= 0))
+            add_span(low[0], slots, span, -1)
     for g in range(slots.first):
         if low[0, CPU, g] != level[k, CPU, g] or (groups.grain == 0 and low[0, MEM, g] != level[k, MEM, g]):
             return False

@@ -11,8 +11,19 @@ from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.discipline.skyline.columns import CLAIMABLE, NO_ROOM, SHORT, SLOTS, Rule
-from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, free_slots, slot_for
+from unrack.policy.discipline.skyline.columns import (
+    CLAIMABLE,
+    CLOSES_US,
+    FIRST_GROUP,
+    LAST_GROUP,
+    NO_ROOM,
+    OPENS_US,
+    OWNER,
+    SHORT,
+    SLOTS,
+    Rule,
+)
+from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, book, copy_step, free_slots, slot_for, slots_for
 
 
 @inlined
@@ -92,4 +103,22 @@ def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust
             for c in range(first, first + count):
                 column = slot_for(level, steps, slots, cursor, claimed[c, 0])
                 level[steps - 1, CPU, column] += claimed[c, 1]
+    return steps
+
+
+@inlined
+def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sign: int, sky: Any) -> int:
+    """Take what windows keep (sign -1), or give it back (1); how many steps; -1: there are too few slots.
+
+    Of the windows of an owner alone (``mine``), or of all; of those that are not over.
+    """
+    windows, rows, kept = sky.windows, sky.window_groups, sky.window_claims
+    for w in range(windows.shape[0]):
+        if windows[w, CLOSES_US] > now and (not mine or windows[w, OWNER] == owner):
+            claims = w + (kept[w, 0] >= 0)
+            if not slots_for(sky.level, steps, slots, sky.cursor, kept, w, claims):
+                return -1
+            begins = max(now, windows[w, OPENS_US])
+            span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, claims)
+            steps = book(sky, steps, begins, windows[w, CLOSES_US] - begins, slots, span, sign)
     return steps

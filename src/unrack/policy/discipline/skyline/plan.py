@@ -203,6 +203,7 @@ class Plan(Passes):
 
     def _choose(self, choices: Choices, at: int, order: Ints) -> None:
         c, cursor, job = self.columns, self.columns.cursor, int(order[at])
+        choices.booked = True
         if self.choosing != at:
             self._settle(choices)
             self.choosing = at

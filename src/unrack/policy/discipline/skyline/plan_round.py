@@ -26,11 +26,9 @@ from unrack.policy.discipline.skyline.columns import (
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
-    FIRST_GROUP,
     FIRST_ROW,
     FROM,
     LAST,
-    LAST_GROUP,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
@@ -54,7 +52,7 @@ from unrack.policy.discipline.skyline.kept import (
     reach_of,
     room_from,
 )
-from unrack.policy.discipline.skyline.levels import levels_of, parts_of, short_of
+from unrack.policy.discipline.skyline.levels import book_windows, levels_of, parts_of, short_of
 from unrack.policy.discipline.skyline.starting import start_those_due
 from unrack.policy.discipline.skyline.steps import (
     Groups,
@@ -133,8 +131,8 @@ def keep(
             continue
         old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
         owner = sky.set_owner[sky.set_of[job]]
-        if owner > 0:
-            steps = book_windows(now, owner, True, slots, steps, 1, sky)
+        if owner != 0:
+            steps = book_windows(now, abs(owner), True, slots, steps, 1, sky)
         length = at[LENGTH - 1, job] if wants[job] >= CHOICE else max(1, asks[ASKED_US, job])
         rows, claims = used + old.last - old.first, claims_used + old.claim_end - old.claim
         if rows > new_rows.shape[0]:
@@ -143,8 +141,8 @@ def keep(
             return short_of(cursor, CLAIMED), 0, 0
         stays = fits_at(sky, steps, begins, length, slots, old)
         stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(sky, steps, begins, length, old))
-        if owner > 0:
-            steps = book_windows(now, owner, True, slots, steps, -1, sky)
+        if owner != 0:
+            steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
         if not stays:
             continue
         if not slots_for(level, steps, slots, cursor, old.claims, old.claim, old.claim_end):
@@ -157,27 +155,17 @@ def keep(
 
 
 @inlined
-def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sign: int, sky: Any) -> int:
-    """Take what windows keep (sign -1), or give it back (1); how many steps.
-
-    Of the windows of an owner alone (``mine``), or of all; of those that are not over.
-    """
-    windows, rows = sky.windows, sky.window_groups
-    for w in range(windows.shape[0]):
-        if windows[w, CLOSES_US] > now and (not mine or windows[w, OWNER] == owner):
-            begins = max(now, windows[w, OPENS_US])
-            kept = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], sky.new_claims, 0, 0)
-            steps = book(sky, steps, begins, windows[w, CLOSES_US] - begins, slots, kept, sign)
-    return steps
-
-
-@inlined
 def earliest_inside(
     owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int,
     i: int, before: int, every: bool, sky: Any,
 ) -> int:  # fmt: skip
-    """As :func:`earliest`, of a job that runs in a window of this owner."""
+    """As :func:`earliest`, of a job that runs in a window of this owner; below 0: at any time until all are over."""
     windows, times = sky.windows, sky.times
+    if owner < 0:
+        over = now
+        for w in range(windows.shape[0]):
+            over = max(over, windows[w, CLOSES_US] if windows[w, OWNER] == -owner else now)
+        return earliest(sky, steps, groups, slots, asked, length, claims, mb, i, min(before, over), every)
     for w in range(windows.shape[0]):
         if windows[w, OWNER] != owner or windows[w, CLOSES_US] - length < now:
             continue
@@ -202,7 +190,7 @@ def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
 @inlined
 def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     """Whether enough is free now for a job, as far as can be seen without a choice."""
-    if sky.set_owner[sky.set_of[job]] > 0:
+    if sky.set_owner[sky.set_of[job]] != 0:
         return True  # what its window keeps is not free in the levels
     level, (asked, mb) = sky.level, asked_by(job, sky)
     groups = groups_of(job, groups.grain, groups.whole, sky)
@@ -267,6 +255,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             if steps < 0:
                 return NO_ROOM
             steps = book_windows(now, 0, False, slots, steps, -1, sky)
+            if steps < 0:
+                return NO_ROOM
             steps, used, claims_used = keep(order, now, seen.asks, sky, slots, steps, 0, 0)
             if steps < 0:
                 return NO_ROOM
@@ -302,8 +292,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             if i < 0 or before <= now:
                 continue
         owner, accepted = sky.set_owner[sky.set_of[job]], chosen and cursor[ROWS_CHOSEN] >= 0
-        if owner > 0 and not chosen:
-            steps = book_windows(now, owner, True, slots, steps, 1, sky)
+        if owner != 0 and not chosen:
+            steps = book_windows(now, abs(owner), True, slots, steps, 1, sky)
         if accepted:
             i = cursor[STEP]
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
@@ -317,7 +307,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, 1)
-            if owner > 0:
+            if owner != 0:
                 i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, every, sky)
             else:
                 i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every)
@@ -336,8 +326,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
         chosen = False
-        if owner > 0:
-            steps = book_windows(now, owner, True, slots, steps, -1, sky)
+        if owner != 0:
+            steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
         if i < 0 and begins < 0:
             continue
         if i < 0:

@@ -252,11 +252,11 @@ class Reserved:
 
     def look_at_sets(self, view: View) -> None:
         """Take over which nodes jobs may use, and when."""
-        seen, (windows, rows) = view.columns, windows_of(view)
+        seen, (windows, rows, claims) = view.columns, windows_of(view)
         self.replace(
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
-            window_rows=rows, window_groups=rows,
+            window_rows=rows, window_groups=rows, window_claims=claims,
             grown=np.full((2, len(seen.open_to) + len(self.columns.slot)), NEVER_US),
         )  # fmt: skip
         self.columns.cursor[KEPT] = 0

@@ -72,11 +72,12 @@ def usable(job: int, time: int, sky: Any) -> Ints:
         return own
     found: Ints = sky.usable
     windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])
-    inside = mine == 0
-    for w in range(windows.shape[0] if mine > 0 else 0):
-        inside = inside or (
-            windows[w, OWNER] == mine and windows[w, OPENS_US] <= time and until <= windows[w, CLOSES_US]
+    inside, flex, mine = mine == 0, mine < 0, abs(mine)
+    for w in range(0 if inside else windows.shape[0]):
+        within = (windows[w, OPENS_US] <= time and until <= windows[w, CLOSES_US]) or (
+            flex and time < windows[w, CLOSES_US]
         )
+        inside = inside or (windows[w, OWNER] == mine and within)
     for node in range(found.shape[1]):
         found[CPU, node], found[MEM, node] = own[CPU, node] if inside else 0, own[MEM, node]
     for w in range(windows.shape[0]):

@@ -10,9 +10,12 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.resources.site.kept import OUTSIDE
+from unrack.resources.site.keys import ReservationFile
 from unrack.resources.site.told.partitions import MOST, length_s, share_text
 from unrack.resources.telling import Kept, Table
 from unrack.steps import held_between
+from unrack.units import SECOND_US
 
 
 class Rule(NamedTuple):
@@ -22,26 +25,38 @@ class Rule(NamedTuple):
     per: str
     owner: str
     most: int
+    kept: tuple[tuple[float, float, int], ...] = ()  # from when to when a reservation keeps how much of it, s
 
     def has(self, place: str) -> bool:
         """Whether a place is this limit of somebody."""
+        if self.kept:
+            return place == self.owner
         whom = f"{self.measure} of {self.per}"
         return place.startswith((f"{whom},", f"{whom} ")) and place.endswith(f", {self.owner}")
 
     def __str__(self) -> str:
+        if self.kept:
+            return f"{self.owner}: {self.most:,}, less {self.kept[0][2]:,} while they are kept"
         whom = {"all": "all together"}.get(self.per, f"each {self.per}")
         return f"{self.measure} of {whom}, {self.owner}: {self.most:,}"
 
 
-def rules_of(site: Mapping[str, Any]) -> list[Rule]:
-    """The limits of a site on more than one job, from what was written of it."""
+def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]:
+    """The limits of a site on more than one job, and licences that are kept, from what was written of it."""
     owners = [("site", site.get("limits", ()))]
     for key, word in (("partitions", "partition"), ("qos", "quality of service"), ("accounts", "account")):
         owners += [(f"{word} {one['name']}", one.get("limits", ())) for one in site.get(key, ())]
     for account in site.get("accounts", ()):
         for user in account.get("users", ()):
             owners.append((f"user {user['name']} in account {account['name']}", user.get("limits", ())))
-    return [
+    kept = list[Rule]()
+    for one in site.get("reservations", ()):
+        times = [(start / SECOND_US, end / SECOND_US) for start, end in ReservationFile(**one).windows_us]
+        for name, amount in one.get("licences", {}).items():
+            place = f"counted.{name}{OUTSIDE} {one['name']}"
+            spans = tuple((start, end, amount) for start, end in times)
+            kept.append(Rule(f"counted.{name}", "all", place, counters[name], spans))
+    return kept + [
         Rule(measure, per, owner, most)
         for owner, limits in owners
         for limit in limits
@@ -52,7 +67,8 @@ def rules_of(site: Mapping[str, Any]) -> list[Rule]:
 
 def limit_tables(runs: Sequence[Kept]) -> Iterator[Table]:
     """A row a policy and limit, those waited for longest: how full it was, and who waited for room in it."""
-    rules, rows = rules_of(runs[0].written), list[tuple[str, ...]]()
+    counters = () if runs[0].nodes is None else runs[0].nodes.counters
+    rules, rows = rules_of(runs[0].written, dict(counters)), list[tuple[str, ...]]()
     for policy in dict.fromkeys(run.policy for run in runs):
         own = [run for run in runs if run.policy == policy]
         told = [(rule, [use for run in own if (use := _use(run, rule)) is not None]) for rule in rules]
@@ -100,8 +116,12 @@ def _use(run: Kept, rule: Rule) -> _Use | None:
     waits = jobs.filter(pl.col("wait_s") > 0).select("job", came.alias("since_s"), pl.col("wait_s"))
     peak, waiting, waited_s, full = 0, 0, 0.0, list[tuple[float, float]]()
     for own in held.values():
-        times, level = held_between(own, *_ends(own))
-        peak = max(peak, int(level.max()))
+        peak = max(peak, int(held_between(own, *_ends(own))[1].max()))
+        windows = pl.DataFrame(
+            rule.kept, {"start_s": pl.Float64, "end_s": pl.Float64, "amount": pl.Int64}, orient="row"
+        )
+        taken = pl.concat([own.select(windows.columns).cast(windows.schema), windows])
+        times, level = held_between(taken, *_ends(taken))
         full += [span for span, now in zip(pairwise(times.tolist()), level.tolist(), strict=False) if now >= rule.most]
         short = short_s(times, level, rule.most, own.unique("job", maintain_order=True).join(waits, on="job"))
         waiting, waited_s = waiting + int((short > 0).sum()), waited_s + float(short.sum())

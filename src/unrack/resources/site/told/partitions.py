@@ -103,7 +103,7 @@ def _nodes_of(run: Kept, which: set[Any]) -> dict[Any, list[int]]:
 
 def masks_of(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Bools]:
     """Partition → bool[nodes]: those of it."""
-    return Site(site, nodes, "site").nodes_of
+    return Site({"partitions": site.get("partitions", ())}, nodes, "site").nodes_of
 
 
 def _lineage(name: str, accounts: Mapping[str, Any]) -> Iterator[str]:

@@ -39,7 +39,7 @@ class Admission(Part):
     def read(self, reading: Reading, found: Mapping[str, Member]) -> None:
         """Note what a reading says of partitions and of the limits of arrays."""
         self._partitions = reading.partitions
-        self._reservations = {one.name: one.start_s for one in reading.reservations}
+        self._reservations = {one.name: one.opens_s for one in reading.reservations}
         for entry in self.table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
             self._ways.setdefault(entry.job.get("user", ""), set()).add(_way(entry.job.get("said", {})))
         for job in reading.jobs:

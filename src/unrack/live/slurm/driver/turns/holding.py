@@ -24,9 +24,11 @@ from unrack.live.slurm.driver.state.steps import acknowledged, elsewhere, grante
 from unrack.live.slurm.driver.turns.notes import Part
 from unrack.live.slurm.reading import SlurmJob
 from unrack.reasons import Code, Reason
-from unrack.resources.places import NO_CLAIMS
+from unrack.resources.places import NO_CLAIMS, PLACE
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
+from unrack.workload.site.settled import numbered
+from unrack.workload.store import one_row
 
 LATER_US = 30 * SECOND_US
 """How much longer a job that runs beyond its expected end is expected to run, again and again."""
@@ -141,6 +143,17 @@ class Holding(Part):
         claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
         return lease._replace(claims=claims)
 
+    def _with_kept(self, job: Job, lease: Lease) -> Lease:
+        """A lease with what its job claims of what reservations keep now, which others than at its start may do."""
+        cluster = self.epoch.core.state.cluster
+        places, claims = cluster.places, lease.claims
+        if not len(claims) or "site" not in places.installed:
+            return lease
+        asked = places.asked(numbered(cluster, one_row(job, None)).devices, 1)[:, 0]
+        claims = claims[~np.isin(claims[:, PLACE], list(places.kept))]
+        claims = np.concatenate([claims, places.kept_claims(asked)])
+        return lease._replace(claims=claims[np.argsort(claims[:, PLACE], kind="stable")])
+
     def _recall_from(self, entry: Entry) -> None:
         """Starts that were decided on what somebody else's job holds now will not come about."""
         taken = set(entry.nodes)
@@ -156,8 +169,9 @@ class Holding(Part):
         core = self.epoch.core
         left = self._left_us(entry)
         for lease_now, record, short in self._down_to(asked, lease):
-            number = core.state.jobs
-            if self.epoch.attempt(Adopted(job_of_record(record), lease_now._replace(job=number), left), self.now):
+            number, job = core.state.jobs, job_of_record(record)
+            kept = self._with_kept(job, lease_now)
+            if self.epoch.attempt(Adopted(job, kept._replace(job=number), left), self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
                 entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
                 self.table.number(entry, number)

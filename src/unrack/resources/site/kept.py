@@ -1,0 +1,113 @@
+"""What reservations keep of counters of the whole cluster, such as licences, as places that all others claim.
+
+Of those whose jobs do not run in a reservation no more may be held while it lasts than is installed less what it keeps.
+So it is a place of all that is installed, of which they claim what they ask and a window takes what is kept. Where
+several reservations keep some of one counter at a time, each set of them is such a place: a sum of parts that are not
+below 0 (what is kept less what their own jobs hold) is the largest sum over any set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Bools
+from unrack.resources.contract import Nodes, Place, Window
+from unrack.resources.numbers import NOBODY
+from unrack.resources.site.keys import ReservationFile, SiteFile
+
+MOST_SETS = 64
+"""How many sets of reservations, of one or several at a time, may keep something of one counter."""
+OUTSIDE = " outside of reservation"
+"""In the names of these places, before the names of reservations."""
+Spans = list[tuple[int, int]]
+
+
+class Keep(NamedTuple):
+    """A place that is claimed by the jobs of all others than some reservations."""
+
+    measure: str  # what they ask: ``counted.NAME``
+    owners: tuple[str, ...]  # the reservations
+    spans: Spans  # when all of them keep something, µs
+    kept: int  # how much they keep together
+    installed: int
+
+    @property
+    def place(self) -> Place:
+        """The place."""
+        who = f"{'s' * (len(self.owners) > 1)} {' and '.join(self.owners)}"
+        return Place(f"{self.measure}{OUTSIDE}{who}", self.measure, self.installed)
+
+
+def keeps_of(reservations: Sequence[ReservationFile], counters: Mapping[str, int]) -> list[Keep]:
+    """What reservations keep of counters of the whole cluster, of which so much is installed.
+
+    Raises
+    ------
+    ValueError
+        There is no such counter, or less of it than they keep; its text is what was got, ``", not "`` and that.
+    """
+    found = list[Keep]()
+    for name in dict.fromkeys(name for one in reservations for name in one.licences):
+        if name not in counters:
+            known = ", ".join(counters) or "none"
+            raise ValueError(f"counters of the whole cluster, of which there are {known}, not {name!r}")
+        by_set = list[Keep]()
+        for one in reservations:
+            if not (own := one.licences.get(name, 0)):
+                continue
+            alone = Keep(f"counted.{name}", (one.name,), sorted(one.windows_us), own, counters[name])
+            by_set += [
+                keep._replace(owners=(*keep.owners, one.name), spans=spans, kept=keep.kept + own)
+                for keep in by_set
+                if (spans := _both(keep.spans, alone.spans))
+            ]
+            by_set.append(alone)
+            if len(by_set) > MOST_SETS:
+                raise ValueError(
+                    f"at most {MOST_SETS} sets of reservations at a time that keep {name}, not {len(by_set)}"
+                )
+        for keep in by_set:
+            if keep.kept > keep.installed:
+                who = " and ".join(keep.owners)
+                raise ValueError(f"at most {keep.installed} of {name} kept at a time, not {keep.kept} for {who}")
+        found += by_set
+    return found
+
+
+def windows_of(
+    file: SiteFile, owners: Mapping[str, int], reserved: Mapping[str, Bools], hours: Mapping[str, int],
+    keeps: Sequence[Keep], nodes: Nodes,
+) -> tuple[Window, ...]:  # fmt: skip
+    """When jobs of reservations and of partitions with hours run, and nodes and the places of ``keeps`` are kept.
+
+    ``owners``, ``hours``: the numbers of their windows; ``reserved``: bool[nodes], by reservation.
+    """
+    nowhere = np.zeros(len(nodes.cores), np.bool_)  # hours keep no nodes from others
+    found = [
+        Window(start, end, abs(owners[one.name]), reserved.get(one.name, nowhere))
+        for one in file.reservations
+        for start, end in one.windows_us
+    ]
+    found += [
+        Window(start, end, hours[one.name], nowhere)
+        for one in file.partitions
+        for times in one.hours
+        for start, end in times.windows_us
+    ]
+    for place, keep in enumerate(keeps):
+        found += [Window(start, end, NOBODY, nowhere, place, keep.kept) for start, end in keep.spans]
+    return tuple(found)
+
+
+def _both(first: Spans, second: Spans) -> Spans:
+    """When both last; each is in order, and its spans are apart."""
+    found, i, j = Spans(), 0, 0
+    while i < len(first) and j < len(second):
+        start, end = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if start < end:
+            found.append((start, end))
+        i, j = (i + 1, j) if first[i][1] < second[j][1] else (i, j + 1)
+    return found

@@ -1,0 +1,79 @@
+"""What windows keep from a job that starts now: nodes, and amounts of places such as licences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from unrack.kernels.arrays import Bools, Ints
+from unrack.reasons import Code, Reason
+from unrack.resources.places import AMOUNT, PLACE
+from unrack.units import SECOND_US
+from unrack.workload.job import ESTIMATE
+
+if TYPE_CHECKING:
+    from unrack.view.view import View
+
+
+class Short(NamedTuple):
+    """A place of which a window leaves a job too little."""
+
+    place: int
+    from_us: int  # when, µs
+    asked: int
+    left: int  # how much is left then
+
+    def reason(self, view: View) -> Reason:
+        """The same in words."""
+        _, place = view.cluster.places.at(self.place)
+        later = f", from {self.from_us / SECOND_US:.0f} s on" if self.from_us > view.now else ""
+        return Reason(Code.NO_ROOM, f"{place.name}{later}", self.asked, max(0, self.left))
+
+
+def outside_windows(view: View, job: int) -> Bools:
+    """bool[nodes]: those that are not kept for other jobs if a job starts now and runs as long as expected."""
+    state, now = view._state, view.now
+    mine, until = int(state.set_owner[state.set_of[job]]), now + int(view.columns.asks[ESTIMATE, job])
+    found, inside = np.ones(len(view.cluster), np.bool_), mine == 0
+    for window in view.cluster.places.windows:
+        if window.owner == abs(mine):
+            within = window.start_us <= now and until <= window.end_us
+            inside = inside or within or (mine < 0 and now < window.end_us)
+        elif now < window.end_us and window.start_us < max(until, now + 1):
+            found &= ~window.nodes
+    return np.asarray(found & inside)
+
+
+def kept_from(view: View, job: int, free: Ints | None = None) -> Short | None:
+    """The first place of which windows leave too little for a job if it starts now; ``None``: there is enough.
+
+    What is free when a window begins is what is free now, and what those who run give back by their booked ends.
+
+    Parameters
+    ----------
+    free : int64[places]
+        What is free now; ``None``: as the view says.
+    """
+    places, claimed = view.cluster.places, view.columns.claimed
+    if claimed is None or not places.kept or view.knows_windows:
+        return None
+    now, until = view.now, view.now + max(1, int(view.columns.asks[ESTIMATE, job]))
+    free = claimed.free if free is None else free
+    for place, asked in places.kept_claims(claimed.asked(job)).tolist():
+        for window in places.kept[place]:
+            if now < window.end_us and window.start_us < until:
+                at = max(now, window.start_us)
+                left = int(free[place]) - window.amount + (_back_by(view, place, at) if at > now else 0)
+                if left < asked:
+                    return Short(place, at, asked, left)
+    return None
+
+
+def _back_by(view: View, place: int, time: int) -> int:
+    """How much of a place those who run give back until a time, µs, as booked, whatever else is expected of them."""
+    found, (ends, jobs) = 0, view.columns.running[:, : view.columns.running_count]
+    for job in jobs[np.maximum(ends, view.now + 1) <= time].tolist():
+        claims = view.lease(job).claims
+        found += int(claims[claims[:, PLACE] == place, AMOUNT].sum())
+    return found
