@@ -141,10 +141,16 @@ class ClusterState(LeaseLedger):
         if self.claimed is not None:
             self.claimed.add_job(job, np.zeros(len(self.claimed.asked), np.int64) if claims is None else claims)
             self._open(self.claimed.asked[:, job : job + 1], job)
+        if self.components.of:
+            self.components = self.components.and_job(self, job)
         if self.first_unequal == NEVER_US and (asks[1] != 1 or asks[2] != 0):
             self.first_unequal = job
         self.jobs = job + 1
         return job
+
+    def join(self, first: int, count: int) -> None:
+        """Let a job stand for itself and those behind it, ``count`` in all, as components of one job."""
+        join(self, {first: tuple(range(first, first + count))})
 
     # --- the writers --------------------------------------------------------------------------------------------------
 

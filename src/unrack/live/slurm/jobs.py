@@ -168,8 +168,6 @@ def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict
 
 def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
     """What of a job cannot be kept, a sentence each, of words of ours alone."""
-    if job.het:
-        yield "it is a component of a heterogeneous job"
     words = job.partition, job.account, job.qos, job.features, job.reservation
     if not all(len(word) <= LONGEST and word.isprintable() for word in words):
         yield "its partition, account, QOS, features or reservation are no words"

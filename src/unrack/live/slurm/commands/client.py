@@ -34,7 +34,7 @@ from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.commands.batch import attributed, is_unreachable, problem_in, words_of
+from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
     JOB_FIELDS,
     NODE_FIELDS,
@@ -88,6 +88,7 @@ class CommandClient:
         self._major = 0
         self._digest = b""
         self._between = separator()
+        self._nodes: tuple[str, ...] = ()
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
@@ -124,7 +125,7 @@ class CommandClient:
         licences, bad_licences = licences_in(told[0])
         partitions, bad_partitions = partitions_in(told[1])
         reservations, bad_reservations = reservations_in(told[2])
-        self._digest = digest
+        self._digest, self._nodes = digest, tuple(node.name for node in nodes)
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
         return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
 
@@ -135,7 +136,7 @@ class CommandClient:
         from it that are not named. Between looking and placing are some milliseconds, in which nobody but another
         operator starts a job that is held.
         """
-        words = [words_of(order) for order in orders]
+        words = [commands_of(order, self._nodes) for order in orders]
         problems: list[str] = [""] * len(orders)
         to_give = list(range(len(orders)))
         if any(isinstance(order, Place | AskAgain) for order in orders):
@@ -144,10 +145,10 @@ class CommandClient:
                 problems[place] = problem
             to_give = [place for place in to_give if place not in settled]
         for first in range(0, len(to_give), BATCH):
-            some = to_give[first : first + BATCH]
-            found = self._give([words[place] for place in some], [orders[place].job.id for place in some])
-            for place, problem in zip(some, found, strict=True):
-                problems[place] = problem
+            some = [(place, command) for place in to_give[first : first + BATCH] for command in words[place]]
+            found = self._give([command for _, command in some], [orders[place].job.id for place, _ in some])
+            for (place, _), problem in zip(some, found, strict=True):
+                problems[place] = problems[place] or problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, list[str]]:

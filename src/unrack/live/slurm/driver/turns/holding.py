@@ -64,7 +64,9 @@ class Holding(Part):
             self.table.touch(entry)
             if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        if is_short(entry.stage) and self._has_room(entry):
+        if job.components and not job.completing and not entry.operations and set(job.holds) != set(entry.nodes):
+            self.elsewhere(entry, job)  # a component has ended, or was started, before the others
+        elif is_short(entry.stage) and self._has_room(entry):
             self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
 
@@ -157,7 +159,7 @@ class Holding(Part):
         left = self._left_us(entry)
         for lease_now, record, short in self._down_to(asked, lease):
             number = core.state.jobs
-            if self.epoch.attempt(Adopted(job_of_record(record), lease_now._replace(job=number), left), self.now):
+            if self.epoch.attempt(Adopted(job_of_record(record), lease_now.numbered(number), left), self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
                 entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
                 self.table.number(entry, number)
@@ -167,15 +169,16 @@ class Holding(Part):
     def _down_to(self, asked: dict[str, Any], lease: Lease) -> Iterable[tuple[Lease, dict[str, Any], bool]]:
         """The lease; then, as it may be outside of where the job may run now; then what is free of cores and memory."""
         yield lease, asked, False
-        asked = {key: value for key, value in asked.items() if key != "said"}
-        yield lease, asked, False
+        if not lease.parts:
+            asked = {key: value for key, value in asked.items() if key != "said"}
+            yield lease, asked, False
         free = self.epoch.core.state.free
         rows = lease.rows.copy()
         rows = rows[(rows[:, NODES] == 1)]
         for row in rows:
             row[CORES] = max(0, min(int(row[CORES]), int(free[0, row[FIRST]])))
             row[LOCAL_MB] = max(0, min(int(row[LOCAL_MB]), int(free[1, row[FIRST]])))
-        plain = {key: value for key, value in asked.items() if key != "devices"}
+        plain = {key: value for key, value in asked.items() if key not in ("devices", "said", "components")}
         plain |= {
             "tasks": int(rows[:, TASKS].sum()),
             "cores": 1 if len(rows) and rows[:, CORES].min() > 0 else 0,
