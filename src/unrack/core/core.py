@@ -295,7 +295,8 @@ class Core:
             self._admission.add(row, self._pace(row))
         self._take_in(state, self.store, every, rows)
         if together and to_be_placed:
-            empty, store = ClusterState(cluster, NO_JOBS.asks, lends=state.memory is not None), JobStore(NO_JOBS)
+            lends, pace, store = state.memory is not None, self._pace(NO_JOBS), JobStore(NO_JOBS)
+            empty = ClusterState(cluster, NO_JOBS.asks, pace=pace, lends=lends, learns=self.learns)
             self._take_in(empty, store, every, rows)
             self._admission.join(View(empty, store), number)
         for other in range(number + 1, number + len(every)):

@@ -17,6 +17,7 @@ from unrack.live.slurm.driver.state.stage import (
     Undone,
 )
 from unrack.live.slurm.driver.state.steps import begun, detaching, recalled
+from unrack.live.slurm.driver.state.together import broken
 from unrack.live.slurm.driver.turns.admission import bare
 from unrack.live.slurm.driver.turns.ending import Ending
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -87,10 +88,17 @@ class Reactions(Part):
     def queued_again(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It ran, and waits again."""
         self.ending.queued_again(entry, member.job)
+        self._aside_if_broken(entry, member)
 
     def recalled(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It is held again, as it was to be."""
         self.ending.give_up(entry, entry.why or "not started in time")
+        self._aside_if_broken(entry, member)
+
+    def _aside_if_broken(self, entry: Entry, member: Member) -> None:
+        """A heterogeneous job of which a component has ended waits again, and is not to be started."""
+        if entry.phase == Phase.WAITING and (why := broken(member.job)):
+            self.ending.aside(entry, why)
 
     def still_wanted(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It waits in the core, which may not be right any more."""
@@ -108,6 +116,9 @@ class Reactions(Part):
     def refused(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Slurm does not allow the start for which it was released."""
         job = member.job
+        if job.restarts > entry.said.restarts:  # it ran, and was queued again before anybody saw it
+            self.ending.queued_again(entry, job)
+            return
         self.notes.count("refused")
         asked, tries = bare(entry.job), entry.trouble.tries
         self.notes.refusals.note(entry.key, entry.as_asked(job), asked, tries, self.now, entry.nodes)
