@@ -49,9 +49,8 @@ def played(cluster: Cluster, jobs: JobTable, policy: str, said: bool, models: An
     def note(now: int, *found: list[Any]) -> None:
         for mine, decisions in zip(decided, found, strict=True):
             mine.append((now, [decision_record(one) for one in decisions]))
-        for one in found[0]:
-            if isinstance(one, Start):
-                ends.append((now + int(jobs.work_us[one.lease.job]), one.lease.job))
+        started = (one.lease.job for one in found[0] if isinstance(one, Start))
+        ends.extend((now + int(jobs.work_us[job]), job) for job in started)
 
     while arrivals or ends:
         now = min([at for at, _, _ in arrivals[:1]] + [at for at, _ in ends])

@@ -41,6 +41,7 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.components.asked import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
@@ -311,7 +312,7 @@ class Core:
             wants, model = devices.wanted(row.devices, 1)[:, :, 0], self._pace(row).model[:, 0]
             state.add_job(self._told(row)[:, 0], wants, model, places.asked(row.devices, 1)[:, 0])
         if len(rows) > 1:
-            state.join(first, len(rows))
+            join(state, {first: tuple(range(first, first + len(rows)))})
 
     def _decide(self, now: int) -> list[Decision]:
         self.state.withhold()

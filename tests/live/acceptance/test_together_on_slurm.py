@@ -65,9 +65,8 @@ def check(driven: Driven, bed: Bed, jobs: list[list[int]]) -> None:
 def test_components_start_together_where_it_is_decided(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
     bed = new_bed(nodes=8, scheduler="backfill", remember_s=3000, partitions={"main": "", "few": "n[1-3]"})
     driven = Driven(bed, tmp_path, "easy", partitions=("main", "few"))
-    jobs: list[list[int]] = []
-    for place in range(6):
-        jobs.append(submit(bed, "sleep 3", f"-N{1 + place % 3} -c4", "-N2 -c8", "-N1 -c1 -pfew,main"))
+    sizes = [(f"-N{1 + place % 3} -c4", "-N2 -c8", "-N1 -c1 -pfew,main") for place in range(6)]
+    jobs = [submit(bed, "sleep 3", *parts) for parts in sizes]
     plain = bed.submit_many([{"script": "sleep 2", "hold": True, "nodes": 3, "mem": 100, "time": "1"}] * 4)
     named = submit(bed, "sleep 1", "-N1 --nodelist=n7", "-N1 --exclude=n[1-6]")
     driven.start()
@@ -108,8 +107,14 @@ def test_components_through_cancels_requeues_failures_and_kills(new_bed: Callabl
         lost = submit(bed, "sleep 40", "-N1 -c8", "-N1 -c8", "-N1 -c8")
         bed.wait_for(lost, "RUNNING", timeout_s=15)
         bed.node_down(bed.job(lost[1])["NodeList"])  # Slurm 22.05 queues the first two again, and the third has failed
-        bed.wait_until(lambda: "component 2 has ended" in whys(driven, lost[0]) or all(
-            state == "RUNNING" for state in map(bed.state, lost)), 40, "it is said, or it runs again")
+        bed.wait_until(
+            lambda: (
+                "component 2 has ended" in whys(driven, lost[0])
+                or all(state == "RUNNING" for state in map(bed.state, lost))
+            ),
+            40,
+            "it is said, or it runs again",
+        )
         bed.cancel(lost[0])
 
         wide = submit(bed, "sleep 1", "-N6 -c1", "-N6 -c1")
@@ -130,4 +135,3 @@ def test_where_slurm_does_not_backfill_it_takes_no_heterogeneous_job(new_bed: Ca
     done = bed.call(*words, given=b"#!/bin/sh\ntrue\n", check=False)
     assert done.returncode
     assert b"not supported" in done.stderr
-

@@ -9,7 +9,6 @@ from test_driver_limits import Strict
 
 from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.driver.state.stage import Phase
-from unrack.live.slurm.orders import HoldBack, RequeueHeld
 
 
 def started_together(parts: list[FakeJob]) -> bool:

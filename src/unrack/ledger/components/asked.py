@@ -40,9 +40,10 @@ class Components(NamedTuple):
             np.arange(len(rows)), [*map(len, rows)]
         )
 
-
     def and_job(self, state: ClusterState, job: int) -> Components:
-        """With one more job behind the others, which asks for itself."""
+        """With one more job behind the others, which asks for itself; of no heterogeneous jobs nothing is kept."""
+        if not self.of:
+            return self
         asks, set_of = self.asks, self.set_of
         if job >= asks.shape[1]:
             asks, set_of = (grown(column, state.asks.shape[1]) for column in (asks, set_of))

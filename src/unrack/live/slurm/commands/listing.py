@@ -16,8 +16,8 @@ JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
-    "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username", "account", "qos",
-    "name", "comment", "admin_comment",
+    "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username",
+    "account", "qos", "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "reason")

@@ -169,10 +169,9 @@ class Entry:
         own = self.placing
         if not own.placed:
             own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
-        self.placing = own._replace(
-            wanted=job.required_nodes, partition=_several(job.partition),
-            parts=tuple(Part(one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components),
-        )  # fmt: skip
+        asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
+        parts = tuple(Part(*one) for one in asked)
+        self.placing = own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
 
     def is_let_go(self, job: SlurmJob) -> bool:
         """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""

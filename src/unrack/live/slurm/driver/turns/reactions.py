@@ -17,7 +17,6 @@ from unrack.live.slurm.driver.state.stage import (
     Undone,
 )
 from unrack.live.slurm.driver.state.steps import begun, detaching, recalled
-from unrack.live.slurm.driver.state.together import broken
 from unrack.live.slurm.driver.turns.admission import bare
 from unrack.live.slurm.driver.turns.ending import Ending
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -88,17 +87,12 @@ class Reactions(Part):
     def queued_again(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It ran, and waits again."""
         self.ending.queued_again(entry, member.job)
-        self._aside_if_broken(entry, member)
+        self.ending.aside_if_broken(entry, member.job)
 
     def recalled(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It is held again, as it was to be."""
         self.ending.give_up(entry, entry.why or "not started in time")
-        self._aside_if_broken(entry, member)
-
-    def _aside_if_broken(self, entry: Entry, member: Member) -> None:
-        """A heterogeneous job of which a component has ended waits again, and is not to be started."""
-        if entry.phase == Phase.WAITING and (why := broken(member.job)):
-            self.ending.aside(entry, why)
+        self.ending.aside_if_broken(entry, member.job)
 
     def still_wanted(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It waits in the core, which may not be right any more."""
