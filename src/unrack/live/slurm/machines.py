@@ -46,6 +46,7 @@ def machines_of(
     in_use: bool = False,
     origin_s: float | None = None,
     early_s: float | None = None,
+    accounting: SaidSite | None = None,
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
 
@@ -69,6 +70,8 @@ def machines_of(
     early_s
         Keep of the site only what decides on which nodes a job may run, and when, as Slurm itself looks at its limits;
         reservations keep their nodes so long before they begin. ``None``: all of the site.
+    accounting
+        Accounts, qualities of service and limits; ``None``: none are known.
 
     Raises
     ------
@@ -93,6 +96,7 @@ def machines_of(
     unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1
     listed = tuple(_described(node, chosen, *((False, False) if early_s is None else unlike)) for node in nodes)
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
+    site = site if accounting is None else accounting.then(site)
     made = converted(Described("Slurm", name, listed, licences, site=site), all_nodes=True)
     content = dict(made.content)
     if of_nodes := _gres(nodes):
