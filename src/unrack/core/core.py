@@ -13,6 +13,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
+from unrack.core.adopting import counting
 from unrack.core.affected import struck
 from unrack.core.answers import parted, wanted_us
 from unrack.core.carried_out import carry_out, exchanges
@@ -229,7 +230,9 @@ class Core:
             raise RefusedError(f"adopt job {job}: the next one is job {state.known}; jobs come in order")
         state.submit(job)
         try:
-            state.start(event.lease.numbered(job), event.left_us, now, below=True)
+            lease = event.lease.numbered(job)
+            lease = counting(state, lease) if isinstance(event.job, Job) else lease
+            state.start(lease, event.left_us, now, below=True)
         except RefusedError:
             state.reject(job)
             raise

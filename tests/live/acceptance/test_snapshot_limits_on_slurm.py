@@ -17,7 +17,6 @@ from slurm_bed import Bed
 from test_together_on_slurm import submit
 
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.snapshot.accounting import read_accounting
 from unrack.live.slurm.snapshot.scheduler import read_scheduler
 from unrack.live.slurm.snapshot.snapshot import Snapshot, snapshot_of
 from unrack.sim.simulate import simulate
@@ -58,8 +57,10 @@ def taken() -> Iterator[Taken]:
             bed.scontrol("update", f"JobId={both[0]}", "StartTime=now+40")
             bed.scontrol("release", str(both[0]))
             reading = CommandClient(environment=bed.env).read()
-            found = snapshot_of(reading, scheduler, accounting=read_accounting(scheduler, environment=bed.env))
-            yield found, {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]}
+            yield (
+                snapshot_of(reading, scheduler),
+                {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]},
+            )
     finally:
         accounting.stop()
         block.give_back()

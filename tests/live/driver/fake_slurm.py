@@ -13,7 +13,7 @@ from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.driver.terms import Problem
-from unrack.live.slurm.jobs import odd, words_of
+from unrack.live.slurm.jobs import counted_by, odd, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import Names
@@ -364,4 +364,4 @@ class PlainTerms:
         )  # fmt: skip
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(len(held), max(one.cores for _, one in held), 0)
-        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand), lease
+        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand, counted_by(job, names.cluster)), lease

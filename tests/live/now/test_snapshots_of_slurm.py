@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from now_readings import AT_S, node, reading, running, waiting
 
 from unrack.errors import InputError
+from unrack.live.slurm.commands.accounting import accounting_of, read_accounting
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.reading import Reading, SlurmJob
-from unrack.live.slurm.snapshot.accounting import accounting_of, read_accounting
 from unrack.live.slurm.snapshot.rows import waits_for_more
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
 from unrack.policy.table import make_policy
@@ -250,7 +250,7 @@ def test_limits_of_accounts_and_qos_hold_in_the_study_and_jobs_that_run_count_fo
         running(1, {"n1": (2, 100)}, **words), running(2, {"n1": (2, 100)}, **words),
         waiting(3, **words, limit_s=60), waiting(4, **{**words, "user": "bob"}, limit_s=60),
     ]  # fmt: skip
-    taken = snapshot(reading(jobs), accounting=accounting_of(ASSOC, QOS))
+    taken = snapshot(replace(reading(jobs), accounting=accounting_of(ASSOC, QOS)))
     starts = simulate(taken.cluster, taken.workload, "easy").jobs["start_s"].to_list()
     assert starts[2] > 1
     assert starts[3] < 1
@@ -267,7 +267,7 @@ def test_limits_of_accounts_and_qos_hold_in_the_study_and_jobs_that_run_count_fo
 def test_a_job_that_runs_beyond_a_limit_counts_for_none_and_that_is_said() -> None:
     words = {"account": "phys", "qos": "tight", "user": "ann"}
     jobs = [running(1, {"n1": (4, 100)}, **words), running(2, {"n2": (2, 100)}, **words), waiting(3, **words)]
-    taken = snapshot(reading(jobs), accounting=accounting_of(ASSOC, QOS))
+    taken = snapshot(replace(reading(jobs), accounting=accounting_of(ASSOC, QOS)))
     assert "Runs beyond a limit, and counts for none here: 1 job." in taken.notes
     assert taken.table["qos"].to_list() == ["tight", None, "tight"]
     simulate(taken.cluster, taken.workload, "conservative")

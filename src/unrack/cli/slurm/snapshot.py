@@ -21,7 +21,6 @@ def snapshot(
 ) -> None:
     """Write the nodes, the jobs and the present policy of a running Slurm as a study; it only reads."""
     from unrack.live.slurm.commands.client import CommandClient
-    from unrack.live.slurm.snapshot.accounting import read_accounting
     from unrack.live.slurm.snapshot.scheduler import read_scheduler
     from unrack.live.slurm.snapshot.snapshot import snapshot_of
 
@@ -29,11 +28,9 @@ def snapshot(
         raise InputError("--out", repr(str(out)), "a file that ends in .toml")
     longest = longest_us(unlimited)
     reading = CommandClient(timeout).read()
-    scheduler = read_scheduler(timeout)
     taken = snapshot_of(
-        reading, scheduler, partitions=partition, longest_us=longest, held_by_admin=held_by_admin,
-        accounting=read_accounting(scheduler, timeout),
-    )  # fmt: skip
+        reading, read_scheduler(timeout), partitions=partition, longest_us=longest, held_by_admin=held_by_admin
+    )
     jobs = taken.write(out)
     running = sum(row.runs for row in taken.rows)
     aside = sum(row.submit_s is None for row in taken.rows)

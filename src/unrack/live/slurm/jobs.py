@@ -152,7 +152,13 @@ def stands(
         return None
     devices = devices_of(job, len(job.holds), cluster)
     demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
-    return made(job, demand, how, job.id, 0), lease
+    return replace(made(job, demand, how, job.id, 0), said=counted_by(job, cluster)), lease
+
+
+def counted_by(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
+    """The words by which a job that runs counts for limits, where it does."""
+    site = cluster.places.installed.get("site")
+    return {"account": job.account, "qos": job.qos} if isinstance(site, Site) and site.open else {}
 
 
 def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict[int, Held]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unrack.cluster.formats.site import SaidSite
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
@@ -193,3 +194,5 @@ class Reading:
     # What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
     # ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
     unreadable: tuple[str, ...] = ()
+    # its accounts, qualities of service and limits; ``None``: not known, or Slurm does not enforce them
+    accounting: SaidSite | None = None

@@ -20,6 +20,7 @@ from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Pla
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
@@ -114,7 +115,9 @@ class Site(Usual):
         self.counts: tuple[Counts, ...] = tuple(
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
-        self.places: Sequence[Place] = tuple(Place(*one) for one in bound.get("places", ()))
+        self.open = bool(bound.get("open"))  # whether jobs that come one at a time count for limits
+        made = places_of(self.file) if self.open else [Place(*one) for one in bound.get("places", ())]
+        self.places: Sequence[Place] = tuple(made)
         self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
     def _mask(self, members: Sequence[str], key: str) -> Bools:

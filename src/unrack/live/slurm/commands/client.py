@@ -30,10 +30,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.cluster.formats.site import SaidSite
+from unrack.errors import InputError
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.commands.accounting import read_accounting
 from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
     JOB_FIELDS,
@@ -51,6 +54,7 @@ from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
+from unrack.slurm_text.scheduler import scheduler_of
 from unrack.slurm_text.states import HOLDING
 
 BATCH = 500
@@ -59,6 +63,8 @@ LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
 SHOWN = ("licenses", "partitions", "reservations")
 """What ``scontrol`` is asked to show at each look."""
+ACCOUNTING_S = 60.0
+"""How long what accounting says is believed."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -89,6 +95,8 @@ class CommandClient:
         self._digest = b""
         self._between = separator()
         self._nodes: tuple[str, ...] = ()
+        self._accounting: SaidSite | None = None
+        self._asked_s, self._unknown = -ACCOUNTING_S, ""
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
@@ -127,7 +135,22 @@ class CommandClient:
         reservations, bad_reservations = reservations_in(told[2])
         self._digest, self._nodes = digest, tuple(node.name for node in nodes)
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
-        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
+        self._ask_accounting(at_s)
+        bad = (*bad, self._unknown) if self._unknown else bad
+        known = self._accounting
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, known)
+
+    def _ask_accounting(self, at_s: float) -> None:
+        """Ask for accounts and limits, once in a while; those that were known go on where there is no answer."""
+        if at_s - self._asked_s < ACCOUNTING_S:
+            return
+        self._asked_s, self._unknown = at_s, ""
+        shown = run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
+        try:
+            scheduler = scheduler_of(printed(shown, "scontrol"))
+            self._accounting = read_accounting(scheduler, self._timeout_s, self._environment)
+        except (UnreachableError, InputError) as error:
+            self._unknown = f"accounts and their limits: {error}"
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from unrack.cluster.formats.site import SaidSite
 from unrack.errors import PolicyError
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.prediction.accounting import past_of_accounts
@@ -18,7 +17,6 @@ from unrack.live.slurm.prediction.learnt import Learnt, Past, past_of_reading, p
 from unrack.live.slurm.prediction.saved import Saved, load_saved, saved_of, seen_starts
 from unrack.live.slurm.prediction.starts import DRAWS, Prediction, Start, predicted
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.snapshot.accounting import read_accounting
 from unrack.live.slurm.snapshot.scheduler import read_scheduler
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
 from unrack.slurm_text.scheduler import Scheduler
@@ -113,7 +111,6 @@ def forecast_now(
     return forecast_of(
         reading, scheduler, learnt, policies, partitions=partitions, longest_us=longest_us,
         held_by_admin=held_by_admin, draws=draws, seed=seed,
-        accounting=read_accounting(scheduler, timeout_s, environment),
     )  # fmt: skip
 
 
@@ -128,19 +125,11 @@ def forecast_of(
     held_by_admin: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    accounting: SaidSite | None = None,
 ) -> Forecast:
     """The same of what was read."""
     groups: list[Collection[str] | None] = [partitions] if partitions else [*parts_of(reading)] or [None]
     parts = [
-        snapshot_of(
-            reading,
-            scheduler,
-            partitions=group,
-            longest_us=longest_us,
-            held_by_admin=held_by_admin,
-            accounting=accounting,
-        )
+        snapshot_of(reading, scheduler, partitions=group, longest_us=longest_us, held_by_admin=held_by_admin)
         for group in groups
     ]
     made: list[list[Prediction]] = []

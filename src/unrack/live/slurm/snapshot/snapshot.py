@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import tomli_w
 
-from unrack.cluster.formats.site import SaidSite
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.slurm.jobs import JobReading
@@ -112,7 +111,6 @@ def snapshot_of(
     additions: Mapping[str, Any] | None = None,
     longest_us: int = 7 * 86_400 * SECOND_US,
     held_by_admin: bool = False,
-    accounting: SaidSite | None = None,
 ) -> Snapshot:
     """What a reading shows, as a study that begins then.
 
@@ -128,23 +126,21 @@ def snapshot_of(
         How long a job without a limit is taken to run.
     held_by_admin
         Whether jobs that an administrator or a plugin holds wait in the queue, as where unrack schedules.
-    accounting
-        Its accounts, qualities of service and limits; ``None``: none are kept.
 
     Raises
     ------
     ClusterError
         There are no such partitions, or no node is left.
     """
-    machines = machines_of(reading, additions, partitions=partitions, in_use=True, accounting=accounting)
+    machines = machines_of(reading, additions, partitions=partitions, in_use=True)
     cluster = Cluster.from_dict(machines.content, "cluster")
     how = JobReading(longest_us, scheduler.memory, lenient=True)
-    counted = accounting is not None
+    counted = reading.accounting is not None
     found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin, counted=counted)
     notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
     taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
-    if accounting is None:
+    if not counted:
         return replace(taken, notes=(*notes, "No limit of accounts or QOS is kept."))
     return _within_limits(taken)
 

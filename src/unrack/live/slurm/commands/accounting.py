@@ -39,8 +39,8 @@ def accounting_of(associations: str, qos: str) -> SaidSite:
     ClusterError
         It cannot be understood.
     """
-    found = listed(associations, "sacctmgr show assoc", "slurm").site
-    found = found.then(listed(qos, "sacctmgr show qos", "slurm").site)
+    found = listed(associations, "sacctmgr show assoc", "slurm").site or SaidSite()
+    found = found.then(listed(qos, "sacctmgr show qos", "slurm").site or SaidSite())
     bounded = sorted(name for name, keys in found.qos.items() if keys.get("limits"))
     users = [one for keys in found.accounts.values() for one in keys.get("users", ()) if isinstance(one, Mapping)]
     if any(one.get("limits") for one in (*found.accounts.values(), *users)):
