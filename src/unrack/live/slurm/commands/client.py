@@ -63,8 +63,8 @@ LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
 SHOWN = ("licenses", "partitions", "reservations")
 """What ``scontrol`` is asked to show at each look."""
-ACCOUNTING_S = 60.0
-"""How long what accounting says is believed."""
+ACCOUNTING_S, MOST_WAIT_S = 60.0, 5.0
+"""How long what accounting says is believed, ten times as long where it does not answer; and how long it may take."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -144,13 +144,13 @@ class CommandClient:
         """Ask for accounts and limits, once in a while; those that were known go on where there is no answer."""
         if at_s - self._asked_s < ACCOUNTING_S:
             return
-        self._asked_s, self._unknown = at_s, ""
+        self._asked_s, self._unknown, timeout_s = at_s, "", min(self._timeout_s, MOST_WAIT_S)
         shown = run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
         try:
             scheduler = scheduler_of(printed(shown, "scontrol"))
-            self._accounting = read_accounting(scheduler, self._timeout_s, self._environment)
+            self._accounting = read_accounting(scheduler, timeout_s, self._environment)
         except (UnreachableError, InputError) as error:
-            self._unknown = f"accounts and their limits: {error}"
+            self._asked_s, self._unknown = at_s + 9 * ACCOUNTING_S, f"accounts and their limits: {error}"
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.
