@@ -43,8 +43,8 @@ def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     check_asks(policy, cluster, jobs)
 
 
-def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
-    """As :func:`check`, of what the jobs ask alone."""
+def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: bool = False) -> None:
+    """As :func:`check`, of what the jobs ask alone; ``together``: they are components of a heterogeneous job."""
     traits, name = traits_of(policy), f"policy {policy.name}"
     kinds = sorted({kind for (kind, _), amounts in jobs.devices.items() if bool((amounts > 0).any())})
     claimed = [kind for kind in kinds if is_resource(kind)]
@@ -55,7 +55,7 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     if kinds and Need.DEVICES not in traits.places:
         want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
         raise PolicyError(name, f"a workload that asks for devices ({', '.join(kinds)})", want)
-    if Ability.HOLDS not in traits.does and components_of(jobs):
+    if Ability.HOLDS not in traits.does and (together or components_of(jobs)):
         want = "a policy that starts their components together: a list, EASY, conservative or Slurm-like one"
         raise PolicyError(name, "a workload with heterogeneous jobs", want)
     if traits.tiers:
@@ -93,20 +93,23 @@ class Admission:
         self._lacking: dict[int, int] = {}  # component → as of `_unmet`
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
 
-    def join(self, view: View) -> None:
-        """Components of heterogeneous jobs can start if all can, on the empty ledger that a view shows."""
+    def join(self, view: View, before: int = 0) -> None:
+        """Components of heterogeneous jobs can start if all can, on the empty ledger that a view shows.
+
+        ``before``: how many jobs there were before those of the view.
+        """
         known: dict[tuple[bytes, ...], bool] = {}
         for first, rows in view.columns.components.of.items():
-            found = next((row for row in rows if self.never(row)), None)
+            found = next((row + before for row in rows if self.never(row + before)), None)
             if found is None:
                 shape = self._shape(view, list(rows))
                 if shape not in known:
                     known[shape] = any(self._holds(view, first, now) for now in self._moments(view, first))
                 found = None if known[shape] else -1
-            for row in rows:
+            for row in (row + before for row in rows):
                 self._lacking[row], self._unmet[row], self._impossible[row] = int(self._unmet[row]), -1, False
             if found is not None:
-                self._impossible[first], self.culprit[first] = True, found
+                self._impossible[first + before], self.culprit[first + before] = True, found
 
     def _shape(self, view: View, rows: list[int]) -> tuple[bytes, ...]:
         """What decides whether components have a place."""

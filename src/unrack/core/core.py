@@ -5,7 +5,7 @@ The simulated and the live worlds both drive this, through :meth:`Core.handle` o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
+from unrack.core.adopting import counting
 from unrack.core.affected import struck
 from unrack.core.answers import parted, wanted_us
 from unrack.core.carried_out import carry_out, exchanges
@@ -41,6 +42,7 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.components.asked import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
@@ -49,7 +51,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
-from unrack.workload.site.components import components_of
+from unrack.workload.site.components import alike, components_of
 from unrack.workload.site.settled import numbered
 from unrack.workload.store import JobStore, one_row
 
@@ -223,12 +225,14 @@ class Core:
     def _adopt(self, event: Adopted, now: int) -> None:
         state = self.state
         job = self._receive(event.job, event.work_us, False) if isinstance(event.job, Job) else event.job
-        if job != state.known:
+        if job != state.known and not isinstance(event.job, Job):
             state.condition(job)
             raise RefusedError(f"adopt job {job}: the next one is job {state.known}; jobs come in order")
         state.submit(job)
         try:
-            state.start(event.lease._replace(job=job), event.left_us, now, below=True)
+            lease = event.lease.numbered(job)
+            lease = counting(state, lease) if isinstance(event.job, Job) else lease
+            state.start(lease, event.left_us, now, below=True)
         except RefusedError:
             state.reject(job)
             raise
@@ -267,6 +271,8 @@ class Core:
     def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
         """Take in a job that nobody knew, which the policy is to place or somebody else has; returns its number.
 
+        The other components of a heterogeneous job have the numbers behind it, and are held.
+
         Raises
         ------
         RefusedError
@@ -280,19 +286,36 @@ class Core:
             raise RefusedError(
                 f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its"
             )
-        row = one_row(job, work_us)
+        every, number, together = alike(job), state.jobs, bool(job.components)
+        rows = [one_row(one, work_us) for one in every]
         try:
-            row = numbered(cluster, row)
-            if to_be_placed:
-                check_asks(self.policy, cluster, row)
+            for place, row in enumerate(rows):
+                rows[place] = row = numbered(cluster, row)
+                if to_be_placed:
+                    check_asks(self.policy, cluster, row, together)
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
-        self.store.add(job, row)
-        wants, pace = cluster.devices.wanted(row.devices, 1), self._pace(row)
-        asks = self._told(row)[:, 0]
-        number = state.add_job(asks, wants[:, :, 0], pace.model[:, 0], cluster.places.asked(row.devices, 1)[:, 0])
-        self._admission.add(row, pace)
+        for row in rows:
+            self._admission.add(row, self._pace(row))
+        self._take_in(state, self.store, every, rows)
+        if together and to_be_placed:
+            lends, pace, store = state.memory is not None, self._pace(NO_JOBS), JobStore(NO_JOBS)
+            empty = ClusterState(cluster, NO_JOBS.asks, pace=pace, lends=lends, learns=self.learns)
+            self._take_in(empty, store, every, rows)
+            self._admission.join(View(empty, store), number)
+        for other in range(number + 1, number + len(every)):
+            state.hold(other)
         return number
+
+    def _take_in(self, state: ClusterState, store: JobStore, every: Sequence[Job], rows: Sequence[JobTable]) -> None:
+        """Add a job, or all components of one, to a ledger, with the rows that say what they ask."""
+        first, places, devices = state.jobs, state.cluster.places, state.cluster.devices
+        for one, row in zip(every, rows, strict=True):
+            store.add(one, row)
+            wants, model = devices.wanted(row.devices, 1)[:, :, 0], self._pace(row).model[:, 0]
+            state.add_job(self._told(row)[:, 0], wants, model, places.asked(row.devices, 1)[:, 0])
+        if len(rows) > 1:
+            join(state, {first: tuple(range(first, first + len(rows)))})
 
     def _decide(self, now: int) -> list[Decision]:
         self.state.withhold()

@@ -59,7 +59,7 @@ class Claimed:
         self.asking = 0
         self.whose: Callable[[], Ints] | None = None
 
-    def add_job(self, job: int, asked: Ints) -> None:
+    def add_job(self, job: int, asked: Ints | int) -> None:
         """Take in what one more job asks."""
         if job >= self.asked.shape[1]:
             self.asked = grown(self.asked, room_for(job + 1, job))
@@ -67,7 +67,7 @@ class Claimed:
             self.replaced += 1
         self.asked[:, job] = asked
         self.asks.extend(bytes(job + 1 - len(self.asks)))
-        self.asks[job] = bool(asked.any())
+        self.asks[job] = bool(self.asked[:, job].any())
 
     def note(self, job: int, sign: int) -> None:
         """A job has come into the system, or left it."""

@@ -89,6 +89,11 @@ class Lease(NamedTuple):
         """How many tasks the job has."""
         return int(self.rows[:, NODES] @ self.rows[:, TASKS])
 
+    def numbered(self, job: int) -> Lease:
+        """The same lease of another job, whose other components have the numbers behind it."""
+        parts = tuple(part._replace(job=job + i) for i, part in enumerate(self.parts))
+        return self._replace(job=job, parts=parts)
+
     @classmethod
     def on(
         cls,

@@ -139,8 +139,9 @@ class ClusterState(LeaseLedger):
         if self.devices is not None:
             self.devices.add_job(wants, model)
         if self.claimed is not None:
-            self.claimed.add_job(job, np.zeros(len(self.claimed.asked), np.int64) if claims is None else claims)
+            self.claimed.add_job(job, 0 if claims is None else claims)
             self._open(self.claimed.asked[:, job : job + 1], job)
+        self.components = self.components.and_job(self, job)
         if self.first_unequal == NEVER_US and (asks[1] != 1 or asks[2] != 0):
             self.first_unequal = job
         self.jobs = job + 1
@@ -242,11 +243,7 @@ class ClusterState(LeaseLedger):
         except RefusedError:
             devices.undo(lease.job, lease.shares)
             raise
-        extra = self.extra.get(lease.job)
-        if extra is None:
-            self.extra[lease.job] = Extra(shares=lease.shares)
-        else:
-            extra.shares = lease.shares
+        self.extra.setdefault(lease.job, Extra()).shares = lease.shares
         devices.follow(lease.shares, lease.job, now, self.running, self.running_count)
 
     def start_many(self, leases: Sequence[Lease], now: int) -> bool:

@@ -43,6 +43,7 @@ def job_record(job: Job) -> dict[str, Value]:
         "user": job.user, "app": job.app, "devices": {kind: dict(of) for kind, of in demand.devices.items()},
         "local": demand.local_mb, "ceiling": demand.ceiling_mb, "group": demand.group, "spread": demand.spread,
         "forbidden": list(demand.forbidden), "said": {name: text for name, text in job.said.items() if text},
+        "components": list(map(job_record, job.components)),
     }  # fmt: skip
     return {key: value for key, value in found.items() if key in ("id", "submit", "request", "tasks") or value}
 
@@ -57,6 +58,7 @@ def job_of_record(record: Mapping[str, Value]) -> Job:
     return Job(
         0, record["id"], record["submit"], record["request"], record.get("deadline"), record.get("priority", 0),
         record.get("user", ""), record.get("app", ""), demand, record.get("said", {}),
+        tuple(map(job_of_record, record.get("components", ()))),
     )  # fmt: skip
 
 
@@ -72,6 +74,8 @@ def lease_record(lease: Lease) -> dict[str, Value]:
         ]
     if len(lease.claims):
         found["claims"] = lease.claims.tolist()
+    if lease.parts:
+        found["parts"] = list(map(lease_record, lease.parts))
     return found
 
 
@@ -84,6 +88,7 @@ def lease_of_record(record: Mapping[str, Value]) -> Lease:
     return Lease(
         record["job"], rows_of(record["rows"]), loans_of_record(record.get("borrowed", ())), shares,
         np.array(claims, np.int64).reshape(-1, 2) if claims else NO_CLAIMS,
+        tuple(map(lease_of_record, record.get("parts", ()))),
     )  # fmt: skip
 
 

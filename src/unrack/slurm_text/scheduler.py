@@ -22,6 +22,8 @@ class Scheduler:
     queue_depth: int = 100
     memory: bool = True  # whether memory is counted
     whole_nodes: bool = False  # whether jobs get whole nodes
+    limits: bool = False  # whether limits of accounts and QOS are enforced
+    cluster: str = ""  # its name in accounting; ``""``: not said
 
     @property
     def policy(self) -> dict[str, Any]:
@@ -54,7 +56,7 @@ class Scheduler:
         """What the policy leaves out, a sentence each."""
         known = self.kind in ("backfill", "builtin")
         other = () if known else (f"SchedulerType is {self.kind or 'not known'}: taken for sched/backfill.",)
-        return (*other, "Priorities are those of now: they do not age, and no limit of accounts or QOS is kept.")
+        return (*other, "Priorities are those of now: they do not age.")
 
 
 def scheduler_of(text: str) -> Scheduler:
@@ -80,6 +82,7 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         value = parameters.get(key, "")
         return max(int(value), 1) if _NUMBER.fullmatch(value) else default
 
+    enforced = {one.strip().lower() for one in said.get("accountingstorageenforce", "").split(",")}
     kind = said.get("schedulertype", "").rpartition("/")[2].lower()
     return Scheduler(
         kind=re.sub(r"[^a-z0-9_-]", "", kind)[:40],
@@ -88,4 +91,6 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         queue_depth=number("default_queue_depth", 100),
         memory="memory" in said.get("selecttypeparameters", "").lower(),
         whole_nodes=said.get("selecttype", "").endswith("linear"),
+        limits="slurmdbd" in said.get("accountingstoragetype", "") and bool(enforced & {"limits", "safe", "all"}),
+        cluster=said.get("clustername", ""),
     )

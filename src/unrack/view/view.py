@@ -343,7 +343,7 @@ class View:
         demand = said.demand if said.demand.tasks == tasks else replace(said.demand, tasks=tasks)
         return SeenJob(
             said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
-            demand, said.said, estimate_us, mb, self.now, self._kinds,
+            demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:

@@ -90,6 +90,8 @@ class Job:
     said
         What a job that nobody knew before says of where it may run, by columns of tables of jobs: ``partition``,
         ``constraint``, ``req_nodes``, ``exc_nodes``, ``reservation``, ``account``, ``qos``.
+    components
+        Of a heterogeneous job that nobody knew before: its other components, which start and end with it.
     """
 
     index: int
@@ -102,6 +104,12 @@ class Job:
     app: str
     demand: Demand
     said: Mapping[str, str] = field(default_factory=dict)
+    components: tuple[Job, ...] = ()
+
+    @property
+    def every(self) -> tuple[Job, ...]:
+        """Itself, and its other components."""
+        return self, *self.components
 
     def __index__(self) -> int:
         return self.index

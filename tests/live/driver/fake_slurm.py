@@ -13,7 +13,7 @@ from unrack.live.slurm.driver.clock import Clock
 from unrack.live.slurm.driver.state.epoch import Beginning
 from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.slurm.driver.terms import Problem
-from unrack.live.slurm.jobs import devices_of, odd, words_of
+from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import Names
@@ -100,6 +100,8 @@ class FakeJob:
     restarts: int = 0
     completing: bool = False
     begin_us: int = -1
+    het: int = 0
+    component: int = 0
     starts: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
 
@@ -156,6 +158,8 @@ class FakeSlurm:
         if self.refuse.get(job.id, 0):
             self.refuse[job.id] -= 1
             return "Requested node configuration is not available"
+        if job.het:
+            return self._obey_together(job, order)
         if isinstance(order, RequeueHeld):
             if job.state != "RUNNING":
                 return "Job is pending execution"
@@ -175,6 +179,34 @@ class FakeSlurm:
             job.priority, job.reason, job.required = 0, "JobHeldAdmin", ()
         return ""
 
+    def _obey_together(self, job: FakeJob, order: Order) -> str:
+        """An order for a heterogeneous job: its first component stands for all, but each has a place of its own."""
+        parts = self.together(job.id)
+        if isinstance(order, RequeueHeld):
+            if job.state != "RUNNING":
+                return "Job is pending execution"
+            self.requeue(job.id, held=True)
+            return ""
+        for part, (nodes, partition) in zip(parts, getattr(order, "parts", ()), strict=False):
+            if part.state != "PENDING":
+                return "Job is no longer pending execution"
+            part.partition = partition or part.partition
+            place = isinstance(order, Place)
+            part.excluded = tuple(name for name in self.nodes if name not in nodes) if place else nodes
+        for part in [part for part in parts if part.state == "PENDING"]:
+            if isinstance(order, Place) and order.at_once:
+                part.begin_us = -1
+            if isinstance(order, Release):
+                part.priority, part.reason = 100, "BeginTime" if part.begin_us > self.clock.at_us else "None"
+            elif isinstance(order, HoldBack):
+                part.priority, part.reason = 0, "JobHeldAdmin"
+        return ""
+
+    def together(self, number: int) -> list[FakeJob]:
+        """All components of the job that a component is of; of a job by itself that."""
+        het = self.jobs[number].het
+        return [job for job in self.jobs.values() if job.het == het] if het else [self.jobs[number]]
+
     def _shown(self, job: FakeJob) -> SlurmJob:
         def second(at_us: int) -> int:
             return 0 if at_us < 0 else int(ORIGIN_S + at_us / 1e6)
@@ -187,6 +219,7 @@ class FakeSlurm:
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
+            het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -197,6 +230,13 @@ class FakeSlurm:
         self.jobs[number] = FakeJob(number, nodes, cores, run_s, limit_s, submit_s=submit_s, **more)
         self.dirty = True
         return number
+
+    def submit_together(self, *parts: dict[str, Any], **more: Any) -> int:
+        """A heterogeneous job; the number of its first component."""
+        numbers = [self.submit(**{**more, **part}) for part in parts]
+        for component, number in enumerate(numbers):
+            self.jobs[number].het, self.jobs[number].component = numbers[0], component
+        return numbers[0]
 
     def free(self, name: str) -> tuple[int, int]:
         node = self.nodes[name]
@@ -214,11 +254,29 @@ class FakeSlurm:
         for job in self.jobs.values():
             if job.state != "PENDING" or not job.priority or job.id in self.stuck or job.begin_us > self.clock.at_us:
                 continue
+            if job.het:
+                self._start_together(job)
+                continue
             names = job.required or tuple(name for name in self.nodes if self.fits(job, name))[: job.nodes]
             if len(names) == job.nodes and all(name in self.nodes and self.fits(job, name) for name in names):
                 job.state, job.held_on, job.start_us, job.reason = "RUNNING", tuple(names), self.clock.at_us, "None"
                 job.starts.append((self.clock.at_us, tuple(names)))
                 self.dirty = True
+
+    def _start_together(self, job: FakeJob) -> None:
+        """Start all components of a job, each on nodes that no other has, or none."""
+        parts, places = self.together(job.id), list[tuple[str, ...]]()
+        for part in parts:
+            taken = {name for names in places for name in names}.union(part.excluded)
+            names = tuple(name for name in self.nodes if name not in taken and self.fits(part, name))[: part.nodes]
+            waits = part.state != "PENDING" or not part.priority or part.begin_us > self.clock.at_us
+            if len(names) < part.nodes or waits or part.id in self.stuck:
+                return
+            places.append(names)
+        for part, names in zip(parts, places, strict=True):
+            part.state, part.held_on, part.start_us, part.reason = "RUNNING", names, self.clock.at_us, "None"
+            part.starts.append((self.clock.at_us, names))
+        self.dirty = True
 
     def tick(self, us: int) -> None:
         """Time goes on: jobs end, released ones start."""
@@ -230,13 +288,14 @@ class FakeSlurm:
 
     def end(self, number: int, state: str) -> None:
         job = self.jobs[number]
-        if job.state in ("RUNNING", "PENDING"):
-            job.state, job.held_on, job.end_us = state, (), self.clock.at_us
-            self.dirty = True
+        every = self.together(number) if job.state == "PENDING" or not job.component else [job]
+        for job in every:
+            if job.state in ("RUNNING", "PENDING"):
+                job.state, job.held_on, job.end_us = state, (), self.clock.at_us
+                self.dirty = True
 
     def requeue(self, number: int, held: bool) -> None:
-        job = self.jobs[number]
-        if job.state == "RUNNING":
+        for job in [job for job in self.together(number) if job.state == "RUNNING"]:
             job.state, job.held_on, job.start_us, job.restarts = "PENDING", (), -1, job.restarts + 1
             job.priority, job.reason = (0, "JobHeldAdmin") if held else (100, "None")
             job.submit_s = int(self.clock.wall_s)  # as Slurm does
@@ -258,6 +317,7 @@ class FakeSlurm:
             same = saved is not None and job.state == "PENDING" and job.restarts == saved.restarts
             if same and job.submit_s == saved.submit_s:
                 job.priority, job.reason, job.required = saved.priority, saved.reason, saved.required
+                job.excluded = saved.excluded
         self.comes_back_us = self.clock.at_us + down_us
         self.dirty = True
 
@@ -306,5 +366,4 @@ class PlainTerms:
         )  # fmt: skip
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(len(held), max(one.cores for _, one in held), 0, devices_of(job, len(held), names.cluster))
-        said = words_of(job, names.cluster) if job.licences else {}
-        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand, said), lease
+        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand, counted_by(job, names.cluster)), lease

@@ -80,6 +80,8 @@ class StrictSlurm(FakeSlurm):
         whys = [self.refused_in(name, job) for name in job.partition.split(",")]
         if all(whys):
             return whys[0]
+        if job.het:  # it was placed by the nodes that it must not have
+            return self.limit(job)
         there = [self.nodes[name] for name in job.required if name in self.nodes]
         wanted = [set(one.split("&")) for one in job.features.split("|")]
         if set(job.required) & set(job.excluded) or not all(
@@ -130,12 +132,13 @@ class StrictSlurm(FakeSlurm):
         released = [job for job in self.jobs.values() if job.state == "PENDING" and job.priority]
         stuck = self.stuck
         for job in released:
-            if reason := self.refused(job):
+            if reason := next(filter(None, map(self.refused, self.together(job.id))), ""):
                 self.asked.append((job.id, reason))
                 self.dirty |= job.reason != reason
                 job.reason = reason
             else:
-                self.stuck = stuck | {other.id for other in released if other is not job}
+                mine = {part.id for part in self.together(job.id)}
+                self.stuck = stuck | {other.id for other in released if other.id not in mine}
                 super().schedule()
         self.stuck = stuck
 

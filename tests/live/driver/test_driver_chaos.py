@@ -148,7 +148,7 @@ class Story:
             number = live[int(self.random.integers(len(live)))]
             if what == 5 and self.random.random() < 0.3:
                 self.slurm.end(number, "CANCELLED")
-                self.cancelled.add(number)
+                self.cancelled |= {part.id for part in self.slurm.together(number)}
             elif what == 6:
                 self.slurm.requeue(number, held=bool(self.random.integers(2)))
             elif what == 7 and self.slurm.jobs[number].partition == "ours":
@@ -195,7 +195,7 @@ class StrictStory(Story):
             self.slurm.limit = lambda job: ""
 
     def replace(self, number: int) -> None:
-        if number not in self.slurm.arrays:
+        if number not in self.slurm.arrays and not self.slurm.jobs[number].het:
             super().replace(number)
 
     def calm_down(self) -> None:
@@ -218,10 +218,13 @@ def audit(story: Story) -> None:
         for key, entry in (record.get("entries") or {}).items():
             if entry and entry.get("lease") and entry.get("ours"):
                 places.setdefault(key, []).append(sorted({row[0] for row in entry["lease"]["rows"]}))
+                for component, part in enumerate(entry["lease"].get("parts", ())):
+                    places.setdefault(f"{key}+{component}", []).append(sorted({row[0] for row in part["rows"]}))
     for number, job in story.slurm.jobs.items():
         if job.partition == "ours":
             for _, nodes in job.starts:
                 key = story.slurm.key(number) if isinstance(story.slurm, StrictSlurm) else str(number)
+                key = f"{job.het}+{job.component}" if job.het else key
                 assert sorted(nodes) in places.get(key, []), f"job {number} started where nobody decided"
     again = replay(records)
     assert again.differences == []
@@ -316,3 +319,47 @@ def test_the_auditor_finds_a_driver_that_is_broken(
         except (AssertionError, UnrackError):
             found += 1
     assert found
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "slurm"])
+@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
+def test_whatever_happens_components_start_together(seed: int, policy: str) -> None:
+    story = StrictStory(seed, policy, deadly=0.03, meddling=0.12, failing=0.1)
+    firsts = []
+    for i in range(12):
+        comment = f"nvme={int(story.random.integers(50, 300))}" * (i % 4 == 0)
+        parts = [
+            {"nodes": int(story.random.integers(1, 3)), "cores": int(story.random.integers(1, 5))}
+            for _ in range(story.random.integers(2, 4))
+        ]
+        if sum(part["nodes"] for part in parts) <= 4:
+            parts[0] |= {"comment": comment, **({"nodes": 1} if comment else {})}
+            firsts.append(story.slurm.submit_together(*parts, run_s=float(story.random.integers(1, 6))))
+        story.slurm.submit(int(story.random.integers(1, 4)), int(story.random.integers(1, 4)), 2.0)
+        if i % 6 == 0:
+            story.slurm.submit_array(6, i // 6 * 2, cores=2, run_s=2)
+        story.step()
+        story.meddle()
+    for _ in range(120):
+        story.step()
+        story.meddle()
+    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
+    story.slurm.stuck.clear()
+    story.calm_down()
+    for name in list(story.slurm.nodes):
+        story.slurm.mark(name, "IDLE")
+    for _ in range(2500):
+        story.step()
+        for first in firsts:  # what an operator is told to do of those of which a component is over
+            states = {part.state: part.id for part in story.slurm.together(first)}
+            if "PENDING" in states and len(states) > 1 and first in story.cancelled:
+                story.slurm.end(states["PENDING"], "CANCELLED")
+        over = all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
+        if over and not story.fabric.attached:
+            break
+    story.step()
+    audit(story)
+    assert firsts
+    for first in firsts:
+        times = {tuple(at for at, _ in part.starts) for part in story.slurm.together(first)}
+        assert len(times) == 1 or first in story.cancelled, f"job {first} started in parts"

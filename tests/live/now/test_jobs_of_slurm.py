@@ -62,7 +62,6 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"het": True}, "heterogeneous"),
         ({"required_nodes": ("n1", "n9")}, "nodes by name that are none of these"),
         ({"gres": {"tape": 1}}, "generic resources"),
         ({"gres": {"shard": 1}}, "generic resources"),

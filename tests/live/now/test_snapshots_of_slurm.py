@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from now_readings import AT_S, node, reading, running, waiting
 
 from unrack.errors import InputError
+from unrack.live.slurm.commands.accounting import accounting_of, read_accounting
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.snapshot.rows import waits_for_more
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
 from unrack.policy.table import make_policy
@@ -227,3 +228,76 @@ def test_what_jobs_say_of_nodes_and_of_other_jobs_is_in_the_study_and_kept(tmp_p
     assert 8 not in placed
     assert placed[9]["start_s"] >= 1000
     assert "Waits for something else (other jobs): 1 job." in taken.notes
+
+
+ASSOC = """\
+Cluster|Account|User|Partition|Share|Priority|GrpJobs|GrpTRES|MaxJobs|MaxTRES|QOS
+bed|root|||1||||||normal
+bed| phys|||1|||cpu=16|||normal,tight
+bed|  phys|ann||1||||2||normal,tight
+bed|  phys|bob||1||||||normal,tight
+"""
+QOS = """\
+Name|Priority|GraceTime|UsageFactor|GrpTRES|MaxTRESPU|MaxJobsPU
+normal|0|00:00:00|1.000000|||
+tight|0|00:00:00|1.000000||cpu=4|
+"""
+
+
+def test_limits_of_accounts_and_qos_hold_in_the_study_and_jobs_that_run_count_for_them(tmp_path: Path) -> None:
+    words = {"account": "phys", "qos": "tight", "user": "ann", "cpus": 2, "cpus_per_task": 2}
+    jobs = [
+        running(1, {"n1": (2, 100)}, **words), running(2, {"n1": (2, 100)}, **words),
+        waiting(3, **words, limit_s=60), waiting(4, **{**words, "user": "bob"}, limit_s=60),
+    ]  # fmt: skip
+    taken = snapshot(replace(reading(jobs), accounting=accounting_of(ASSOC, QOS)))
+    starts = simulate(taken.cluster, taken.workload, "easy").jobs["start_s"].to_list()
+    assert starts[2] > 1
+    assert starts[3] < 1
+    assert not any("No limit" in note for note in taken.notes)
+    assert any("Limits of a QOS are in place of those of accounts" in note for note in taken.notes)
+    taken.write(tmp_path / "now.toml")
+    (run,) = load_study(tmp_path / "now.toml").runs
+    assert simulated(run).jobs["start_s"].to_list() == starts
+    plain = snapshot(reading(jobs))
+    assert simulate(plain.cluster, plain.workload, "easy").jobs["start_s"].to_list()[2] < 1
+    assert any("No limit of accounts or QOS is kept" in note for note in plain.notes)
+
+
+def test_a_job_that_runs_beyond_a_limit_counts_for_none_and_that_is_said() -> None:
+    words = {"account": "phys", "qos": "tight", "user": "ann"}
+    jobs = [running(1, {"n1": (4, 100)}, **words), running(2, {"n2": (2, 100)}, **words), waiting(3, **words)]
+    taken = snapshot(replace(reading(jobs), accounting=accounting_of(ASSOC, QOS)))
+    assert "Runs beyond a limit, and counts for none here: 1 job." in taken.notes
+    assert taken.table["qos"].to_list() == ["tight", None, "tight"]
+    simulate(taken.cluster, taken.workload, "conservative")
+
+
+def test_components_join_the_queue_together_or_not_at_all() -> None:
+    def part(number: int, of: int, component: int, size: int = 2, **more: object) -> SlurmJob:
+        return replace(waiting(number, **more), het=of, het_size=size, component=component)
+
+    jobs = [
+        part(1, 1, 0), waiting(2), part(3, 1, 1), part(4, 4, 0), part(5, 4, 1, priority=0, reason="JobHeldUser"),
+        part(6, 6, 0, size=3), part(7, 6, 1, size=3),
+    ]  # fmt: skip
+    taken = snapshot(reading(jobs))
+    table = {row["id"]: row for row in taken.table.iter_rows(named=True)}
+    assert list(table) == ["1", "2", "3", "4", "5"]
+    assert table["1"]["submit"] == table["3"]["submit"] != table["2"]["submit"]
+    assert [table[one]["het"] for one in "123"] == ["1", None, "1"]
+    assert table["4"]["submit"] is table["5"]["submit"] is None
+    assert any("not all components" in note for note in taken.notes)
+    jobs_of = simulate(taken.cluster, taken.workload, "easy").jobs
+    starts = dict(zip(jobs_of["job"], jobs_of["start_s"], strict=True))
+    assert starts[1] == starts[3]
+
+
+def test_whether_limits_are_enforced_is_read_from_the_configuration() -> None:
+    on = CONFIG + "AccountingStorageType = accounting_storage/slurmdbd\n"
+    on += "AccountingStorageEnforce = associations,limits,qos\n"
+    assert scheduler_of(on + "ClusterName             = bed\n").limits
+    assert scheduler_of(on + "ClusterName             = bed\n").cluster == "bed"
+    assert not scheduler_of(on.replace("associations,limits,qos", "associations")).limits
+    assert not scheduler_of(CONFIG).limits
+    assert read_accounting(scheduler_of(CONFIG)) is None

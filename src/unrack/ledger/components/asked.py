@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.growing import grown
 from unrack.ledger.names import ASKED_MB, ASKED_TASKS, ASKED_US, CPU
 from unrack.resources.contract import NodeSets
 
@@ -24,8 +25,8 @@ class Components(NamedTuple):
     of: Mapping[int, tuple[int, ...]]  # the first component → all, itself included
     asks: Ints  # int64[4, jobs]
     set_of: Ints  # int64[jobs]: the set of nodes of each
-    claiming: bytes  # by job, whether it asks for anything of resources
-    attaching: bytes  # by job, whether it asks for pooled devices
+    claiming: bytearray  # by job, whether it asks for anything of resources
+    attaching: bytearray  # by job, whether it asks for pooled devices
 
     def cores(self, job: int) -> int:
         """How many cores all components of a job ask for."""
@@ -39,8 +40,22 @@ class Components(NamedTuple):
             np.arange(len(rows)), [*map(len, rows)]
         )
 
+    def and_job(self, state: ClusterState, job: int) -> Components:
+        """With one more job behind the others, which asks for itself; of no heterogeneous jobs nothing is kept."""
+        if not self.of:
+            return self
+        asks, set_of = self.asks, self.set_of
+        if job >= asks.shape[1]:
+            asks, set_of = (grown(column, state.asks.shape[1]) for column in (asks, set_of))
+        asks[:, job], set_of[job] = state.asks[:, job], state.set_of[job]
+        if state.claimed is not None:
+            self.claiming.append(state.claimed.asks[job])
+        if state.devices is not None:
+            self.attaching.append(state.devices.asking[job])
+        return self._replace(asks=asks, set_of=set_of)
 
-NO_COMPONENTS = Components({}, np.zeros((4, 0), np.int64), np.zeros(0, np.int64), b"", b"")
+
+NO_COMPONENTS = Components({}, np.zeros((4, 0), np.int64), np.zeros(0, np.int64), bytearray(), bytearray())
 
 
 def join(state: ClusterState, of: Mapping[int, tuple[int, ...]]) -> None:
@@ -51,10 +66,12 @@ def join(state: ClusterState, of: Mapping[int, tuple[int, ...]]) -> None:
     """
     if not of:
         return
-    claimed, devices = state.claimed, state.devices
-    claiming = b"" if claimed is None else bytes(claimed.asks)
-    attaching = b"" if devices is None else bytes(devices.asking)
-    own = Components(of, state.asks.copy(), state.set_of.copy(), claiming, attaching)
+    claimed, devices, own = state.claimed, state.devices, state.components
+    if not own.of:
+        claiming = bytearray() if claimed is None else bytearray(claimed.asks)
+        attaching = bytearray() if devices is None else bytearray(devices.asking)
+        own = Components({}, state.asks.copy(), state.set_of.copy(), claiming, attaching)
+    claiming, attaching = own.claiming, own.attaching
     masks, owners = [], []
     for first, rows in of.items():
         every = list(rows)
@@ -70,7 +87,7 @@ def join(state: ClusterState, of: Mapping[int, tuple[int, ...]]) -> None:
             devices.columns.model[:, first] = devices.columns.model[:, every].max(axis=1)
     firsts, alike = np.array(list(of), np.int64), np.arange(len(of))
     state.set_of[firsts] = state.numbered(NodeSets(np.stack(masks), alike, np.array(owners, np.int64)))
-    state.components = own
+    state.components = own._replace(of={**own.of, **of})
 
 
 def tasks_of(state: ClusterState, job: int) -> dict[int, int]:

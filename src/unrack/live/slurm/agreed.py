@@ -64,6 +64,7 @@ class Agreed:
             sorted((name, one.said) for name, one in reading.partitions.items() if name in self.partitions),
             [(one.name, one.record) for one in reading.reservations],
             sorted((name, licence.total) for name, licence in reading.licences.items()),
+            reading.accounting,
         )
         if self._beginning is None or seen != self._seen:
             early_s = self.start_timeout_us / SECOND_US

@@ -152,7 +152,14 @@ def stands(
         return None
     devices = devices_of(job, len(job.holds), cluster)
     demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
-    return made(job, demand, how, job.id, 0), lease
+    return replace(made(job, demand, how, job.id, 0), said=counted_by(job, cluster)), lease
+
+
+def counted_by(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
+    """The words by which a job that runs counts for limits, where it does, and by which it has reserved licences."""
+    site = cluster.places.installed.get("site")
+    words = {"account": job.account, "qos": job.qos} if isinstance(site, Site) and site.open else {}
+    return words | ({"reservation": job.reservation} if job.licences and job.reservation else {})
 
 
 def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict[int, Held]:
@@ -168,8 +175,6 @@ def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict
 
 def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
     """What of a job cannot be kept, a sentence each, of words of ours alone."""
-    if job.het:
-        yield "it is a component of a heterogeneous job"
     words = job.partition, job.account, job.qos, job.features, job.reservation
     if not all(len(word) <= LONGEST and word.isprintable() for word in words):
         yield "its partition, account, QOS, features or reservation are no words"

@@ -93,8 +93,12 @@ def machines_of(
     unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1
     listed = tuple(_described(node, chosen, *((False, False) if early_s is None else unlike)) for node in nodes)
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
+    if reading.accounting is not None:
+        site = (reading.accounting if early_s is None else _counted(reading.accounting)).then(site)
     made = converted(Described("Slurm", name, listed, licences, site=site), all_nodes=True)
     content = dict(made.content)
+    if early_s is not None and reading.accounting is not None and "site" in content:
+        content["site"] = {**content["site"], "bound": {"open": True}}
     if of_nodes := _gres(nodes):
         content["counted"] = [*content.get("counted", []), *of_nodes]
     if in_use and (drained := [node.name for node in nodes if not node.usable]):
@@ -129,6 +133,19 @@ def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_
                 "start": found["start"] - early, "duration": found["duration"] + early,
             }  # fmt: skip
     return SaidSite(partition_of, reservations=reservations, lost=lost, lost_of_partitions={} if driven else lost_of)
+
+
+def _counted(said: SaidSite) -> SaidSite:
+    """Limits on what several jobs hold: by what one job asks alone it is for Slurm to refuse it."""
+
+    def kept(keys: Keys) -> Keys:
+        limits = [one for one in keys.get("limits", ()) if one.get("per") != "job"]
+        users = [one if isinstance(one, str) else kept(one) for one in keys.get("users", ())]
+        own = {key: value for key, value in keys.items() if key not in ("limits", "max_time", "users")}
+        return own | ({"limits": limits} if limits else {}) | ({"users": users} if users else {})
+
+    qos, accounts = ({name: kept(keys) for name, keys in of.items()} for of in (said.qos, said.accounts))
+    return SaidSite(qos=qos, accounts=accounts, limits=[one for one in said.limits if one.get("per") != "job"])
 
 
 def cluster_of(

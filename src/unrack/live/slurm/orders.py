@@ -25,6 +25,8 @@ class Place:
     # True: forget the time before which it was not to begin. Slurm sets one, two minutes ahead, when it requeues.
     at_once: bool = False
     partition: str = ""  # in which of those that it asks for; ``""``: it asks for one
+    # of a heterogeneous job: the nodes of each component, which share none, and its partition
+    parts: tuple[tuple[tuple[str, ...], str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class AskAgain:
     job: JobKey  # which
     nodes: tuple[str, ...] = ()  # by name; empty: leave that as it is
     partition: str = ""  # between commas; ``""``: leave that as it is
+    # of a heterogeneous job: the nodes that each component wants not to have, and its partitions
+    parts: tuple[tuple[tuple[str, ...], str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class HoldBack:
     # nodes_min, nodes_max: how many nodes it asked for before it was placed; 0: leave that as it is
     nodes_min: int = 0
     nodes_max: int = 0
+    together: bool = False  # whether it is a heterogeneous job, which keeps its place
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from unrack.resources.places import NO_CLAIMS
 
 Portable = dict[str, Any]
 """``rows``: node, tasks, cores, MB; ``borrowed``: node, lender, MB; ``shares``: node, devices, amounts, parts;
-``claims``: resource, place, amount."""
+``claims``: resource, place, amount; ``parts``: what each component of a heterogeneous job has of it."""
 
 
 def devices_in(lease: Portable) -> list[str]:
@@ -66,6 +66,8 @@ class Names:
                 for number, amount in lease.claims.tolist()
                 for name, place in [places.at(number)]
             ]
+        if lease.parts:
+            found["parts"] = list(map(self.portable, lease.parts))
         return found
 
     def lease(self, portable: Mapping[str, Any], job: int = -1) -> Lease:
@@ -92,8 +94,9 @@ class Names:
         ]
         claims = np.array(sorted(found), np.int64).reshape(-1, 2) if found else NO_CLAIMS
         return Lease(
-            job, np.array(rows, np.int64).reshape(-1, 5), np.array(borrowed, np.int64).reshape(-1, 3), shares, claims
-        )
+            job, np.array(rows, np.int64).reshape(-1, 5), np.array(borrowed, np.int64).reshape(-1, 3), shares, claims,
+            tuple(self.lease(part, job + i) for i, part in enumerate(portable.get("parts", ()))),
+        )  # fmt: skip
 
     def _lender(self, number: int) -> str:
         """Memory pools are nodes without a name in Slurm."""

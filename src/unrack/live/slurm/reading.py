@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unrack.cluster.formats.site import SaidSite
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
@@ -53,8 +54,11 @@ class SlurmJob:
         How many members of the array may run at once; 0: any number.
     member
         Which member of its array it is; -1: none, or a record of several.
-    het
-        True: a component of a heterogeneous job.
+    het, het_size, component
+        Of a component of a heterogeneous job: the number of its first component, how many there are, and which it is,
+        from 0. ``het`` 0: it is none.
+    components
+        Of a heterogeneous job as one: its components, each as Slurm tells of it.
     name, user, account, qos, comment, admin_comment, partition
         Words of the user, never to be trusted. ``partition`` may list several, split by commas.
     state, reason
@@ -107,7 +111,10 @@ class SlurmJob:
     tasks_waiting: tuple[int, ...] = ()
     array_limit: int = 0
     member: int = -1
-    het: bool = False
+    het: int = 0
+    het_size: int = 0
+    component: int = 0
+    components: tuple[SlurmJob, ...] = ()
     name: str = ""
     user: str = ""
     account: str = ""
@@ -143,6 +150,11 @@ class SlurmJob:
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, Held] = field(default_factory=dict)
     restarts: int = 0
+
+    @property
+    def every(self) -> tuple[SlurmJob, ...]:
+        """Its components; of a job by itself: itself."""
+        return self.components or (self,)
 
     @property
     def waits(self) -> bool:
@@ -182,3 +194,5 @@ class Reading:
     # What could not be understood, a sentence for each. A job of which only that is known that it holds nodes is in
     # ``jobs`` nevertheless, without a partition and with ``beyond`` = ``("unreadable",)``.
     unreadable: tuple[str, ...] = ()
+    # its accounts, qualities of service and limits; ``None``: not known, or Slurm does not enforce them
+    accounting: SaidSite | None = None

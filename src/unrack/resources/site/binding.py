@@ -13,7 +13,8 @@ from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
-from unrack.resources.site.keys import Bounded, LimitFile, PartitionFile, QueueFile
+from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
+from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
 from unrack.units import SECOND_US, seconds_text
 
@@ -44,14 +45,6 @@ class Said(NamedTuple):
     totals: Mapping[str, Ints]  # KIND.QUANTITY → what all tasks of a job ask of it
 
 
-class _Rule(NamedTuple):
-    """A limit, and whose."""
-
-    file: LimitFile
-    owner: str  # as in "partition debug"
-    partition: str = ""  # counts for those alone that run there
-
-
 class Binding:
     """What the jobs of a run say, numbered; without ``limits`` they count for none."""
 
@@ -70,7 +63,7 @@ class Binding:
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
-        self._rules: dict[tuple[str, ...], list[_Rule]] = {}
+        self._rules: dict[tuple[str, ...], list[Rule]] = {}
         self._faults: dict[str, str] = {}
         self._says_nothing: dict[Where, bool] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
@@ -351,25 +344,26 @@ class Binding:
             return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
-    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[_Rule]:
+    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[Rule]:
         key = (user, account, qos, *partitions)
         if key in self._rules:
             return self._rules[key]
         site = self.site
-        rules = [_Rule(limit, "site") for limit in site.file.limits]
+        rules = [Rule(limit, "site") for limit in site.file.limits]
         only = len(partitions) == 1
         for name in partitions:
             found = site.partitions[name].limits
-            rules += [_Rule(limit, f"partition {name}", "" if only else name) for limit in found]
+            rules += [Rule(limit, f"partition {name}", "" if only else name) for limit in found]
         if qos in self.qos:
-            rules += [_Rule(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
+            rules += [Rule(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
         for name in self._lineage(account):
             if name in self.accounts:
-                rules += [_Rule(limit, f"account {name}") for limit in self.accounts[name].limits]
+                rules += [Rule(limit, f"account {name}") for limit in self.accounts[name].limits]
                 for one in self.accounts[name].users if name == account else ():
                     if one.name == user:
-                        rules += [_Rule(limit, f"user {user} in account {name}") for limit in one.limits]
-        self._rules[key] = [rule for rule in rules if rule.file.per != "job"]
+                        rules += [Rule(limit, f"user {user} in account {name}") for limit in one.limits]
+        rules = [rule for rule in rules if rule.file.per != "job"]
+        self._rules[key] = nearest(rules) if site.open else rules
         return self._rules[key]
 
 

@@ -21,6 +21,7 @@ from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
 from unrack.resources.site.kept import keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
@@ -114,9 +115,11 @@ class Site(Usual):
         self.counts: tuple[Counts, ...] = tuple(
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
-        self.places: Sequence[Place] = tuple(
-            [Place(*one) for one in bound["places"]] if bound else [keep.place for keep in self.keeps]
-        )
+        self.open = bool(bound.get("open"))  # whether jobs that come one at a time count for limits
+        kept = [keep.place for keep in self.keeps]
+        known = kept + places_of(self.file) if self.open else kept
+        made = [Place(*one) for one in bound["places"]] if "places" in bound else known
+        self.places: Sequence[Place] = tuple(made)
         self.limits = len(self.places) - len(self.keeps)  # what reservations keep comes first, and is none
         self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
@@ -157,11 +160,6 @@ class Site(Usual):
             self.wheres = (*self.wheres, where)
             self.__dict__.pop("ranks", None)
         return self.wheres.index(where) + 1
-
-    def row(self, counts: Counts) -> int:
-        """The number of a row of what a job counts for that nobody knew before, of places that there are."""
-        self.counts = self.counts if counts in self.counts else (*self.counts, counts)
-        return self.counts.index(counts) + 1
 
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and nobody is stopped for others."""

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from unrack.errors import InputError
+from unrack.errors import InputError, RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.workload.job import ESTIMATE, JobTable
+from unrack.workload.job import ESTIMATE, Job, JobTable
 
 HET = "het"
 NOTHING = ("", "0", "-1", "(null)", "None", "N/A")
@@ -61,6 +61,27 @@ def first_of(jobs: JobTable) -> Ints:
     for first, rows in components_of(jobs).items():
         found[list(rows)] = first
     return found
+
+
+def alike(job: Job) -> tuple[Job, ...]:
+    """A job that nobody knew before, and its other components, all of which ask to run as long as the longest.
+
+    Raises
+    ------
+    RefusedError
+        They are of several users, or in several reservations.
+    """
+    if not job.components:
+        return (job,)
+    for what, of in (("users", {one.user for one in job.every}), ("reservations", set(map(_reservation, job.every)))):
+        if len(of) > 1:
+            raise RefusedError(f"submit job {job.id}: its components are of {len(of)} {what}")
+    longest_us = max(one.request_us for one in job.every)
+    return tuple(replace(one, request_us=longest_us) for one in job.every)
+
+
+def _reservation(job: Job) -> str:
+    return job.said.get("reservation", "")
 
 
 def as_long_as_the_longest(jobs: JobTable) -> JobTable:

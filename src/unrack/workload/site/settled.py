@@ -15,6 +15,7 @@ from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site, Where
+from unrack.resources.site.open_limits import counted
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.components import as_long_as_the_longest
@@ -75,21 +76,22 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     Parameters
     ----------
     row
-        The job, as of :func:`unrack.workload.store.one_row`. It counts for no limits: those are of jobs that are known
-        when a run begins; it does for what reservations keep of licences. One that names nodes that there are not may
+        The job, as of :func:`unrack.workload.store.one_row`. It counts for what reservations keep of licences, and for
+        limits of a site that is open for that; elsewhere limits are those of jobs that are known when a run begins. One
+        that names nodes that there are not may
         run nowhere. One with a number keeps it.
     """
     site, key = cluster.places.installed.get("site"), ("site", QUANTITIES[0])
     if not isinstance(site, Site) or key in row.devices or not (row.extra.width or site.windows):
         return row
-    binding = Binding(site, said_by(row, cluster), limits=False)
+    binding = Binding(site, said_by(row, cluster), limits=site.open)
     (where,) = binding.wheres or (Where(),)
     try:
         number = np.array([site.number(where)], np.int64)
     except ClusterError as error:
         number = np.array([site.number(Where(why=str(error)))], np.int64)
-    counts = {("site", QUANTITIES[1]): np.array([site.row(*binding.rows)], np.int64)} if binding.rows else {}
-    return replace(row, devices={**row.devices, key: number, **counts})
+    count = np.array([counted(site, binding)], np.int64)
+    return replace(row, devices={**row.devices, key: number, ("site", QUANTITIES[1]): count})
 
 
 def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:

@@ -83,7 +83,9 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         tasks_waiting=members(waiting) if waiting else (),
         array_limit=number(record.get("array_max_tasks")),
         member=member if array else -1,
-        het=number(record.get("het_job_id")) > 0,
+        het=number(record.get("het_job_id")),
+        het_size=len(_numbers(record.get("het_job_id_set"))),
+        component=number(record.get("het_job_offset")),
         name=text(record.get("name")),
         user=text(record.get("user_name")),
         account=text(record.get("account")),
@@ -170,6 +172,12 @@ def _names(value: Any) -> tuple[str, ...]:
         return tuple(text(name) for name in value)
     names = text(value)
     return tuple(expand(names)) if names else ()
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    """The numbers of a list such as ``4-6``, as those of members of arrays are written."""
+    said = text(value)
+    return members(said) if said else ()
 
 
 def _is_said(value: Any) -> bool:

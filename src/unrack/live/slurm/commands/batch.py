@@ -19,13 +19,35 @@ _UNREACHABLE = re.compile(
 )
 
 
-def words_of(order: Order) -> list[str]:
-    """The command of ``scontrol`` that carries an order out.
+def commands_of(order: Order, nodes: Sequence[str] = ()) -> list[list[str]]:
+    """The commands of ``scontrol`` that carry an order out; ``nodes``: the names of all nodes.
+
+    Tried on 22.05: ``ReqNodeList`` of the first component of a heterogeneous job is refused by ``scontrol`` itself, and
+    its number stands for all components in every other command. So each is placed by the nodes that it must not have.
 
     Raises
     ------
     InputError
         It names no job, or a node whose name is none.
+    """
+    if not (isinstance(order, Place | AskAgain) and order.parts):
+        return [words_of(order)]
+    job = _job(order.job)
+    found = [["update", f"JobId={job}", "StartTime=now"]] if isinstance(order, Place) and order.at_once else []
+    for number, (names, partition) in enumerate(order.parts):
+        without = names if isinstance(order, AskAgain) else sorted(set(nodes).difference(_checked(job, names)))
+        kept_out = f"ExcNodeList={compress(_checked(job, without))}"
+        found.append(["update", f"JobId={job}+{number}", kept_out, *_inside(order.job, partition)])
+    return found
+
+
+def words_of(order: Order) -> list[str]:
+    """The command of ``scontrol`` that carries an order out, of a job by itself.
+
+    Raises
+    ------
+    InputError
+        As of :func:`commands_of`.
     """
     job = _job(order.job)
     if isinstance(order, Place):
@@ -39,6 +61,8 @@ def words_of(order: Order) -> list[str]:
         return [*nodes, *_inside(order.job, order.partition)]
     if isinstance(order, Release):
         return ["release", job]
+    if isinstance(order, HoldBack) and order.together:
+        return ["hold", job]
     if isinstance(order, HoldBack):
         # One command, begun by an empty list of nodes: Slurm refuses that as a whole for a job that runs. A list with
         # nodes, or a number of them, would take nodes away from it.
@@ -79,12 +103,17 @@ def is_unreachable(problem: str) -> bool:
 
 
 def _update(job: str, nodes: Sequence[str]) -> list[str]:
+    return ["update", f"JobId={job}", f"ReqNodeList={compress(_checked(job, nodes))}"]
+
+
+def _checked(job: str, nodes: Sequence[str]) -> Sequence[str]:
+    """Nodes by name, which may be written into a command."""
     if len(nodes) > _MOST_NODES:
         raise InputError(f"the place of job {job}", f"{len(nodes)} nodes", f"at most {_MOST_NODES}")
     for name in nodes:
         if _NODE.fullmatch(name) is None:
             raise InputError(f"the place of job {job}", repr(name)[:80], "names of nodes")
-    return ["update", f"JobId={job}", f"ReqNodeList={compress(nodes)}"]
+    return nodes
 
 
 def _inside(job: JobKey, partition: str) -> list[str]:

@@ -30,11 +30,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unrack.cluster.formats.site import SaidSite
+from unrack.errors import InputError
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.commands.batch import attributed, is_unreachable, problem_in, words_of
+from unrack.live.slurm.commands.accounting import read_accounting
+from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
     JOB_FIELDS,
     NODE_FIELDS,
@@ -51,6 +54,7 @@ from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
+from unrack.slurm_text.scheduler import scheduler_of
 from unrack.slurm_text.states import HOLDING
 
 BATCH = 500
@@ -59,6 +63,8 @@ LANES, SIDE_BY_SIDE = 2, 50
 """How many ``scontrol`` share orders, and from how many orders on: while one waits, Slurm answers the other."""
 SHOWN = ("licenses", "partitions", "reservations")
 """What ``scontrol`` is asked to show at each look."""
+ACCOUNTING_S, MOST_WAIT_S = 60.0, 5.0
+"""How long what accounting says is believed, ten times as long where it does not answer; and how long it may take."""
 ORDER_S = 0.1
 """What each order of a batch adds to the time limit."""
 
@@ -88,6 +94,9 @@ class CommandClient:
         self._major = 0
         self._digest = b""
         self._between = separator()
+        self._nodes: tuple[str, ...] = ()
+        self._accounting: SaidSite | None = None
+        self._asked_s, self._unknown = -ACCOUNTING_S, ""
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
@@ -124,9 +133,24 @@ class CommandClient:
         licences, bad_licences = licences_in(told[0])
         partitions, bad_partitions = partitions_in(told[1])
         reservations, bad_reservations = reservations_in(told[2])
-        self._digest = digest
+        self._digest, self._nodes = digest, tuple(node.name for node in nodes)
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
-        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad)
+        self._ask_accounting(at_s)
+        bad = (*bad, self._unknown) if self._unknown else bad
+        known = self._accounting
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, known)
+
+    def _ask_accounting(self, at_s: float) -> None:
+        """Ask for accounts and limits, once in a while; those that were known go on where there is no answer."""
+        if at_s - self._asked_s < ACCOUNTING_S:
+            return
+        self._asked_s, self._unknown, timeout_s = at_s, "", min(self._timeout_s, MOST_WAIT_S)
+        shown = run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
+        try:
+            scheduler = scheduler_of(printed(shown, "scontrol"))
+            self._accounting = read_accounting(scheduler, timeout_s, self._environment)
+        except (UnreachableError, InputError) as error:
+            self._asked_s, self._unknown = at_s + 9 * ACCOUNTING_S, f"accounts and their limits: {error}"
 
     def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
         """Give orders, one ``scontrol`` for many of them.
@@ -135,7 +159,7 @@ class CommandClient:
         from it that are not named. Between looking and placing are some milliseconds, in which nobody but another
         operator starts a job that is held.
         """
-        words = [words_of(order) for order in orders]
+        words = [commands_of(order, self._nodes) for order in orders]
         problems: list[str] = [""] * len(orders)
         to_give = list(range(len(orders)))
         if any(isinstance(order, Place | AskAgain) for order in orders):
@@ -144,10 +168,10 @@ class CommandClient:
                 problems[place] = problem
             to_give = [place for place in to_give if place not in settled]
         for first in range(0, len(to_give), BATCH):
-            some = to_give[first : first + BATCH]
-            found = self._give([words[place] for place in some], [orders[place].job.id for place in some])
-            for place, problem in zip(some, found, strict=True):
-                problems[place] = problem
+            some = [(place, command) for place in to_give[first : first + BATCH] for command in words[place]]
+            found = self._give([command for _, command in some], [orders[place].job.id for place, _ in some])
+            for (place, _), problem in zip(some, found, strict=True):
+                problems[place] = problems[place] or problem
         return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, list[str]]:

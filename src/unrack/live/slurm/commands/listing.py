@@ -16,8 +16,8 @@ JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
-    "restartcnt", "hetjobid", "feature", "reservation", "partition", "username", "account", "qos",
-    "name", "comment", "admin_comment",
+    "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username",
+    "account", "qos", "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "reason")
@@ -91,6 +91,8 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "array_task_string": member.strip("[]") if listed else "",
         "array_max_tasks": throttle,
         "het_job_id": said["hetjobid"],
+        "het_job_id_set": said["hetjobidset"],
+        "het_job_offset": said["hetjoboffset"],
         "priority": said["prioritylong"],
         "submit_time": said["submittime"],
         "eligible_time": said["eligibletime"],

@@ -10,6 +10,7 @@ from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Rele
 from unrack.live.slurm.driver.state.steps import recalled
 from unrack.live.slurm.driver.state.table import Table
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.portable import nodes_in
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
@@ -48,9 +49,11 @@ class Orders:
         job = key_of(entry.key)
         if entry.phase == Phase.ORDERING:
             inside = entry.placing.inside if entry.placing.partition else ""
-            return [Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside)]
+            return [Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside, _parts(entry))]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
+        if entry.placing.parts:
+            return [HoldBack(job, together=True)]
         return [HoldBack(job, entry.placing.nodes_min, entry.placing.nodes_max)]
 
     def then(self, answers: Sequence[Answer]) -> list[Order]:
@@ -64,7 +67,9 @@ class Orders:
                 found.append(Release(order.job))
             entry = self.table.get(str(order.job))
             if isinstance(order, HoldBack) and entry is not None and not _restores(order, entry):
-                found.append(AskAgain(order.job, entry.placing.wanted, entry.placing.partition))
+                parts = tuple((part.excluded, part.partition) for part in entry.placing.parts)
+                wanted = ((), "") if parts else (entry.placing.wanted, entry.placing.partition)
+                found.append(AskAgain(order.job, *wanted, parts))
         return found
 
     def answered(self, answers: Sequence[Answer], now: int) -> None:
@@ -86,4 +91,14 @@ class Orders:
 def _restores(order: Order, entry: Entry) -> bool:
     """True if Slurm has in a job what its user asked for, once it has taken this order."""
     placing = entry.placing
-    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not (placing.wanted or placing.partition))
+    asks = placing.wanted or placing.partition or placing.parts
+    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not asks)
+
+
+def _parts(entry: Entry) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The nodes and the partition of each component of a heterogeneous job."""
+    leases = [] if entry.lease is None else entry.lease.get("parts", ())
+    return tuple(
+        (tuple(nodes_in(lease)), part.inside if part.partition else "")
+        for lease, part in zip(leases, entry.placing.parts, strict=False)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
@@ -25,7 +26,7 @@ APART = "spread"
 """The resource that keeps the tasks of a group apart."""
 MOST_APART, MOST_WAITING = 8, 60
 """As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
-WORDS = ("partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "dependency")
+WORDS = ("partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "dependency", "het")
 """Columns of what jobs say of where and after whom they may run; those in which nobody says anything are left out."""
 _WAITS = "Waits for something else ({})"
 _SOON_S = 1
@@ -66,6 +67,7 @@ def rows_of(
     *,
     partitions: Collection[str] | None = None,
     held_by_admin: bool = False,
+    counted: bool = False,
 ) -> Rows:
     """The jobs that run on a cluster or wait for it, those that run first, then in order of their submission.
 
@@ -81,6 +83,8 @@ def rows_of(
         Only waiting jobs that may run in one of them; those that run on their nodes are of any partition.
     held_by_admin
         Whether jobs that an administrator or a plugin holds wait in the queue, as where unrack schedules.
+    counted
+        Whether jobs that run count for limits, of their account, QOS and partition.
     """
     tally: dict[str, int] = {}
     runs, waits = [], []
@@ -89,7 +93,7 @@ def rows_of(
         if job.runs:
             row = _running(member, reading, cluster, how, tally)
             if row is not None:
-                runs.append(row)
+                runs.append(_counting(row, reading) if counted else row)
         elif job.waits and (partitions is None or set(partitions) & set(job.partition.split(","))):
             waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
     waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
@@ -98,9 +102,29 @@ def rows_of(
         row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
         for place, row in enumerate(waiting)
     ]
-    first, groups = _apart(first, cluster, tally)
+    first, groups = _apart(_together(first, tally), cluster, tally)
     notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items() if count]
     return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
+
+
+def _together(rows: list[Row], tally: dict[str, int]) -> list[Row]:
+    """The jobs that wait, of which components of one join the queue together, or none does."""
+    of: dict[int, list[Row]] = {}
+    for row in rows:
+        if row.slurm.het:
+            of.setdefault(row.slurm.het, []).append(row)
+    made = []
+    for row in rows:
+        parts = of.get(row.slurm.het, ())
+        if len(parts) < row.slurm.het_size:
+            _count(tally, "Left out, as not all components of its job are here")
+            continue
+        if parts:
+            waits_for = next((part.waits_for for part in parts if part.submit_s is None), "")
+            latest_s = max(part.submit_s or 0.0 for part in parts)
+            row = row._replace(submit_s=None if waits_for else latest_s, waits_for=waits_for or row.waits_for)
+        made.append(row)
+    return made
 
 
 def _after_others(runs: list[Row], waiting: list[Row], tally: dict[str, int]) -> list[Row]:
@@ -160,6 +184,7 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
         **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         **{name: text or None for name, text in job.said.items()},
+        "het": str(slurm.het) if slurm.het and not row.runs else None,
         "dependency": None if row.runs or row.waits_for else slurm.dependency or None,
         "waits_for": row.waits_for or None,
         "waited_s": max(0, round(at_s - slurm.submit_s)) if slurm.submit_s and not row.runs else None,
@@ -185,6 +210,14 @@ def _running(member: Member, reading: Reading, cluster: Cluster, how: JobReading
     ran_s = max(0.0, reading.at_s - job.start_s) if job.start_s else 0.0
     names = said_on(list(found.tasks), list(found.tasks.values()))
     return Row(str(member.key), found.job, compress(names), round(ran_s, 3), 0.0, "", job)
+
+
+def _counting(row: Row, reading: Reading) -> Row:
+    """A job that runs, with the words by which it counts for limits."""
+    job, held = row.slurm, row.slurm.holds
+    inside = all(job.partition in node.partitions for node in reading.nodes if node.name in held)
+    words = {"account": job.account, "qos": job.qos, "partition": job.partition if inside else ""}
+    return row._replace(job=replace(row.job, said=words))
 
 
 def _waiting(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import tomli_w
 
@@ -18,11 +19,14 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.read import read_table
-from unrack.workload.job import Workload
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.site.settled import settled
+from unrack.workload.standing import tasks_on
 
 _DTYPES: dict[str, type[pl.DataType]] = {
     "id": pl.String, "submit": pl.Float64, "run": pl.Float64, "request": pl.Float64, "tasks": pl.Int64,
@@ -131,10 +135,46 @@ def snapshot_of(
     machines = machines_of(reading, additions, partitions=partitions, in_use=True)
     cluster = Cluster.from_dict(machines.content, "cluster")
     how = JobReading(longest_us, scheduler.memory, lenient=True)
-    found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin)
+    counted = reading.accounting is not None
+    found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin, counted=counted)
     notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
-    return Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
+    taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
+    if not counted:
+        return replace(taken, notes=(*notes, "No limit of accounts or QOS is kept."))
+    return _within_limits(taken)
+
+
+def _within_limits(taken: Snapshot) -> Snapshot:
+    """The same, where jobs that run beyond a limit, which was lowered or is not meant for them, count for none."""
+    if not any(row.runs for row in taken.rows):
+        return taken
+    over = beyond_limits(*settled(taken.cluster, taken.workload.jobs))
+    if not over:
+        return taken
+    rows = [
+        row._replace(job=replace(row.job, user="", said={})) if row.runs and row.key in over else row
+        for row in taken.rows
+    ]
+    note = f"Runs beyond a limit, and counts for none here: {len(over)} job{'s' * (len(over) != 1)}."
+    return replace(taken, rows=tuple(rows), notes=(*taken.notes, note))
+
+
+def beyond_limits(cluster: Cluster, jobs: JobTable) -> set[str]:
+    """The jobs that run, one after the other, for which no room is left in what they count for."""
+    assert jobs.under_way is not None
+    free, over = cluster.places.total.copy(), set[str]()
+    asked = cluster.places.asked(jobs.devices, len(jobs))
+    for job in np.flatnonzero(jobs.under_way.runs & asked.any(axis=0)).tolist():
+        tasks = tasks_on(cluster, jobs, job)
+        nodes, counts = np.array(sorted(tasks)), np.array([tasks[node] for node in sorted(tasks)])
+        claims = cluster.places.claims(asked[:, job], nodes, counts, free)
+        within = (claims[:, AMOUNT] <= free[claims[:, PLACE]]).all()
+        if within and cluster.places.agree(asked[:, job], nodes, counts, claims):
+            free[claims[:, PLACE]] -= claims[:, AMOUNT]
+        else:
+            over.add(str(jobs.ids[job]))
+    return over
 
 
 def parts_of(reading: Reading) -> list[tuple[str, ...]]:

@@ -141,7 +141,9 @@ class Reserved:
                 claims.append(own[1])
                 row, claim = row + len(own[0]), claim + len(own[1])
         if kept and not plan.lost:
-            plan.replace(rows=np.concatenate(rows), claims=np.concatenate(claims))
+            c = plan.columns  # with room for as many as the kernel may write before it asks for more
+            own_rows, own_claims = np.concatenate(rows), np.concatenate(claims)
+            plan.replace(rows=grown_rows(own_rows, len(c.new_rows)), claims=grown_rows(own_claims, len(c.new_claims)))
         return plan
 
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:

@@ -51,11 +51,15 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
 
 
 def room_for_reserved(c: Columns, what: int, count: int) -> dict[str, Ints]:
-    """Columns with room for so many rows (LEASES) or claims of reservations; none if they have it."""
-    names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
-    if count <= len(getattr(c, names[0])):
+    """Columns with room for so many rows (LEASES) or claims of reservations; none if they have it.
+
+    What is kept has as much room as what is made anew at least, which the kernel copies there.
+    """
+    made, kept = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
+    if count <= len(getattr(c, made)):
         return {}
-    return {name: grown_rows(getattr(c, name), count) for name in names}
+    larger = grown_rows(getattr(c, made), count)
+    return {made: larger, kept: grown_rows(getattr(c, kept), len(larger))}
 
 
 def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:

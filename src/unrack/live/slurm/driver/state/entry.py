@@ -61,6 +61,15 @@ class Known(NamedTuple):
     promise: list[Any] | None = None
 
 
+class Part(NamedTuple):
+    """Where a component of a heterogeneous job was placed, and what it had asked for before that."""
+
+    required: tuple[str, ...] = ()  # the nodes that it asked for by name
+    excluded: tuple[str, ...] = ()  # those that it wanted not to have
+    partition: str = ""  # the partitions that it asked for, if several
+    inside: str = ""  # in which of them it was placed last
+
+
 class Placing(NamedTuple):
     """Where a job was placed, and what it had asked for before that."""
 
@@ -74,6 +83,7 @@ class Placing(NamedTuple):
     partition: str = ""  # the partitions that it asked for, if several
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
+    parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
 
 
 class Trouble(NamedTuple):
@@ -123,10 +133,13 @@ class Entry:
             return of(**{name: record[name] for name in of._fields if name in record})
 
         placing = part(Placing)
+        parts = [Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in placing.parts]
         return cls(
             record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
             part(Known),
-            placing._replace(placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted)), part(Trouble),
+            placing._replace(
+                placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted), parts=tuple(parts)
+            ), part(Trouble),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:
@@ -146,6 +159,8 @@ class Entry:
             job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
         if placed or (own.pinned and not job.required_nodes):
             job = replace(job, required_nodes=own.wanted)
+        if own.pinned and job.components and len(own.parts) == len(job.components):
+            return replace(job, components=tuple(map(_part_as_asked, job.components, own.parts)))
         narrowed = own.pinned and own.partition and job.partition == own.inside
         return replace(job, partition=own.partition) if narrowed else job
 
@@ -154,7 +169,9 @@ class Entry:
         own = self.placing
         if not own.placed:
             own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
-        self.placing = own._replace(wanted=job.required_nodes, partition=job.partition if "," in job.partition else "")
+        asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
+        parts = tuple(Part(*one) for one in asked)
+        self.placing = own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
 
     def is_let_go(self, job: SlurmJob) -> bool:
         """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""
@@ -205,3 +222,13 @@ class Entry:
     def rank(self) -> tuple[int, int, int, str]:
         """Ascending in the order in which jobs came."""
         return self.seen_us, -1 if self.number is None else self.number, len(self.key), self.key
+
+
+def _several(partition: str) -> str:
+    return partition if "," in partition else ""
+
+
+def _part_as_asked(job: SlurmJob, own: Part) -> SlurmJob:
+    """A component as it was before we placed it."""
+    job = replace(job, required_nodes=own.required, excluded_nodes=own.excluded)
+    return replace(job, partition=own.partition) if own.partition and job.partition == own.inside else job

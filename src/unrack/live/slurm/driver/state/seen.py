@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from unrack.live.slurm.asks.words import is_marked
+from unrack.live.slurm.driver.state.together import merged
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 
@@ -52,15 +53,24 @@ def members(reading: Reading) -> Iterator[Member]:
 def all_members(reading: Reading, known: Collection[str]) -> Iterator[Member]:
     """The jobs of a reading one by one, whatever the limits of arrays are; of a long array the first that wait.
 
+    A heterogeneous job is one, whose key is that of its first component.
+
     Parameters
     ----------
     known
         Keys of members that are told of in any case: one that is left out would count as gone.
     """
+    together: dict[int, list[SlurmJob]] = {}
     for job in reading.jobs:
+        if job.het:
+            together.setdefault(job.het, []).append(job)
+            continue
         array, waiting = job.array or job.id, job.tasks_waiting
         others = [member for member in waiting[MOST_MEMBERS:] if f"{array}_{member}" in known]
         yield from _members(job, (*waiting[:MOST_MEMBERS], *others))
+    nodes = [node.name for node in reading.nodes] if together else []
+    for number, parts in together.items():
+        yield Member(JobKey(number), merged(parts, nodes))
 
 
 def _members(job: SlurmJob, waiting: Sequence[int]) -> Iterator[Member]:
@@ -91,8 +101,8 @@ def is_another(job: SlurmJob, submit_s: int) -> bool:
 
 
 def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
-    """True if a job asks for partitions of the driver's, and for no other."""
-    return set(partitions).issuperset(job.partition.split(",")) and not job.het
+    """True if a job asks for partitions of the driver's, and for no other; of a heterogeneous one, a component."""
+    return any(set(partitions).issuperset(part.partition.split(",")) for part in job.every)
 
 
 def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:

@@ -10,6 +10,7 @@ from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member
 from unrack.live.slurm.driver.state.stage import INTENDED, NOT_HELD, Phase
+from unrack.live.slurm.driver.state.together import for_each
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.apart import APART
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -41,7 +42,8 @@ class Admission(Part):
         self._partitions = reading.partitions
         self._reservations = {one.name: one.opens_s for one in reading.reservations}
         for entry in self.table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
-            self._ways.setdefault(entry.job.get("user", ""), set()).add(_way(entry.job.get("said", {})))
+            every = entry.job, *entry.job.get("components", ())
+            self._ways.setdefault(entry.job.get("user", ""), set()).update(_way(one.get("said", {})) for one in every)
         for job in reading.jobs:
             if job.array_limit:
                 array = job.array or job.id
@@ -58,6 +60,9 @@ class Admission(Part):
 
     def limited(self, job: SlurmJob) -> SlurmJob:
         """A job with the time limit that its partition gives it if it says none; of several, the longest."""
+        return for_each(job, self._limited)
+
+    def _limited(self, job: SlurmJob) -> SlurmJob:
         found = [self._partitions.get(name) for name in job.partition.split(",")]
         assumed = [one.assumed_s for one in found if one is not None and one.assumed_s is not None]
         if job.limit_s is not None or not assumed or len(assumed) < len(found):
@@ -66,14 +71,14 @@ class Admission(Part):
 
     def unlike_others(self, asked: Job) -> str:
         """Why the way in which a job asks for nodes is one too many of its user's; ``""``: it is not."""
-        ways, way = self._ways.get(asked.user, set()), _way(asked.said)
-        if way in ways or len(ways) < MOST_WAYS or not any(way):
+        ways, own = self._ways.get(asked.user, set()), {_way(one.said) for one in asked.every}
+        if len(ways) < MOST_WAYS or not any(any(way) for way in own - ways):
             return ""
         return f"jobs of its user wait that ask for nodes in {MOST_WAYS} other ways"
 
     def take(self, key: JobKey, asked: Job) -> None:
         """A job is in the core: others of its user, and of its array, have less room."""
-        self._ways.setdefault(asked.user, set()).add(_way(asked.said))
+        self._ways.setdefault(asked.user, set()).update(_way(one.said) for one in asked.every)
         if key.member >= 0 and key.id in self._room:
             self._room[key.id] -= 1
 
@@ -82,7 +87,16 @@ class Admission(Part):
         return self.notes.refusals.against(entry.key, job, bare(job_record(asked)), self.now)
 
     def allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
-        """A job in those of its partitions that allow it; or why none does."""
+        """A job in those of its partitions that allow it; or why none does, or none of a component."""
+        every: list[Job] = []
+        for part, one in zip(job.every, asked.every, strict=True):
+            found = self._allowed(part, one)
+            if isinstance(found, Problem):
+                return found
+            every.append(found)
+        return replace(every[0], components=tuple(every[1:]))
+
+    def _allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
         names = job.partition.split(",")
         found = {name: self._beyond_partition(name, job, asked) for name in names}
         if open_to := [name for name, why in found.items() if not why]:
@@ -101,6 +115,8 @@ class Admission(Part):
 
     def unreserved(self, job: SlurmJob) -> tuple[str, int]:
         """Why the reservation of a job does not let it start, ``""``: it does; and from when on, s since 1970."""
+        if len({part.reservation for part in job.every}) > 1:
+            return "its components are in several reservations, or some in none", 0
         if not job.reservation:
             return "", 0
         start_s = self._reservations.get(job.reservation)
@@ -130,4 +146,6 @@ def bare(asked: Mapping[str, object]) -> dict[str, object]:
         kept["said"] = {key: text for key, text in words.items() if key != "exc_nodes"}
     if isinstance(devices, Mapping) and (others := {key: of for key, of in devices.items() if key != APART}):
         kept["devices"] = others
+    if isinstance(parts := asked.get("components"), list):
+        kept["components"] = list(map(bare, parts))
     return kept

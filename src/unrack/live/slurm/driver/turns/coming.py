@@ -10,9 +10,10 @@ from unrack.live.records import job_record
 from unrack.live.slurm.driver.state.entry import Entry, Said
 from unrack.live.slurm.driver.state.seen import Member, Take, is_in, not_now
 from unrack.live.slurm.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
+from unrack.live.slurm.driver.state.together import broken
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.admission import Admission
-from unrack.live.slurm.driver.turns.apart import APART, could_share
+from unrack.live.slurm.driver.turns.apart import APART, asks_of, could_share
 from unrack.live.slurm.driver.turns.deciding import Deciding
 from unrack.live.slurm.driver.turns.holding import Holding
 from unrack.live.slurm.driver.turns.notes import Notes, Part
@@ -77,12 +78,12 @@ class Coming(Part):
     def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
         not_yet = not_now(member.job, self.terms.take, reading.at_s)
-        if why := not_yet or self.admission.beyond_array(member.key):
+        if why := not_yet or broken(member.job) or self.admission.beyond_array(member.key):
             return Problem(why)
         job = self.admission.limited(entry.as_asked(member.job))
         if why := self.admission.unreserved(job)[0]:
             return Problem(why)
-        asked = self.terms.job(job, member.key, self.epoch.names, entry.seen_us)
+        asked = asks_of(job, member.key, self.terms, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem) or isinstance(asked := self.admission.allowed(job, asked), Problem):
             return asked
         if why := self.admission.why_not(entry, job, asked):
@@ -94,7 +95,6 @@ class Coming(Part):
 
     def _kept_apart(self, entry: Entry, asked: Job) -> Job | Problem:
         """The tasks of a job that could share a node are kept apart: each stands for a node of Slurm."""
-        demand = asked.demand
         if not could_share(asked, self.epoch.names.cluster):
             return asked
         groups = int(self.epoch.beginning.cluster.get(APART, {}).get("groups", 0))
@@ -108,8 +108,9 @@ class Coming(Part):
             self.table.touch(entry)
         if entry.known.group is None:
             return Problem("as many jobs as may whose tasks have to be kept apart wait or run already")
-        devices = {**demand.devices, APART: {"group": entry.known.group, "most": 1}}
-        return replace(asked, demand=replace(demand, devices=devices))
+        own = {APART: {"group": entry.known.group, "most": 1}}
+        every = [replace(one, demand=replace(one.demand, devices={**one.demand.devices, **own})) for one in asked.every]
+        return replace(every[0], components=tuple(every[1:]))
 
     def submit(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Put a job in the queue of the core, if it is one that may be scheduled now."""

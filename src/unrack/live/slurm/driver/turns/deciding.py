@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from unrack.ledger.lease import Lease
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.epoch import Round
@@ -50,14 +53,22 @@ class Deciding(Part):
         intent = Intent(Grant(self.epoch.names.portable(lease)), self.now)
         self.table.move(entry, decided(entry.stage, intent))
         entry.place(entry.nodes)
-        if entry.placing.partition:
-            entry.placing = entry.placing._replace(inside=self._partition(entry, lease))
+        placing = entry.placing
+        if lease.parts:
+            asked = [entry.job, *entry.job["components"]]
+            parts = [
+                part._replace(inside=self._partition(one, held)) if part.partition else part
+                for part, one, held in zip(placing.parts, asked, lease.parts, strict=True)
+            ]
+            entry.placing = placing._replace(parts=tuple(parts))
+        elif placing.partition:
+            entry.placing = placing._replace(inside=self._partition(entry.job, lease))
 
-    def _partition(self, entry: Entry, lease: Lease) -> str:
-        """The first of a job's partitions that has all of its nodes."""
+    def _partition(self, asked: Mapping[str, Any], lease: Lease) -> str:
+        """The first of the partitions of a job, or of a component of one, that has all of its nodes."""
         site = self.epoch.names.cluster.places.installed["site"]
         assert isinstance(site, Site)
-        names = entry.job["said"]["partition"].split(",")
+        names = asked["said"]["partition"].split(",")
         found = (name for name in names if name in site.nodes_of and site.nodes_of[name][lease.nodes].all())
         return str(next(found))
 

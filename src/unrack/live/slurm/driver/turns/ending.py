@@ -9,6 +9,7 @@ from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import Member, is_in
 from unrack.live.slurm.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
 from unrack.live.slurm.driver.state.steps import begun, detaching, granted, recalled
+from unrack.live.slurm.driver.state.together import broken
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.driver.turns.coming import Coming
 from unrack.live.slurm.driver.turns.holding import Holding
@@ -126,6 +127,11 @@ class Ending(Part):
         self.table.move(entry, Idle(Phase.ASIDE, why))
         entry.known = entry.known._replace(group=None)
         self.notes.look_again = True
+
+    def aside_if_broken(self, entry: Entry, job: SlurmJob) -> None:
+        """A heterogeneous job of which a component has ended waits again, and is not to be started."""
+        if entry.phase == Phase.WAITING and (why := broken(job)):
+            self.aside(entry, why)
 
     def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""

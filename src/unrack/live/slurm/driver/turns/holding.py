@@ -24,11 +24,9 @@ from unrack.live.slurm.driver.state.steps import acknowledged, elsewhere, grante
 from unrack.live.slurm.driver.turns.notes import Part
 from unrack.live.slurm.reading import SlurmJob
 from unrack.reasons import Code, Reason
-from unrack.resources.places import NO_CLAIMS, PLACE
+from unrack.resources.places import NO_CLAIMS
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
-from unrack.workload.site.settled import numbered
-from unrack.workload.store import one_row
 
 LATER_US = 30 * SECOND_US
 """How much longer a job that runs beyond its expected end is expected to run, again and again."""
@@ -66,7 +64,9 @@ class Holding(Part):
             self.table.touch(entry)
             if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        if is_short(entry.stage) and self._has_room(entry):
+        if job.components and not job.completing and not entry.operations and set(job.holds) != set(entry.nodes):
+            self.elsewhere(entry, job)  # a component has ended, or was started, before the others
+        elif is_short(entry.stage) and self._has_room(entry):
             self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
 
@@ -143,17 +143,6 @@ class Holding(Part):
         claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
         return lease._replace(claims=claims)
 
-    def _with_kept(self, job: Job, lease: Lease) -> Lease:
-        """A lease with what its job claims of what reservations keep now, which others than at its start may do."""
-        cluster = self.epoch.core.state.cluster
-        places, claims = cluster.places, lease.claims
-        if not len(claims) or "site" not in places.installed:
-            return lease
-        asked = places.asked(numbered(cluster, one_row(job, None)).devices, 1)[:, 0]
-        claims = claims[~np.isin(claims[:, PLACE], list(places.kept))]
-        claims = np.concatenate([claims, places.kept_claims(asked)])
-        return lease._replace(claims=claims[np.argsort(claims[:, PLACE], kind="stable")])
-
     def _recall_from(self, entry: Entry) -> None:
         """Starts that were decided on what somebody else's job holds now will not come about."""
         taken = set(entry.nodes)
@@ -169,9 +158,8 @@ class Holding(Part):
         core = self.epoch.core
         left = self._left_us(entry)
         for lease_now, record, short in self._down_to(asked, lease):
-            number, job = core.state.jobs, job_of_record(record)
-            kept = self._with_kept(job, lease_now)
-            if self.epoch.attempt(Adopted(job, kept._replace(job=number), left), self.now):
+            number = core.state.jobs
+            if self.epoch.attempt(Adopted(job_of_record(record), lease_now.numbered(number), left), self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
                 entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
                 self.table.number(entry, number)
@@ -181,15 +169,16 @@ class Holding(Part):
     def _down_to(self, asked: dict[str, Any], lease: Lease) -> Iterable[tuple[Lease, dict[str, Any], bool]]:
         """The lease; then, as it may be outside of where the job may run now; then what is free of cores and memory."""
         yield lease, asked, False
-        asked = {key: value for key, value in asked.items() if key != "said"}
-        yield lease, asked, False
+        if not lease.parts:
+            asked = {key: value for key, value in asked.items() if key != "said"}
+            yield lease, asked, False
         free = self.epoch.core.state.free
         rows = lease.rows.copy()
         rows = rows[(rows[:, NODES] == 1)]
         for row in rows:
             row[CORES] = max(0, min(int(row[CORES]), int(free[0, row[FIRST]])))
             row[LOCAL_MB] = max(0, min(int(row[LOCAL_MB]), int(free[1, row[FIRST]])))
-        plain = {key: value for key, value in asked.items() if key != "devices"}
+        plain = {key: value for key, value in asked.items() if key not in ("devices", "said", "components")}
         plain |= {
             "tasks": int(rows[:, TASKS].sum()),
             "cores": 1 if len(rows) and rows[:, CORES].min() > 0 else 0,

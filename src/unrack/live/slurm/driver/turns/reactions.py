@@ -87,10 +87,12 @@ class Reactions(Part):
     def queued_again(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It ran, and waits again."""
         self.ending.queued_again(entry, member.job)
+        self.ending.aside_if_broken(entry, member.job)
 
     def recalled(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It is held again, as it was to be."""
         self.ending.give_up(entry, entry.why or "not started in time")
+        self.ending.aside_if_broken(entry, member.job)
 
     def still_wanted(self, entry: Entry, member: Member, reading: Reading) -> None:
         """It waits in the core, which may not be right any more."""
@@ -108,6 +110,9 @@ class Reactions(Part):
     def refused(self, entry: Entry, member: Member, reading: Reading) -> None:
         """Slurm does not allow the start for which it was released."""
         job = member.job
+        if job.restarts > entry.said.restarts:  # it ran, and was queued again before anybody saw it
+            self.ending.queued_again(entry, job)
+            return
         self.notes.count("refused")
         asked, tries = bare(entry.job), entry.trouble.tries
         self.notes.refusals.note(entry.key, entry.as_asked(job), asked, tries, self.now, entry.nodes)

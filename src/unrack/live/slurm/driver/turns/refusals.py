@@ -71,9 +71,9 @@ class Refusals:
         self._refusals[key] = made
 
     def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int) -> Job:
-        """A job without the nodes on which Slurm could not start it."""
+        """A job without the nodes on which Slurm could not start it; of components it is not known which could not."""
         own = self._refusals.get(key)
-        if own is None or not own.nodes or own.around != self._state(job) or now >= own.lapses_us:
+        if own is None or not own.nodes or asked.components or own.around != self._state(job) or now >= own.lapses_us:
             return asked
         said = asked.said.get("exc_nodes", "")
         without = own.nodes.union(expand(said) if said else ())
