@@ -8,7 +8,8 @@ from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.sizes.changes import change_size, reshape
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
-from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Start
+from unrack.ledger.suspended.changes import resume, suspend
+from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
@@ -45,6 +46,10 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[
         if state.condition(decision.job) != QUEUED:
             raise RefusedError(f"reject job {decision.job}: it is not queued")
         state.reject(decision.job)
+    elif isinstance(decision, Suspend):
+        suspend(state, decision.job, now)
+    elif isinstance(decision, Resume):
+        resume(state, decision.job, now)
     elif isinstance(decision, Hold):
         if state.condition(decision.job) != RUNNING:
             raise RefusedError(f"hold job {decision.job}: it is not running")

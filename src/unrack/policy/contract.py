@@ -130,7 +130,20 @@ class Hold(NamedTuple):
     reason: Reason
 
 
-Decision = Start | Reshape | Resize | Requeue | Reject | Hold
+class Suspend(NamedTuple):
+    """Let a running job stand still without cores, and hold all else that it did."""
+
+    job: int
+    reason: Reason
+
+
+class Resume(NamedTuple):
+    """Let a suspended job go on, with its cores, where it stood."""
+
+    job: int
+
+
+Decision = Start | Reshape | Resize | Requeue | Reject | Hold | Suspend | Resume
 
 
 class Estimates(StrEnum):

@@ -70,6 +70,8 @@ class RunLog:
     # attempt that ended for lack of memory → why, and what was lost with it
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
+    # job → when it was suspended, µs, and for whom
+    suspended: dict[int, list[tuple[int, Reason]]] = field(default_factory=dict)
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
@@ -132,6 +134,7 @@ class RunLog:
             memory=np.zeros((0, 4), np.int64) if memory is None else memory,
             memory_stops=recorder.memory_stops,
             preempted=recorder.preempted,
+            suspended=recorder.suspended,
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
             eligible_us=eligible_us,

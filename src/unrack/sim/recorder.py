@@ -91,6 +91,7 @@ class Recorder:
         self.stopped: list[tuple[int, int]] = []
         self.memory_stops: dict[int, MemoryStop] = {}
         self.preempted: dict[int, Preemption] = {}
+        self.suspended: dict[int, list[tuple[int, Reason]]] = {}
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []

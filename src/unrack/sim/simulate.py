@@ -14,12 +14,14 @@ from unrack.policy.contract import Policy
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import as_site_says
+from unrack.policy.preemption.refusal import check_suspending, suspends
 from unrack.policy.sizing.refusal import check_sizes
 from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.changing.possible import possible_sizes
+from unrack.sim.changing.suspending import SuspendingKernel
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -158,4 +160,7 @@ def prepared(
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
     core.state.sizes = sizes if sized else {}
     usual = SizedKernel if core.state.sizes else Kernel
+    if suspends(policy, cluster):
+        check_suspending(policy, jobs, bool(world.models))
+        usual = SuspendingKernel
     return (make or usual)(core, world, jobs if arrivals else None)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
+from unrack.ledger.leases import Suspended
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.sizes.changes import reshape
 from unrack.ledger.state import QUEUED, REJECTED
+from unrack.ledger.suspended.changes import keep_cores, suspend
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
@@ -87,6 +89,19 @@ class Draft:
     def stop(self, job: int) -> None:
         """Stop a running job for good."""
         self._state.release(job, self.now, REJECTED)
+
+    @property
+    def suspended(self) -> Mapping[int, Suspended]:
+        """As of :attr:`unrack.view.view.View.suspended`."""
+        return self._state.suspended
+
+    def suspend(self, job: int) -> None:
+        """Suspend a running job: it holds no cores, and all else that it did."""
+        suspend(self._state, job, self.now)
+
+    def keep_cores(self, jobs: Sequence[int]) -> None:
+        """Let suspended jobs, in order, seem to hold the cores that they go on with; see there."""
+        keep_cores(self._state, jobs, self.now)
 
     def only(self, jobs: Sequence[int]) -> None:
         """Turn away all that wait but these jobs, and promise nothing to them."""
