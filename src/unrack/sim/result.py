@@ -20,7 +20,8 @@ from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
-from unrack.policy.preemption.preempting import preempts
+from unrack.policy.preemption.preempting import preempts, site_of
+from unrack.policy.preemption.suspending import SUSPEND
 from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
@@ -240,7 +241,9 @@ def _jobs(result: Result) -> pl.DataFrame:
     if "memory" in result.tables:
         more += use_columns(log)
     if preempts(log.cluster):
-        more += preemption_columns(log)
+        site = site_of(log.cluster)
+        suspends = site is not None and site.ranks is not None and SUSPEND in site.ranks.mode
+        more += preemption_columns(log, suspends)
     if "power" in result.tables:
         more += [energy_column(log)]
     if result.sizes:

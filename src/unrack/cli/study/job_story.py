@@ -130,7 +130,11 @@ def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
     for before, now in zip(held, attempt.changes, strict=False):
         total, by = now.local_mb + now.borrowed_mb, abs(now.change_mb)
         grew = "grew" if now.change_mb > 0 else "shrank"
-        if (before.cores, before.nodes) != (now.cores, now.nodes):
+        if now.suspended:
+            found.append(("suspended", now, f"{now.suspended}: it keeps all but its cores"))
+        elif before.cores == 0 and now.cores:
+            found.append(("went on", now, f"with {now.cores} core(s)"))
+        elif (before.cores, before.nodes) != (now.cores, now.nodes):
             what = f"to {now.cores} core(s) on node(s) {_ranges(now.nodes)}" + (f", {now.memory}" if now.memory else "")
             what += f"; memory {grew} by {by:,} MB to {_amount(now, total, False)}" if by else ""
             found.append(("changed", now, what))

@@ -9,6 +9,7 @@ import numpy as np
 from unrack.metric.audit.asked import asked_violation, claim_violation, window_violation
 from unrack.metric.audit.capacity import device_violation, node_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
+from unrack.metric.audit.suspended import suspension_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
 
 
@@ -46,6 +47,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     claim_violation,
     window_violation,
     asked_violation,
+    suspension_violation,
     usage_violation,
     round_violation,
 )

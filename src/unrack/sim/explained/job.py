@@ -230,6 +230,7 @@ class Change(Held):
     """A moment at which the job's lease was exchanged, and what it held from then on."""
 
     at_us: int
+    suspended: str  # for whom it was suspended then; "": it was not
     change_mb: int  # by how much its memory grew; below 0: shrank
 
 
@@ -254,8 +255,9 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
     devices += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
     held = [_held(log, span) for span in (first, *later)]
     total = [own["local_mb"] + own["borrowed_mb"] for own in held]
+    why = {one.at_us: one.reason.what for one in log.suspended.get(int(log.attempt_job[i]), ())}
     changes = tuple(
-        Change(at_us=int(log.span_start_us[span]), change_mb=after - before, **own)
+        Change(at_us=int(log.span_start_us[span]), suspended=why.get(int(log.span_start_us[span]), ""), change_mb=after - before, **own)
         for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
     )
     return Attempt(
