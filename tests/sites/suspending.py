@@ -1,4 +1,4 @@
-"""Random sites whose jobs are suspended for others, and a scheduler in plain Python that knows nothing of the engine."""
+"""Random sites whose jobs are suspended for others, and a scheduler in plain Python that knows no engine."""
 
 from __future__ import annotations
 
@@ -256,7 +256,12 @@ def mixed_suspending_site(seed: int, count: int = 50) -> tuple[Cluster, Workload
     draw = np.random.default_rng(seed)
     partitions: list[dict[str, Any]] = [
         {"name": "low", "nodes": ["0", "1", "2", "3", "4"], "tier": 1},
-        {"name": "mid", "nodes": ["0", "1", "2", "3"], "tier": 2, "preempt_mode": str(draw.choice(["suspend", "requeue"]))},
+        {
+            "name": "mid",
+            "nodes": ["0", "1", "2", "3"],
+            "tier": 2,
+            "preempt_mode": str(draw.choice(["suspend", "requeue"])),
+        },
         {"name": "high", "nodes": ["1", "2", "3", "4"], "tier": 3},
     ]
     windows = [{"name": "w", "start": 200, "duration": 60, "nodes": ["2", "3"], "maintenance": True}] * (seed % 3 == 0)

@@ -81,7 +81,8 @@ class RandomSite:
 
         table = job_table(
             submit_us=column("submit", 10**6), work_us=column("work", 10**6), request_us=column("request", 10**6),
-            tasks=column("tasks"), cores=column("cores"), memory_mb=column("memory"), user=pl.Series([job.user for job in jobs]),
+            tasks=column("tasks"), cores=column("cores"), memory_mb=column("memory"),
+            user=pl.Series([job.user for job in jobs]),
             extra=pl.DataFrame(
                 {
                     "partition": [job.partition for job in jobs],

@@ -16,6 +16,7 @@ from unrack.ledger.holding import strike
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.ledger.sizes.sizes import Sizes
+from unrack.ledger.suspended.suspended import Suspended
 from unrack.units import NEVER_US
 
 
@@ -86,6 +87,7 @@ class JobLedger:
         self.sizes: Mapping[int, Sizes] = {}
         self.begun_us: dict[int, int] = {}
         self.wanted: dict[int, int] = {}
+        self.suspended: dict[int, Suspended] = {}
         none = np.full(jobs, -1, np.int64)
         self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
         self.ended_count = 0
@@ -153,6 +155,11 @@ class JobLedger:
                 self.before.asked(job)
             del self._before_us[job]
             self._expect(job, self._whole_us.pop(job))
+
+    def forget_changes(self, job: int) -> None:
+        """A job runs no more: it wants no other size, and is not suspended."""
+        self.wanted.pop(job, None)
+        self.suspended.pop(job, None)
 
     def own_us(self, job: int) -> int:
         """How long a job is expected to run at the size with which it was submitted, µs."""

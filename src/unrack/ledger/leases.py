@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,15 +44,6 @@ class Extra:
     shares: tuple[Share, ...] = ()
     claims: Ints = field(default_factory=lambda: NO_CLAIMS)
     parts: tuple[Lease, ...] = ()
-
-
-class Suspended(NamedTuple):
-    """What a job goes on with that is suspended."""
-
-    rows: Ints  # int64[rows, 5]: what it held, with its cores
-    since_us: int
-    left_us: int  # the work that is expected to be left of it, µs at speed 1
-    lead_us: int  # how much longer its devices were being attached
 
 
 NOTHING = Extra()
@@ -97,7 +87,6 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.set_owner = np.zeros(1, np.int64)
         self.set_of = np.zeros(self.jobs, np.int64)
         self.extra: dict[int, Extra] = {}
-        self.suspended: dict[int, Suspended] = {}
         self.components = NO_COMPONENTS
         self.claimed = claimed
         self.memory = make_memory_use(len(cluster), self.jobs) if lends else None
@@ -115,7 +104,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
-        rows, extra = self.rows_of(job).copy(), self.extra.get(job, NOTHING)
+        rows, extra = self._rows(job).copy(), self.extra.get(job, NOTHING)
         return Lease(job, rows, extra.borrowed, extra.shares, extra.claims, extra.parts)
 
     def booked_end(self, job: int) -> int:
@@ -133,8 +122,6 @@ class LeaseLedger(JobLedger, NodeLedger):
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"requeue job {job}: it is not running")
-        if job in self.suspended:
-            return self.suspended[job].left_us
         if self.devices is not None and self.devices.asking[job]:
             return self.devices.left_us(job, now)
         return max(0, self.booked_end(job) - now)
@@ -147,8 +134,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         """The number, its own in the run, of the composition or split device behind each share of a running lease."""
         return () if self.devices is None else self.devices.groups(lease)
 
-    def rows_of(self, job: int) -> Ints:
-        """int64[rows, 5]: the rows of a running job's lease, as they are kept."""
+    def _rows(self, job: int) -> Ints:
         at, count = self.lease_at[:, job]
         return self.pool[at : at + count]
 
@@ -190,12 +176,11 @@ class LeaseLedger(JobLedger, NodeLedger):
         if len(loans) or len(lease.claims) or lease.parts:
             self.extra[job] = Extra(loans, (), lease.claims, lease.parts)
         if self.memory is not None:
-            self.note_uses(job, rows, loans)
+            self._note_uses(job, rows, loans)
 
     def take_back(self, job: int) -> Extra:
         """Take back a job's rows, borrowed memory and claims; returns all that it held beyond its rows."""
         self.releases += 1
-        self.suspended.pop(job, None)
         extra = self.extra.pop(job, NOTHING)
         self.free_cores += release_job(
             job, extra.borrowed, self.free, self.running, self.running_count, self.pool, self.lease_at
@@ -234,7 +219,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         held = [self.extra.get(lease.job, NOTHING) for lease in leases]
         borrowed = [self._exchangeable(lease, extra) for lease, extra in zip(leases, held, strict=True)]
         new = stacked([lease.rows for lease in leases], borrowed)
-        old = stacked([self.rows_of(lease.job) for lease in leases], [extra.borrowed for extra in held])
+        old = stacked([self._rows(lease.job) for lease in leases], [extra.borrowed for extra in held])
         self.make_room(len(new.rows), 0)
         verdict, which, cores = exchange_leases(jobs, new, old, below, self.group, self.asks, self.free)
         if verdict < MEETS:
@@ -256,7 +241,7 @@ class LeaseLedger(JobLedger, NodeLedger):
                 self.extra[lease.job] = Extra(loans, extra.shares, lease.claims)
             if self.memory is not None:
                 drop_uses(self.memory.kernel, lease.job)
-                self.note_uses(lease.job, lease.rows, loans)
+                self._note_uses(lease.job, lease.rows, loans)
         self.version += 1
         self.releases += 1
         self.unforeseen += 1
@@ -372,24 +357,13 @@ class LeaseLedger(JobLedger, NodeLedger):
 
     # --- room -------------------------------------------------------------------------------------------------------
 
-    def note_uses(self, job: int, rows: Ints, loans: Ints, peaks: Ints | None = None) -> None:
-        """Note who uses the memory of a lease; ``peaks``: the most that its tasks use, by default as the world says."""
+    def _note_uses(self, job: int, rows: Ints, loans: Ints) -> None:
         assert self.memory is not None
         memory = with_room(self.memory, int(rows[:, NODES].sum()) + len(loans))
         if memory is not self.memory:
             self.memory = memory
             self._replaced("memory")
-        if peaks is None:
-            peaks = NO_PEAKS if self.peaks is None else self.peaks.of(job)
-        note_uses(self.memory.kernel, job, rows, loans, peaks)
-
-    def show_rows(self, job: int, rows: Ints) -> None:
-        """Of a copy: let a running job be seen with other rows; what is free stays."""
-        self.make_room(len(rows), 0)
-        self.pool[self.pool_used : self.pool_used + len(rows)] = rows
-        self.pool_dead += int(self.lease_at[ROW_COUNT, job])
-        self.lease_at[:, job] = self.pool_used, len(rows)
-        self.pool_used += len(rows)
+        note_uses(self.memory.kernel, job, rows, loans, NO_PEAKS if self.peaks is None else self.peaks.of(job))
 
     def make_room(self, rows: int, jobs: int = 1) -> None:
         """Make space for so many more rows and running jobs: drop the rows of ended jobs, or take more memory."""

@@ -9,11 +9,11 @@ import numpy as np
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
-from unrack.ledger.leases import Suspended
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.sizes.changes import reshape
 from unrack.ledger.state import QUEUED, REJECTED
 from unrack.ledger.suspended.changes import keep_cores, suspend
+from unrack.ledger.suspended.suspended import Suspended
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
@@ -92,7 +92,7 @@ class Draft:
 
     @property
     def suspended(self) -> Mapping[int, Suspended]:
-        """As of :attr:`unrack.view.view.View.suspended`."""
+        """Those that are suspended on the draft, as of :attr:`unrack.ledger.copies.seen.Seen.suspended`."""
         return self._state.suspended
 
     def suspend(self, job: int) -> None:

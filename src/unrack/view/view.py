@@ -20,7 +20,6 @@ from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Lease
-from unrack.ledger.leases import Suspended
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
 from unrack.ledger.sizes.sizes import Sizes
@@ -165,11 +164,6 @@ class View:
         return self.columns.online
 
     @property
-    def draining(self) -> frozenset[int]:
-        """The nodes on which jobs go on, and what they give back is kept from others."""
-        return frozenset(self._state.withheld)
-
-    @property
     def free_cores(self) -> int:
         """Free cores on all nodes together."""
         return self._state.free_cores
@@ -271,11 +265,6 @@ class View:
     def lease(self, job: SupportsIndex) -> Lease:
         """What a running job holds."""
         return self._state.lease(index(job))
-
-    @property
-    def suspended(self) -> Mapping[int, Suspended]:
-        """Running job → what it goes on with, of those that are suspended."""
-        return MappingProxyType(self._state.suspended)
 
     @property
     def promises(self) -> Promises:

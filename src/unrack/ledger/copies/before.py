@@ -11,9 +11,9 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
-from unrack.ledger.leases import Suspended
 from unrack.ledger.names import ASKED_CORES
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
+from unrack.ledger.suspended.suspended import Suspended
 
 
 class Held(NamedTuple):
@@ -87,6 +87,7 @@ class BeforeImages:
         for job in self._held:
             if state.conditions[job] == RUNNING:
                 state.take_back(job)
+                state.suspended.pop(job, None)
             elif state.conditions[job] == QUEUED:
                 state.leave_queue(job)
         for job, told in self._told.items():

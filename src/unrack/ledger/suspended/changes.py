@@ -11,10 +11,11 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import LEFT, SINCE_US
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.lease import CORES, FIRST, NODES, by_node, nodes_of
-from unrack.ledger.leases import NOTHING, Suspended
-from unrack.ledger.memory.use import drop_uses
-from unrack.ledger.names import CPU
+from unrack.ledger.leases import NOTHING
+from unrack.ledger.memory.use import NO_PEAKS, drop_uses, note_uses
+from unrack.ledger.names import CPU, FIRST_ROW, ROW_COUNT
 from unrack.ledger.state import RUNNING, ClusterState
+from unrack.ledger.suspended.suspended import Suspended
 
 UNUSED_MB: Ints = np.zeros(1, np.int64)
 """What stopped processes use of the memory that they hold."""
@@ -78,7 +79,7 @@ def resume(state: ClusterState, job: int, now: int) -> None:
 
 def _give(state: ClusterState, job: int, rows: Ints, sign: int) -> None:
     """Let a job hold the cores of these rows (sign 1), or none of them (-1)."""
-    own = state.rows_of(job)
+    own = _rows(state, job)
     own[:, CORES] = rows[:, CORES] if sign > 0 else 0
     np.subtract.at(state.free[CPU], nodes_of(rows), sign * np.repeat(rows[:, CORES], rows[:, NODES]))
     state.free_cores -= sign * int(rows[:, NODES] @ rows[:, CORES])
@@ -87,9 +88,16 @@ def _give(state: ClusterState, job: int, rows: Ints, sign: int) -> None:
 def _uses(state: ClusterState, job: int) -> None:
     """Note anew who uses what of the memory that a job holds: nobody while it is suspended."""
     assert state.memory is not None
-    drop_uses(state.memory.kernel, job)
-    lease = state.lease(job)
-    state.note_uses(job, lease.rows, lease.borrowed, UNUSED_MB if job in state.suspended else None)
+    drop_uses(state.memory.kernel, job)  # which leaves room for as many
+    lease, peaks = state.lease(job), NO_PEAKS if state.peaks is None else state.peaks.of(job)
+    peaks = UNUSED_MB if job in state.suspended else peaks
+    note_uses(state.memory.kernel, job, lease.rows, lease.borrowed, peaks)
+
+
+def _rows(state: ClusterState, job: int) -> Ints:
+    """int64[rows, 5]: the rows of a running job, as they are kept."""
+    first = state.lease_at[FIRST_ROW, job]
+    return state.pool[first : first + state.lease_at[ROW_COUNT, job]]
 
 
 def keep_cores(state: ClusterState, jobs: Sequence[int], now: int) -> None:
@@ -111,7 +119,7 @@ def keep_cores(state: ClusterState, jobs: Sequence[int], now: int) -> None:
     for end_us, job in state.running[:, : state.running_count].T.tolist():
         if job in state.suspended:
             continue
-        each = by_node(state.rows_of(job))
+        each = by_node(_rows(state, job))
         for i in np.flatnonzero(wanted[each[:, FIRST]] & (each[:, CORES] > 0)).tolist():
             shown[job] = each
             holders.setdefault(int(each[i, FIRST]), []).append((max(end_us, now + 1), job, i))
@@ -139,4 +147,9 @@ def keep_cores(state: ClusterState, jobs: Sequence[int], now: int) -> None:
         for i, node in enumerate(each[:, FIRST].tolist()):
             holders.setdefault(node, []).append((end_us, job, i))
     for job in sorted(changed):
-        state.show_rows(job, shown[job])
+        rows = shown[job]
+        state.make_room(len(rows), 0)
+        state.pool[state.pool_used : state.pool_used + len(rows)] = rows
+        state.pool_dead += int(state.lease_at[ROW_COUNT, job])
+        state.lease_at[:, job] = state.pool_used, len(rows)
+        state.pool_used += len(rows)

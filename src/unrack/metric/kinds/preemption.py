@@ -13,7 +13,7 @@ PREEMPTION_METRICS = by_name(
     ),
     Metric("suspensions", "", "low", "how often jobs were suspended for others", "count, by jobs in the window"),
     Metric("jobs_suspended", "", "low", "share of jobs that were suspended at least once", "jobs / jobs"),
-    Metric("suspended_h", "h", "low", "for how long jobs were suspended", "Σ time between being suspended and going on"),
+    Metric("suspended_h", "h", "low", "for how long jobs were suspended", "Σ time without cores"),
 )  # fmt: skip
 """Metrics of preemption."""
 

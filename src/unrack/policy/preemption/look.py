@@ -145,7 +145,7 @@ class Look:
             job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
-            if job in self._ledger().suspended:  # nothing more is lost
+            if job in self._ledger().columns.suspended:  # nothing more is lost
                 found.append(Victim(job, True, since, self.view.cores_asked(job), True))
                 continue
             if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
@@ -153,7 +153,11 @@ class Look:
             if not fresh and self.now - since < self.ranks.exempt_us:
                 self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
                 continue
-            if mode == SUSPEND and not fresh and not self.view.draining.isdisjoint(self.view.lease(job).nodes.tolist()):
+            if (
+                mode == SUSPEND
+                and not fresh
+                and not self.view.columns.draining.isdisjoint(self.view.lease(job).nodes.tolist())
+            ):
                 continue  # its cores would not come back
             found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode in KEEPS))
         return found

@@ -102,13 +102,13 @@ class Preempting(AroundAnother):
         plan = decisions
         if memory.ranks is not None:
             plan = self._preempted(view, memory, memory.ranks, decisions, now)
-            if view.suspended:
+            if view.columns.suspended:
                 plan = [*plan, *going_on(view, memory.ranks, memory.started, plan, now)]
         for decision in plan:
             if isinstance(decision, Start):
                 memory.started[decision.lease.job] = now
             elif isinstance(decision, Resume):  # it runs for as much longer
-                memory.started[decision.job] += now - view.suspended[decision.job].since_us
+                memory.started[decision.job] += now - view.columns.suspended[decision.job].since_us
         if len(memory.started) > 2 * view.running_count + 256:
             running = view.running_jobs.tolist()
             memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}

@@ -25,7 +25,7 @@ def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
     site = site_of(cluster)
     if not isinstance(policy, Preempting) or site is None or site.ranks is None:
         return False
-    preempted = site.ranks.may.any(axis=0).tolist()
+    preempted: list[bool] = site.ranks.may.any(axis=0).tolist()
     return any(some and mode == SUSPEND for some, mode in zip(preempted, site.ranks.mode, strict=True))
 
 

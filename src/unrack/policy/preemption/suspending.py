@@ -25,14 +25,14 @@ SUSPEND = "suspend"
 
 def in_turn_to_go_on(view: View, ranks: Ranks, started: Mapping[int, int]) -> list[int]:
     """The suspended jobs, in the order in which they go on; ``started``: job → when it started, µs."""
-    jobs = sorted(view.suspended)
+    jobs = sorted(view.columns.suspended)
     height = dict(zip(jobs, ranks.height[classes_of(view, ranks, np.array(jobs, np.int64))].tolist(), strict=True))
-    return sorted(jobs, key=lambda job: (-height[job], started.get(job, view.suspended[job].since_us), job))
+    return sorted(jobs, key=lambda job: (-height[job], started.get(job, view.columns.suspended[job].since_us), job))
 
 
 def kept_for(view: View, ranks: Ranks, started: Mapping[int, int], now: int) -> View:
     """The view in which suspended jobs hold the cores that they go on with; the same if nobody is suspended."""
-    if not view.suspended:
+    if not view.columns.suspended:
         return view
     draft = Draft(view, now)
     draft.keep_cores(in_turn_to_go_on(view, ranks, started))
@@ -54,7 +54,7 @@ def going_on(
     after = draft.view
     free = after.free[0].copy()
     for job in in_turn_to_go_on(after, ranks, started):
-        stood = after.suspended[job]
+        stood = after.columns.suspended[job]
         need = by_node(stood.rows)
         nodes, cores = need[:, FIRST], need[:, CORES]
         fits = bool((free[nodes] >= cores).all())

@@ -257,7 +257,12 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
     total = [own["local_mb"] + own["borrowed_mb"] for own in held]
     why = {one.at_us: one.reason.what for one in log.suspended.get(int(log.attempt_job[i]), ())}
     changes = tuple(
-        Change(at_us=int(log.span_start_us[span]), suspended=why.get(int(log.span_start_us[span]), ""), change_mb=after - before, **own)
+        Change(
+            at_us=int(log.span_start_us[span]),
+            suspended=why.get(int(log.span_start_us[span]), ""),
+            change_mb=after - before,
+            **own,
+        )
         for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
     )
     return Attempt(
