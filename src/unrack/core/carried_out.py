@@ -33,7 +33,11 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[
     if type(decision) is Start:
         job = decision.lease.job
         # of a number that no job has the state says so
-        state.start(decision.lease, state.expected_us[job] if 0 <= job < state.jobs else 0, now)
+        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
+        limited = 0 < decision.limit_us < expected_us
+        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
+        if limited:
+            state.limit(job, decision.limit_us)
     elif isinstance(decision, Resize) and decision.lease.job in state.sizes:
         change_size(state, decision.lease, now)
     elif isinstance(decision, Resize):

@@ -71,6 +71,8 @@ class RunLog:
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
     suspended: dict[int, list[Suspension]] = field(default_factory=dict)  # job → its suspensions
+    limits: dict[int, int] = field(default_factory=dict)  # job → the shorter limit that it was started with, µs
+    cut: frozenset[int] = frozenset()  # the jobs that ended at these with work left
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
@@ -134,6 +136,8 @@ class RunLog:
             memory_stops=recorder.memory_stops,
             preempted=recorder.preempted,
             suspended=recorder.suspended,
+            limits=recorder.limits,
+            cut=frozenset(recorder.cut),
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
             eligible_us=eligible_us,

@@ -100,6 +100,8 @@ class Recorder:
         self.memory_stops: dict[int, MemoryStop] = {}
         self.preempted: dict[int, Preemption] = {}
         self.suspended: dict[int, list[Suspension]] = {}
+        self.limits: dict[int, int] = {}
+        self.cut: set[int] = set()
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []

@@ -28,6 +28,7 @@ from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import (
     jobs_frame,
+    limit_columns,
     memory_frame,
     preemption_columns,
     rounds_frame,
@@ -40,6 +41,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
+from unrack.workload.least import COLUMN
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +246,8 @@ def _jobs(result: Result) -> pl.DataFrame:
         site = site_of(log.cluster)
         suspends = site is not None and site.ranks is not None and SUSPEND in site.ranks.mode
         more += preemption_columns(log, suspends)
+    if COLUMN in log.jobs.extra.columns:
+        more += limit_columns(log)
     if "power" in result.tables:
         more += [energy_column(log)]
     if result.sizes:

@@ -52,6 +52,11 @@ class Work:
         """Let a job that was held go on."""
         self._since[job] = now
 
+    def more(self, job: int, work: float, now: int) -> None:
+        """Let a job have ``work`` µs more to do."""
+        self._left[job] = self.left(job, now) + work
+        self._since[job] = max(now, self._since[job])
+
     def stop(self, job: int) -> None:
         """Forget a job."""
         del self._left[job], self._speed[job], self._since[job]

@@ -86,6 +86,15 @@ class Draft:
         self._state.asks_anew()
         reshape(self._state, job, tasks)
 
+    def expect(self, job: int, time_us: int) -> None:
+        """Let a waiting job ask for another time, with no promise; before the draft is looked at."""
+        state = self._state
+        state.asks_anew()
+        state.expect(job, time_us)
+        made = state.promises.by_job()
+        made.pop(job, None)
+        state.promises = state.promises._replace(made=made)
+
     def stop(self, job: int) -> None:
         """Stop a running job for good."""
         self._state.release(job, self.now, REJECTED)

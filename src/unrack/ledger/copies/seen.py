@@ -81,6 +81,11 @@ class Seen:
         return MappingProxyType(self._state.suspended)
 
     @property
+    def least_us(self) -> Mapping[int, int]:
+        """Job → the shortest limit that it accepts, µs; ask it about jobs that were submitted."""
+        return self._state.least_us
+
+    @property
     def draining(self) -> frozenset[int]:
         """The nodes on which jobs go on, and what they give back is kept from others."""
         return frozenset(self._state.withheld)

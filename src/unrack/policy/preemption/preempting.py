@@ -63,12 +63,7 @@ class Preempting(AroundAnother):
     def begin(self, view: View) -> Notes:
         """Who runs is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
-        jobs, ends = view.running_jobs, view.running_end_us
-        started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
-        return Notes(
-            self.inner.begin(view), None if site is None else site.ranks,
-            dict(zip(jobs.tolist(), started.tolist(), strict=True)),
-        )  # fmt: skip
+        return Notes(self.inner.begin(view), None if site is None else site.ranks, _started(view))
 
     def promised(self, view: View, memory: Notes) -> Promises:
         """As the policy inside says; it has promised nothing to who was just stopped."""
@@ -139,6 +134,8 @@ class Preempting(AroundAnother):
         jobs = queue_of(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
+        if not memory.started.keys() >= set(view.running_jobs.tolist()):  # somebody else has started jobs
+            memory.started = _started(view) | memory.started
         look = Look(self.inner, view, memory, ranks, starts, now)
         may, order = ranks.may, zip(jobs[turn].tolist(), classes[turn].tolist(), strict=True)
         for _, group in groupby(order, lambda one: one[0] if ranks.by_quota else may[one[1]].tobytes()):
@@ -160,6 +157,13 @@ class Preempting(AroundAnother):
         memory.stopped = tuple(one.job for victims, _ in look.stops for one in victims if isinstance(one, Requeue))
         memory.stopped = memory.stopped or (-1,)  # somebody was left out, and what is remembered is wrong
         return plan
+
+
+def _started(view: View) -> dict[int, int]:
+    """Running job → when it started, µs, as its booked end says."""
+    jobs, ends = view.running_jobs, view.running_end_us
+    started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
+    return dict(zip(jobs.tolist(), started.tolist(), strict=True))
 
 
 def _possible(view: View, plan: list[Decision], now: int) -> bool:

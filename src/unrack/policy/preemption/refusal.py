@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.policy.around.around import innermost
+from unrack.policy.around.around import AroundAnother, innermost
 from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
@@ -20,12 +22,12 @@ from unrack.workload.site.components import components_of
 
 def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
     """Whether jobs may be suspended: a policy preempts, and some of the jobs of a bound site are to be by that mode."""
-    if isinstance(policy, Sizing):
-        return suspends(policy.inner, cluster)
+    while isinstance(policy, AroundAnother) and not isinstance(policy, Preempting):
+        policy = policy.inner
     site = site_of(cluster)
     if not isinstance(policy, Preempting) or site is None or site.ranks is None:
         return False
-    preempted: list[bool] = site.ranks.may.any(axis=0).tolist()
+    preempted = np.asarray(site.ranks.may.any(axis=0)).tolist()
     return any(some and mode == SUSPEND for some, mode in zip(preempted, site.ranks.mode, strict=True))
 
 

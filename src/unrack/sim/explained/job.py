@@ -67,6 +67,7 @@ class Story:
     passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
     attempts: tuple[Attempt, ...]  # when and where it ran
     reason: Reason | None  # why it never ran, or ``None``
+    limit_us: int = 0  # the shorter limit that it was started with, µs; 0: it has what it asks
     blocked_node_us: int = 0  # for how long it stood still for lack of memory, times its nodes, µs
 
 
@@ -151,6 +152,7 @@ def explain(
         passed=tuple(Passed(jobs.job(other), start) for start, other in later),
         attempts=attempts,
         reason=log.reasons.get(job),
+        limit_us=log.limits.get(job, 0),
         blocked_node_us=log.held_node_us.get(job, 0),
     )
 

@@ -256,6 +256,17 @@ def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
     return found
 
 
+def limit_columns(log: RunLog) -> list[pl.Series]:
+    """Further columns of jobs where some accept shorter limits.
+
+    Columns: limit_s (with which a job last started, if that is shorter than it asks; else null), and cut (whether it
+    ended there with work left).
+    """
+    count = range(len(log.jobs))
+    limits = [log.limits[job] / SECOND_US if job in log.limits else None for job in count]
+    return [pl.Series("limit_s", limits, pl.Float64), pl.Series("cut", [job in log.cut for job in count])]
+
+
 def rounds_frame(counts: Ints | None) -> pl.DataFrame:
     """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
 
