@@ -27,8 +27,8 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-from unrack.workload.least import COLUMN, least_times
 from unrack.workload.site.settled import idle
+from unrack.workload.sizing.least import COLUMN, least_times
 from unrack.workload.sizing.sizes import sizes_of
 
 _NO_SIZE = ("counted", "links", "power", "site", "spread")

@@ -31,8 +31,8 @@ from unrack.sim.result import Result
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.least import least_times
 from unrack.workload.site.settled import settled
+from unrack.workload.sizing.least import least_times
 from unrack.workload.sizing.sizes import sizes_of
 from unrack.workload.watts import with_watts
 

@@ -65,8 +65,8 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
             lines.append(f"    … {len(story.passed) - most} more (--all)")
     lines += [line for attempt in story.attempts for line in attempt_lines(story, attempt, clock, after, most)]
     if story.limit_us:
-        asked, given = (seconds_text(time / SECOND_US) for time in (story.job.request_us, story.limit_us))
-        lines.append(f"  its limit   was shortened from {asked} to {given}, so that it could start")
+        whole, given = (seconds_text(time / SECOND_US) for time in (story.job.request_us, story.limit_us))
+        lines.append(f"  its limit   was shortened from {whole} to {given}, so that it could start")
     if story.blocked_node_us:
         lines.append(f"  stood still {node_hours(story.blocked_node_us)}, as memory that it needed was not to be had")
     return lines

@@ -14,8 +14,8 @@ from unrack.policy.limits.shortening import Shortening
 from unrack.policy.members import traits_of
 from unrack.policy.sizing.sizing import Sizing
 from unrack.workload.job import JobTable
-from unrack.workload.least import COLUMN
 from unrack.workload.site.components import components_of
+from unrack.workload.sizing.least import COLUMN
 
 
 def backfills(policy: Policy[Any]) -> bool:
