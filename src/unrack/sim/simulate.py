@@ -14,7 +14,7 @@ from unrack.policy.contract import Policy
 from unrack.policy.limits.refusal import shortening
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
-from unrack.policy.preemption.preempting import as_site_says
+from unrack.policy.preemption.preempting import Preempting, as_site_says
 from unrack.policy.preemption.refusal import check_suspending, suspends
 from unrack.policy.sizing.refusal import check_sizes
 from unrack.policy.sizing.sizing import Sizing
@@ -154,6 +154,8 @@ def prepared(
     cluster, jobs = settled(cluster, jobs)
     jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
+    if make is not None and isinstance(policy, Preempting) and suspends(policy, cluster):
+        policy = policy.inner  # a world that tells what really happened: who was suspended there, Slurm suspended
     least_us = least_times(told)
     policy = shortening(policy, jobs) if least_us and not arrivals else policy
     keeps = world.contention is not None or jobs.usage is not None
