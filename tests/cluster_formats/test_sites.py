@@ -476,12 +476,19 @@ def test_who_is_first_and_who_is_stopped_for_others_comes_along() -> None:
 
 
 @pytest.mark.parametrize("kind", ["preempt/partition_prio", "preempt/qos"])
-def test_jobs_that_slurm_suspends_are_not_preempted_here_and_that_is_said(kind: str) -> None:
-    conf = FIRST.replace("preempt/qos", kind).replace("GANG,CANCEL", "SUSPEND,GANG")
-    made = read(conf, QOS)
+def test_jobs_that_slurm_suspends_are_suspended_here(kind: str) -> None:
+    made = read(FIRST.replace("preempt/qos", kind).replace("GANG,CANCEL", "SUSPEND,GANG"), QOS)
+    assert made.content["site"]["preempt"]["mode"] == "suspend"
+    assert not any("PreemptMode" in note for note in made.notes)
+    Cluster.from_dict(made.content)
+
+
+@pytest.mark.parametrize("kind", ["preempt/partition_prio", "preempt/qos"])
+def test_jobs_that_take_turns_are_not_preempted_here_and_that_is_said(kind: str) -> None:
+    made = read(FIRST.replace("preempt/qos", kind).replace("GANG,CANCEL", "GANG"), QOS)
     assert "preempt" not in made.content["site"]
     assert not any("preempts" in one for one in made.content["site"]["qos"])
-    assert "Jobs are not preempted: PreemptMode=suspend,gang." in made.notes
+    assert "Jobs are not preempted: PreemptMode=gang." in made.notes
 
 
 def test_a_weight_that_is_no_number_is_refused_with_its_place() -> None:

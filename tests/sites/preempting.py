@@ -35,8 +35,12 @@ class PreemptingSite(RandomSite):
                 table["limits"] = [{"per": per, "amounts": {measure: amount}}]
             partitions.append(table)
         preempt = {"by": "partition", "victims": self.victims, "exempt_time": self.exempt}
-        classes = [{"count": 1, "cores": cores} for cores in self.nodes]
-        return Cluster.from_dict({"nodes": classes, "site": {"partitions": partitions, "preempt": preempt}})
+        return Cluster.from_dict({"nodes": self.classes, "site": {"partitions": partitions, "preempt": preempt}})
+
+    @property
+    def classes(self) -> list[dict[str, Any]]:
+        """The nodes."""
+        return [{"count": 1, "cores": cores} for cores in self.nodes]
 
     def may(self, one: J, other: J) -> bool:
         """Whether one job may preempt another."""

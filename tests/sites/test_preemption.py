@@ -164,7 +164,8 @@ def test_who_it_was_for_is_told() -> None:
         ({"preempt": {"by": "qos", "victims": "oldest"}}, "victims"),
         ({"preempt": {"by": "user"}}, "by"),
         ({"preempt": {}}, "by"),
-        ({"partitions": [{"name": "a", "preempt_mode": "suspend"}], "preempt": {"by": "partition"}}, "preempt_mode"),
+        ({"partitions": [{"name": "a", "preempt_mode": "gang"}], "preempt": {"by": "partition"}}, "preempt_mode"),
+        ({"preempt": {"by": "quota", "mode": "suspend"}}, "gives no quota back"),
     ],
 )  # fmt: skip
 def test_tables_that_make_no_sense_are_refused(site: dict[str, Any], words: str) -> None:

@@ -35,6 +35,7 @@ class J:
     qos: str = ""
     nice: int = 0
     seats: int = 0  # licences, of the whole job
+    memory: int = 0  # MB of a task
 
 
 @dataclass
@@ -97,7 +98,7 @@ class RandomSite:
 
         table = job_table(
             submit_us=column("submit", 10**6), work_us=column("work", 10**6), request_us=column("request", 10**6),
-            tasks=column("tasks"), cores=column("cores"),
+            tasks=column("tasks"), cores=column("cores"), memory_mb=column("memory"),
             devices={("counted", "seat"): column("seats")} if self.seats else {},
             user=pl.Series([job.user for job in jobs]),
             extra=pl.DataFrame(
@@ -318,6 +319,10 @@ class Loop:
         counts = self.site.counts(job)
         return counts is None or self.held.get(counts[0], 0) + counts[1] <= counts[2]
 
+    def fit(self, eligible: set[int], job: J) -> dict[int, int] | None:
+        """Node → cores, of the first of these nodes that are free."""
+        return first_fit(self.free, eligible, job)
+
     def begin(self, number: int, now: int, nodes: dict[int, int]) -> None:
         """A job starts."""
         job = self.site.jobs[number]
@@ -368,7 +373,7 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         counts = site.counts(job)
         if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
-        nodes = first_fit(loop.free, site.eligible(job, now) - closed, job)
+        nodes = loop.fit(site.eligible(job, now) - closed, job)
         if nodes is not None and loop.seats_fit(job, now, now, *seated):
             loop.begin(number, now, nodes)
             continue

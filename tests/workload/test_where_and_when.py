@@ -368,10 +368,11 @@ def test_a_workflow_that_cannot_be_is_refused_with_the_place(
 
 ALL = (
     "id,submit,run,partition,queue,account,qos,constraint,req_nodes,exc_nodes,reservation,dependency,begin_s,array,"
-    "array_limit,het,job_name,nice,preceding,think_s,sizes,min_tasks,max_tasks,speedup,flexibility,change_s,evolves\n"
-    '1,0,10,"a,b",q,chem,high,ib&(a|b),n[1-2],n3,r,,,,,,one,,,,,,,,,,\n'
-    "2,5,10,a,q,chem,,,,,,afterok:1?singleton,7.5,4,2,,two,-3,,,,1,4,amdahl 0.1,malleable,2.5,\n"
-    "3,9,10,,,,,,,,,,,4,2,9,one,,1,0.25,1:10;2:6,,,,evolving,,0.5:2\n"
+    "array_limit,het,job_name,nice,preceding,think_s,sizes,min_tasks,max_tasks,speedup,flexibility,change_s,evolves,"
+    "time_min_s\n"
+    '1,0,10,"a,b",q,chem,high,ib&(a|b),n[1-2],n3,r,,,,,,one,,,,,,,,,,,\n'
+    "2,5,10,a,q,chem,,,,,,afterok:1?singleton,7.5,4,2,,two,-3,,,,1,4,amdahl 0.1,malleable,2.5,,6.5\n"
+    "3,9,10,,,,,,,,,,,4,2,9,one,,1,0.25,1:10;2:6,,,,evolving,,0.5:2,\n"
 )
 
 

@@ -8,7 +8,8 @@ from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.sizes.changes import change_size, reshape
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
-from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Start
+from unrack.ledger.suspended.changes import resume, suspend
+from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
@@ -32,7 +33,11 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[
     if type(decision) is Start:
         job = decision.lease.job
         # of a number that no job has the state says so
-        state.start(decision.lease, state.expected_us[job] if 0 <= job < state.jobs else 0, now)
+        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
+        limited = 0 < decision.limit_us < expected_us
+        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
+        if limited:
+            state.limit(job, decision.limit_us)
     elif isinstance(decision, Resize) and decision.lease.job in state.sizes:
         change_size(state, decision.lease, now)
     elif isinstance(decision, Resize):
@@ -45,6 +50,10 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[
         if state.condition(decision.job) != QUEUED:
             raise RefusedError(f"reject job {decision.job}: it is not queued")
         state.reject(decision.job)
+    elif isinstance(decision, Suspend):
+        suspend(state, decision.job, now)
+    elif isinstance(decision, Resume):
+        resume(state, decision.job, now)
     elif isinstance(decision, Hold):
         if state.condition(decision.job) != RUNNING:
             raise RefusedError(f"hold job {decision.job}: it is not running")

@@ -16,6 +16,7 @@ from unrack.ledger.holding import strike
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.ledger.sizes.sizes import Sizes
+from unrack.ledger.suspended.suspended import Suspended
 from unrack.units import NEVER_US
 
 
@@ -86,6 +87,9 @@ class JobLedger:
         self.sizes: Mapping[int, Sizes] = {}
         self.begun_us: dict[int, int] = {}
         self.wanted: dict[int, int] = {}
+        self.least_us: Mapping[int, int] = {}
+        self._unlimited_us: dict[int, int] = {}
+        self.suspended: dict[int, Suspended] = {}
         none = np.full(jobs, -1, np.int64)
         self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
         self.ended_count = 0
@@ -133,26 +137,46 @@ class JobLedger:
 
     def carry_on(self, job: int, left_us: int) -> None:
         """Expect of a job that has begun that it runs for so long from its next start, or from now, on."""
+        self._without_limit(job)
         if self.before is not None:
             self.before.asked(job)
         self._before_us[job] = self.expected_us[job]
         self._whole_us.setdefault(job, self.expected_us[job])
-        self._expect(job, left_us)
+        self.expect(job, left_us)
 
     def correct(self, job: int, done_us: int) -> None:
         """Of a stopped job so much was kept of what it was expected to do when it last started; others stay."""
         if job in self._before_us and self.condition(job) == QUEUED:
             if job in self.sizes:
                 done_us = self.sizes[job].time_us(done_us, int(self.asks[ASKED_TASKS, job]))
-            self._expect(job, max(0, self._before_us[job] - done_us))
+            self.expect(job, max(0, self._before_us[job] - done_us))
 
     def start_over(self, job: int) -> None:
         """Expect of a stopped job as much as at first: nothing is kept of it."""
+        self._without_limit(job)
         if job in self._whole_us:
             if self.before is not None:
                 self.before.asked(job)
             del self._before_us[job]
-            self._expect(job, self._whole_us.pop(job))
+            self.expect(job, self._whole_us.pop(job))
+
+    def limit(self, job: int, limit_us: int) -> None:
+        """Expect of a job that starts now no more than its limit, until it is stopped."""
+        if self.before is not None:
+            self.before.asked(job)
+        self._unlimited_us[job] = self.expected_us[job]
+        self.expect(job, limit_us)
+
+    def _without_limit(self, job: int) -> None:
+        if job in self._unlimited_us:
+            if self.before is not None:
+                self.before.asked(job)
+            self.expect(job, self._unlimited_us.pop(job))
+
+    def forget_changes(self, job: int) -> None:
+        """A job runs no more: it wants no other size, and is not suspended."""
+        self.wanted.pop(job, None)
+        self.suspended.pop(job, None)
 
     def own_us(self, job: int) -> int:
         """How long a job is expected to run at the size with which it was submitted, µs."""
@@ -181,7 +205,7 @@ class JobLedger:
         self._note(job, -1)
         self.asks[ASKED_TASKS, job] = tasks
         self._note(job, 1)
-        self._expect(job, expected_us)
+        self.expect(job, expected_us)
 
     def asks_anew(self) -> None:
         """Of a copy: let what jobs ask be its own, which was shared until now."""
@@ -189,7 +213,8 @@ class JobLedger:
         for name in ("_own_us", "_whole_us", "_before_us"):
             setattr(self, name, dict(getattr(self, name)))
 
-    def _expect(self, job: int, time_us: int) -> None:
+    def expect(self, job: int, time_us: int) -> None:
+        """Expect a job that waits to run for so long."""
         self.expected_us[job] = time_us
         self.asks[ASKED_US, job] = time_us
 

@@ -35,9 +35,9 @@ class ClusterState(LeaseLedger):
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
     :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
-    :mod:`unrack.ledger.sizes.changes`; and of nodes :meth:`set_online` (with :meth:`drain`, :meth:`withhold` and
-    :meth:`resume` where jobs go on). Each checks everything, then writes; a refusal raises and changes nothing. Several
-    of them are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
+    :mod:`unrack.ledger.sizes.changes` and :mod:`unrack.ledger.suspended.changes`; and of nodes :meth:`set_online` (with
+    :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks all, then writes; a refusal
+    changes nothing. Several are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
-    sizes, wanted
-        Job → its sizes, of those that may change; and of those that run the size that each asks for, the first first.
+    sizes, wanted, suspended
+        Job → its sizes, of those that may change; the size that it asks for; and, suspended, what it goes on with.
     jobs, known, first_unequal
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers; and the
         first whose tasks ask for more or less than one core, or for memory.
@@ -288,7 +288,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         self.unforeseen += self._is_early(job, now)
         extra = self.take_back(job)
-        self.wanted.pop(job, None)
+        self.forget_changes(job)
         self._note(job, -1)
         if self.devices is not None and extra.shares:
             self.devices.give(job, extra.shares, now)
@@ -306,7 +306,7 @@ class ClusterState(LeaseLedger):
         RefusedError
             It is not running.
         """
-        left_us = self.left_us(job, now)
+        left_us = self.suspended[job].left_us if job in self.suspended else self.left_us(job, now)
         self.release(job, now, UNKNOWN)
         self.submit(job)
         if keep_work:

@@ -25,7 +25,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.promises import Promise
-from unrack.policy.contract import Decision, Hold, Reject, Requeue, Reshape, Resize, Start
+from unrack.policy.contract import Decision, Hold, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.workload.job import Demand, Job
@@ -122,7 +122,9 @@ def decision_record(decision: Decision) -> list[Value]:
         return ["reshape", int(decision.job), int(decision.tasks)]
     if isinstance(decision, Requeue):
         return ["requeue", int(decision.job), reason_record(decision.reason), bool(decision.keep_work)]
-    assert isinstance(decision, Reject | Hold)
+    if isinstance(decision, Resume):
+        return ["resume", int(decision.job)]
+    assert isinstance(decision, Reject | Hold | Suspend)
     return [type(decision).__name__.lower(), int(decision.job), reason_record(decision.reason)]
 
 

@@ -28,10 +28,13 @@ class Start(NamedTuple):
     ----------
     rule
         Which of its rules the policy placed the job by, where it has several; reports count them.
+    limit_us
+        After how long the job ends, µs, if that is less than it asks for; 0: as it asks.
     """
 
     lease: Lease
     rule: str = ""
+    limit_us: int = 0
 
     @classmethod
     def on(cls, candidates: Candidate | Iterable[Candidate], rule: str = "") -> Start | None:
@@ -130,7 +133,20 @@ class Hold(NamedTuple):
     reason: Reason
 
 
-Decision = Start | Reshape | Resize | Requeue | Reject | Hold
+class Suspend(NamedTuple):
+    """Let a running job stand still without cores, and hold all else that it did."""
+
+    job: int
+    reason: Reason
+
+
+class Resume(NamedTuple):
+    """Let a suspended job go on, with its cores, where it stood."""
+
+    job: int
+
+
+Decision = Start | Reshape | Resize | Requeue | Reject | Hold | Suspend | Resume
 
 
 class Estimates(StrEnum):

@@ -11,6 +11,7 @@ from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.around.around import innermost
 from unrack.policy.contract import Ability, Policy
+from unrack.policy.limits.refusal import backfills
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts
@@ -27,6 +28,7 @@ from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.settled import idle
+from unrack.workload.sizing.least import COLUMN, least_times
 from unrack.workload.sizing.sizes import sizes_of
 
 _NO_SIZE = ("counted", "links", "power", "site", "spread")
@@ -38,7 +40,8 @@ class Effect(NamedTuple):
 
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
     # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
-    # ``"preempt"``, ``"sizes"``, ``"molding"``, ``"resizing"``, ``"provisioning"`` or ``"memory_changes"``
+    # ``"preempt"``, ``"sizes"``, ``"limits"``, ``"molding"``, ``"resizing"``, ``"provisioning"`` or
+    # ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -66,6 +69,7 @@ def effects(
         *_preempts(cluster, policy),
         *_sizes(jobs, policy),
         *_use(jobs, policy, world.changes),
+        *_limits(jobs, policy),
     )
     return tuple(parts)
 
@@ -226,6 +230,12 @@ def _sizes(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
         yield Effect("resizing", str(sizing.resizing), "" if several else "no job is malleable or evolving")
 
 
+def _limits(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
+    if least_times(jobs):
+        why = "" if backfills(policy) else f"{policy.name} lets nobody pass others"
+        yield Effect("limits", COLUMN, why, counted=True)
+
+
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
@@ -249,7 +259,8 @@ WORDS = {
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
     "site": "the weights of priorities of {of}",
     "slowdowns": "how slowdowns combine",
-    "preempt": "preempt=yes", "sizes": "the sizes of jobs", "molding": "molding={of}", "resizing": "resizing={of}",
+    "preempt": "preempt=yes", "sizes": "the sizes of jobs",
+    "limits": "{of}", "molding": "molding={of}", "resizing": "resizing={of}",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",

@@ -40,7 +40,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.ledger.growing import plain
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Start
+from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Resume, Start, Suspend
 from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.kinds import stretch_of
@@ -98,6 +98,7 @@ class Kernel:
         self.works, self.recorder = Work(), Recorder()
         self.heap, self.sequence, self.leaving = list[Entry](), 0, list[tuple[int, ...]]()
         self.following: Following | None = None
+        self.paused: dict[int, int] = {}  # suspended job → how much longer its devices were being attached, µs
         if (usage := self.jobs.usage) is not None and core.state.memory is not None:
             self.slowdown = self.slowdown or Undisturbed()
             self.following = Following(self, usage)
@@ -258,6 +259,8 @@ class Kernel:
                 self.graph.ended(decision.job, now, well=False)
             elif isinstance(decision, Resize):
                 self.exchange(decision.lease, now)
+            elif isinstance(decision, Suspend | Resume):
+                self.pause(decision, now)
             elif isinstance(decision, Hold):
                 assert self.following is not None
                 self.following.hold(decision.job, now)
@@ -295,6 +298,10 @@ class Kernel:
         for part in (self.following, self.switched):
             if part is not None:
                 part.exchanged(before, lease, now)
+
+    def pause(self, decision: Suspend | Resume, now: int) -> None:
+        """A job was suspended, or goes on."""
+        raise RunError(f"job {decision.job} cannot be suspended: the site says nothing of that")
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
@@ -369,7 +376,7 @@ class Kernel:
         """
         if self.slowdown is None:
             return
-        held = () if self.following is None else self.following.held
+        held = self.paused if self.following is None else self.following.held
         jobs = self.slowdown.touched(self.core.view, lease)
         speeds = self.slowdown.speeds(self.core.view, jobs)
         for job, speed in zip(jobs.tolist(), speeds.tolist(), strict=True):

@@ -18,7 +18,7 @@ from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
-from unrack.sim.recorder import MemoryStop, Preemption, Recorder, Rows
+from unrack.sim.recorder import MemoryStop, Preemption, Recorder, Rows, Suspension
 from unrack.workload.job import JobTable
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class RunLog:
     # attempt that ended for lack of memory → why, and what was lost with it
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
+    suspended: dict[int, list[Suspension]] = field(default_factory=dict)  # job → its suspensions
+    limits: dict[int, int] = field(default_factory=dict)  # job → the shorter limit that it was started with, µs
+    cut: frozenset[int] = frozenset()  # the jobs that ended at these with work left
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
@@ -132,6 +135,9 @@ class RunLog:
             memory=np.zeros((0, 4), np.int64) if memory is None else memory,
             memory_stops=recorder.memory_stops,
             preempted=recorder.preempted,
+            suspended=recorder.suspended,
+            limits=recorder.limits,
+            cut=frozenset(recorder.cut),
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),
             eligible_us=eligible_us,
@@ -189,6 +195,19 @@ class RunLog:
             np.add.reduceat(amounts, first) for amounts in (count, count * self.rows[:, 3], count * self.rows[:, 4])
         )
         return nodes, cores, mb + self.borrowed()
+
+    def stood_us(self, attempt: int) -> int:
+        """For how long an attempt was suspended, µs."""
+        start, end, own = self.attempt_start_us[attempt], self.attempt_end_us[attempt], self.attempt_job[attempt]
+        return sum(max(0, min(one.until_us, end) - max(one.at_us, start)) for one in self.suspended.get(int(own), ()))
+
+    @cached_property
+    def ran_us(self) -> Ints:
+        """int64[attempts]: how long each ran, without the time for which it was suspended."""
+        ran: Ints = self.attempt_end_us - self.attempt_start_us
+        if self.suspended:
+            ran = ran - np.array([self.stood_us(i) for i in range(len(ran))], np.int64)
+        return ran
 
     def over_time(self, values: Ints) -> Floats:
         """float64[attempts]: the integral over time of what is held in each span (int64[spans]); times in µs."""

@@ -56,6 +56,14 @@ class MemoryStop:
     lost_us: int  # work of the stopped job, at speed 1, that no checkpoint has kept
 
 
+class Suspension(NamedTuple):
+    """A time for which a job was suspended, µs."""
+
+    at_us: int
+    until_us: int  # -1: it still is
+    reason: Reason  # what the scheduler said: for which job
+
+
 class Preemption(NamedTuple):
     """Why an attempt was preempted."""
 
@@ -91,6 +99,9 @@ class Recorder:
         self.stopped: list[tuple[int, int]] = []
         self.memory_stops: dict[int, MemoryStop] = {}
         self.preempted: dict[int, Preemption] = {}
+        self.suspended: dict[int, list[Suspension]] = {}
+        self.limits: dict[int, int] = {}
+        self.cut: set[int] = set()
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []
@@ -198,6 +209,11 @@ class Recorder:
         """Note why the attempt, of so many components, that is noted next was preempted, and the work lost with it."""
         for attempt in range(len(self.job), len(self.job) + max(components, 1)):
             self.preempted[attempt] = Preemption(reason, lost_us)
+
+    def went_on(self, job: int, now: int) -> None:
+        """Note that a job is suspended no more."""
+        own = self.suspended[job]
+        own[-1] = own[-1]._replace(until_us=now)
 
     def attempt_failures(self) -> Ints:
         """int64[attempts]: which failure stopped each; -1: none."""

@@ -20,13 +20,15 @@ from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
-from unrack.policy.preemption.preempting import preempts
+from unrack.policy.preemption.preempting import preempts, site_of
+from unrack.policy.preemption.suspending import SUSPEND
 from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import (
     jobs_frame,
+    limit_columns,
     memory_frame,
     preemption_columns,
     rounds_frame,
@@ -39,6 +41,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
+from unrack.workload.sizing.least import COLUMN
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +243,11 @@ def _jobs(result: Result) -> pl.DataFrame:
     if "memory" in result.tables:
         more += use_columns(log)
     if preempts(log.cluster):
-        more += preemption_columns(log)
+        site = site_of(log.cluster)
+        suspends = site is not None and site.ranks is not None and SUSPEND in site.ranks.mode
+        more += preemption_columns(log, suspends)
+    if COLUMN in log.jobs.extra.columns:
+        more += limit_columns(log)
     if "power" in result.tables:
         more += [energy_column(log)]
     if result.sizes:

@@ -11,15 +11,19 @@ from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
+from unrack.policy.limits.refusal import shortening
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
-from unrack.policy.preemption.preempting import as_site_says
+from unrack.policy.preemption.preempting import Preempting, as_site_says
+from unrack.policy.preemption.refusal import check_suspending, suspends
 from unrack.policy.sizing.refusal import check_sizes
 from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.changing.kernel import SizedKernel
+from unrack.sim.changing.limits import LimitedKernel
 from unrack.sim.changing.possible import possible_sizes
+from unrack.sim.changing.suspending import SuspendingKernel
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -28,6 +32,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
+from unrack.workload.sizing.least import least_times
 from unrack.workload.sizing.sizes import sizes_of
 from unrack.workload.watts import with_watts
 
@@ -149,6 +154,10 @@ def prepared(
     cluster, jobs = settled(cluster, jobs)
     jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
+    if make is not None and isinstance(policy, Preempting) and suspends(policy, cluster):
+        policy = policy.inner  # a world that tells what really happened: who was suspended there, Slurm suspended
+    least_us = least_times(told)
+    policy = shortening(policy, jobs) if least_us and not arrivals else policy
     keeps = world.contention is not None or jobs.usage is not None
     sized = isinstance(policy, Sizing) and not arrivals
     if isinstance(policy, Sizing):
@@ -157,5 +166,10 @@ def prepared(
     least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
     core.state.sizes = sizes if sized else {}
-    usual = SizedKernel if core.state.sizes else Kernel
+    usual: type[Kernel] = SizedKernel if core.state.sizes else Kernel
+    if suspends(policy, cluster):
+        check_suspending(policy, jobs, bool(world.models))
+        usual = SuspendingKernel
+    if least_us and not arrivals:
+        core.state.least_us, usual = least_us, LimitedKernel
     return (make or usual)(core, world, jobs if arrivals else None)

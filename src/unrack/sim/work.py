@@ -42,14 +42,20 @@ class Work:
         """When it ends if its speed does not change again, µs."""
         return self._since[job] + ceil(self._left[job] / self._speed[job])
 
-    def hold(self, job: int, now: int) -> None:
-        """Let nothing be done until :meth:`go_on`."""
-        self._left[job] = self.left(job, now)
+    def hold(self, job: int, now: int) -> int:
+        """Let nothing be done until :meth:`go_on`; returns for how much longer nothing would have been done, µs."""
+        self._left[job], since = self.left(job, now), self._since[job]
         self._since[job] = NEVER_US
+        return max(0, since - now)
 
     def go_on(self, job: int, now: int) -> None:
         """Let a job that was held go on."""
         self._since[job] = now
+
+    def more(self, job: int, work: float, now: int) -> None:
+        """Let a job have ``work`` µs more to do."""
+        self._left[job] = self.left(job, now) + work
+        self._since[job] = max(now, self._since[job])
 
     def stop(self, job: int) -> None:
         """Forget a job."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.sizes.changes import reshape
 from unrack.ledger.state import QUEUED, REJECTED
+from unrack.ledger.suspended.changes import keep_cores, suspend
+from unrack.ledger.suspended.suspended import Suspended
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
@@ -84,9 +86,31 @@ class Draft:
         self._state.asks_anew()
         reshape(self._state, job, tasks)
 
+    def expect(self, job: int, time_us: int) -> None:
+        """Let a waiting job ask for another time, with no promise; before the draft is looked at."""
+        state = self._state
+        state.asks_anew()
+        state.expect(job, time_us)
+        made = state.promises.by_job()
+        made.pop(job, None)
+        state.promises = state.promises._replace(made=made)
+
     def stop(self, job: int) -> None:
         """Stop a running job for good."""
         self._state.release(job, self.now, REJECTED)
+
+    @property
+    def suspended(self) -> Mapping[int, Suspended]:
+        """Those that are suspended on the draft, as of :attr:`unrack.ledger.copies.seen.Seen.suspended`."""
+        return self._state.suspended
+
+    def suspend(self, job: int) -> None:
+        """Suspend a running job: it holds no cores, and all else that it did."""
+        suspend(self._state, job, self.now)
+
+    def keep_cores(self, jobs: Sequence[int]) -> None:
+        """Let suspended jobs, in order, seem to hold the cores that they go on with; see there."""
+        keep_cores(self._state, jobs, self.now)
 
     def only(self, jobs: Sequence[int]) -> None:
         """Turn away all that wait but these jobs, and promise nothing to them."""

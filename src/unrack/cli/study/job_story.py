@@ -64,6 +64,9 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
         if most is not None and len(story.passed) > most:
             lines.append(f"    … {len(story.passed) - most} more (--all)")
     lines += [line for attempt in story.attempts for line in attempt_lines(story, attempt, clock, after, most)]
+    if story.limit_us:
+        whole, given = (seconds_text(time / SECOND_US) for time in (story.job.request_us, story.limit_us))
+        lines.append(f"  its limit   was shortened from {whole} to {given}, so that it could start")
     if story.blocked_node_us:
         lines.append(f"  stood still {node_hours(story.blocked_node_us)}, as memory that it needed was not to be had")
     return lines
@@ -130,7 +133,11 @@ def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
     for before, now in zip(held, attempt.changes, strict=False):
         total, by = now.local_mb + now.borrowed_mb, abs(now.change_mb)
         grew = "grew" if now.change_mb > 0 else "shrank"
-        if (before.cores, before.nodes) != (now.cores, now.nodes):
+        if now.suspended:
+            found.append(("suspended", now, f"{now.suspended}: it keeps all but its cores"))
+        elif before.cores == 0 and now.cores:
+            found.append(("went on", now, f"with {now.cores} core(s)"))
+        elif (before.cores, before.nodes) != (now.cores, now.nodes):
             what = f"to {now.cores} core(s) on node(s) {_ranges(now.nodes)}" + (f", {now.memory}" if now.memory else "")
             what += f"; memory {grew} by {by:,} MB to {_amount(now, total, False)}" if by else ""
             found.append(("changed", now, what))

@@ -13,7 +13,7 @@ _WEIGHTS = {
     "PriorityWeightPartition": "partition", "PriorityWeightQOS": "qos", "PriorityWeightAssoc": "association",
 }  # fmt: skip
 _TIMES = {"PriorityDecayHalfLife": "half_life", "PriorityMaxAge": "max_age", "PriorityCalcPeriod": "calc_period"}
-MODES = {"requeue": "requeue", "cancel": "cancel", "off": "off"}
+MODES = {"requeue": "requeue", "cancel": "cancel", "suspend": "suspend", "off": "off"}
 """What becomes of jobs that are preempted, as Slurm calls it."""
 
 

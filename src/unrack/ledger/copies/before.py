@@ -11,7 +11,9 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
+from unrack.ledger.names import ASKED_CORES
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
+from unrack.ledger.suspended.suspended import Suspended
 
 
 class Held(NamedTuple):
@@ -21,6 +23,7 @@ class Held(NamedTuple):
     end_us: int
     extra: Extra | None
     started_us: int
+    suspended: Suspended | None  # if it stood
 
 
 @contextmanager
@@ -70,7 +73,8 @@ class BeforeImages:
         extra = state.extra.get(job)
         started_us = -1 if state.runs is None else int(state.runs.started_us[job])
         kept = None if extra is None else replace(extra)
-        self._held[job] = Held(state.lease(job), state.booked_end(job), kept, started_us)
+        stood = state.suspended.get(job)
+        self._held[job] = Held(state.lease(job), state.booked_end(job), kept, started_us, stood)
 
     def asked(self, job: int) -> None:
         """Note what a job is told to ask, unless that was noted before."""
@@ -83,6 +87,7 @@ class BeforeImages:
         for job in self._held:
             if state.conditions[job] == RUNNING:
                 state.take_back(job)
+                state.suspended.pop(job, None)
             elif state.conditions[job] == QUEUED:
                 state.leave_queue(job)
         for job, told in self._told.items():
@@ -92,7 +97,10 @@ class BeforeImages:
                 state.conditions[job] = QUEUED
                 state.enter_queue(job)
                 continue
-            state.take_rows(held.lease, held.end_us, below=True)
+            if held.suspended is None:
+                state.take_rows(held.lease, held.end_us, below=True)
+            else:
+                self._stood(job, held, held.suspended)
             state.conditions[job] = RUNNING
             if held.extra is not None:
                 state.extra[job] = held.extra
@@ -105,3 +113,11 @@ class BeforeImages:
             self._devices.columns = self._columns
             self._devices.leaving[:], self._devices.detaching = self._leaving, self._detaching
             state.running[:, : state.running_count] = self._running
+
+    def _stood(self, job: int, held: Held, stood: Suspended) -> None:
+        """Give a job that was suspended all but cores, which it is not told to ask meanwhile."""
+        asks = self._state.asks
+        cores, asks[ASKED_CORES, job] = int(asks[ASKED_CORES, job]), 0
+        self._state.take_rows(held.lease, held.end_us, below=True)
+        asks[ASKED_CORES, job] = cores
+        self._state.suspended[job] = stood

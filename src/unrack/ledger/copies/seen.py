@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,7 @@ from unrack.ledger.components.asked import Components
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
+from unrack.ledger.suspended.suspended import Suspended
 from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:
@@ -71,6 +74,21 @@ class Seen:
         """Show who uses whose memory, and past runs, after the state has replaced them."""
         self.memory = None if self._state.memory is None else sealed_columns(self._state.memory)
         self.runs = None if self._state.runs is None else sealed_columns(self._state.runs)
+
+    @property
+    def suspended(self) -> Mapping[int, Suspended]:
+        """Running job → what it goes on with, of those that are suspended."""
+        return MappingProxyType(self._state.suspended)
+
+    @property
+    def least_us(self) -> Mapping[int, int]:
+        """Job → the shortest limit that it accepts, µs; ask it about jobs that were submitted."""
+        return self._state.least_us
+
+    @property
+    def draining(self) -> frozenset[int]:
+        """The nodes on which jobs go on, and what they give back is kept from others."""
+        return frozenset(self._state.withheld)
 
     @property
     def components(self) -> Components:

@@ -9,6 +9,7 @@ import numpy as np
 from unrack.metric.audit.asked import asked_violation, claim_violation
 from unrack.metric.audit.capacity import device_violation, node_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
+from unrack.metric.audit.suspended import suspension_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
 from unrack.metric.audit.windows import kept_violation, window_violation
 
@@ -48,6 +49,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     window_violation,
     kept_violation,
     asked_violation,
+    suspension_violation,
     usage_violation,
     round_violation,
 )

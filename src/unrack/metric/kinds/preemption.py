@@ -11,6 +11,9 @@ PREEMPTION_METRICS = by_name(
         "core_h_lost_preempted", "core-h", "low", "core-hours of work that were lost with these attempts",
         "Σ cores held x work that is not kept",
     ),
+    Metric("suspensions", "", "low", "how often jobs were suspended for others", "count, by jobs in the window"),
+    Metric("jobs_suspended", "", "low", "share of jobs that were suspended at least once", "jobs / jobs"),
+    Metric("suspended_h", "h", "low", "for how long jobs were suspended", "Σ time without cores"),
 )  # fmt: skip
 """Metrics of preemption."""
 
@@ -20,8 +23,13 @@ def preemption_metrics(window: Window) -> dict[str, float | None]:
     jobs = window.jobs
     if "preemptions" not in jobs.columns:
         return {}
-    return {
+    found: dict[str, float | None] = {
         "preemptions": float(jobs["preemptions"].sum()),
         "jobs_preempted": float((jobs["preemptions"] > 0).sum()) / jobs.height if jobs.height else None,
         "core_h_lost_preempted": float(jobs["core_s_lost_preempted"].sum()) / 3600,
     }
+    if "suspensions" in jobs.columns:
+        found["suspensions"] = float(jobs["suspensions"].sum())
+        found["jobs_suspended"] = float((jobs["suspensions"] > 0).sum()) / jobs.height if jobs.height else None
+        found["suspended_h"] = float(jobs["suspended_s"].sum()) / 3600
+    return found

@@ -1,4 +1,4 @@
-"""Metrics of jobs that can have several sizes."""
+"""Metrics of jobs that can have several sizes, or shorter limits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ SIZE_METRICS = by_name(
         "core_h_lost_changing", "core-h", "low", "core-hours in which jobs stood still for changes of their size",
         "Σ cores held after it x time of a change",
     ),
+    Metric("jobs_shortened", "", "", "share of jobs that started with a shorter limit than they ask", "jobs / jobs"),
+    Metric("jobs_cut", "", "low", "share of jobs that ended at such a limit with work left", "jobs / jobs"),
 )  # fmt: skip
 """Metrics of sizes."""
 
 
 def size_metrics(window: Window) -> dict[str, float | None]:
     """The metrics of ``SIZE_METRICS``, in its order."""
-    jobs = window.jobs
+    jobs, found = window.jobs, dict[str, float | None]()
+    if "limit_s" in jobs.columns:
+        some = max(jobs.height, 1)
+        found = {"jobs_shortened": float(jobs["limit_s"].count()) / some, "jobs_cut": float(jobs["cut"].sum()) / some}
     if "mean_tasks" not in jobs.columns:
-        return {}
+        return found
     several = jobs.filter(jobs["least_tasks"] < jobs["most_tasks"])["mean_tasks"].drop_nulls()
-    return {
+    return found | {
         "tasks_mean": float(several.sum()) / len(several) if len(several) else None,
         "size_changes": float(jobs["size_changes"].sum()),
         "core_h_lost_changing": float(jobs["core_s_lost_changing"].sum()) / 3600,

@@ -106,12 +106,13 @@ class AnyResource:
     def borrows(self, view: View, since: int = 0) -> bool:
         """Whether memory is that of other nodes, or of a job from ``since`` on may have to be: else nodes are counted.
 
-        So it is where jobs have nodes to themselves, and no rule lends where it need not.
+        So it is where jobs have nodes to themselves, and no rule lends where it need not; who is suspended
+        has memory of nodes that are idle.
         """
         memory = self.memory
         if not isinstance(memory, LentMemory) or self.nodes != "whole" or self.place not in FITS:
             return self.lends
-        return memory.may_borrow(view, since)
+        return bool(view.columns.suspended) or memory.may_borrow(view, since)
 
     def how(self, view: View) -> tuple[bool, Any, bool, bool, Ints]:
         """How passes and plans go: as of :meth:`unrack.policy.discipline.skyline.reserved.Reserved.begin`."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start
+from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start, Suspend
 from unrack.policy.preemption.reclaim import Reclaim
-from unrack.policy.preemption.victims import Victim, in_turn, leases_by, least, without
+from unrack.policy.preemption.suspending import SUSPEND, in_turn_to_go_on
+from unrack.policy.preemption.victims import Victim, classes_of, in_turn, leases_by, least
 from unrack.reasons import Code, Reason
-from unrack.resources.site.installed import QUANTITIES, WHERE
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
 from unrack.view import Draft, View
@@ -36,9 +36,12 @@ class Notes:
     exempt_us: int = NEVER_US  # when the first of those that have not run for long enough will have
     stopped: tuple[int, ...] = ()  # who was just stopped: what the policy inside remembers is to be made anew
     gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when who was stopped; once at a time, no more
+    kept: bool = False  # whether the policy inside was shown the cores of suspended jobs as theirs
     over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
 
+KEEPS = ("checkpoint", SUSPEND)
+"""Modes in which work is kept."""
 LOOKS = 100
 """How often those who may preempt the same are looked at in a round, at most."""
 
@@ -69,9 +72,9 @@ class Look:
         reclaim = Reclaim(self._ledger()) if self.ranks.by_quota and turn and rest else None
         turn = turn if reclaim is None else reclaim.victims(rest[0], turn)
         while rest and self.looks < LOOKS and turn and not (memory.failed | memory.held).issuperset(rest):
-            before = self._ledger()
-            held = self._started(without(before, (), self.now), [*ahead, *rest])
-            able = self._started(without(before, turn, self.now), [*ahead, *rest])
+            base = self._ledger()
+            held = self._started(self._without(()), [*ahead, *rest])
+            able = self._started(self._without(turn), [*ahead, *rest])
             self.looks += 1
             memory.held |= held
             memory.failed.update(job for job in rest if job not in able)
@@ -79,7 +82,7 @@ class Look:
             while rest and found is None:
                 job = rest.pop(0)
                 if job in able and job not in held:
-                    found = least(before, turn, partial(self._lease, [*ahead, job], job), self.now)
+                    found = least(self._without, base.lease, turn, partial(self._lease, [*ahead, job], job))
                 if found is not None and reclaim is not None and not reclaim.allows(job, *found):
                     found = None
                 if found is None or not found[1]:
@@ -88,7 +91,8 @@ class Look:
                     self.ahead.append((job, rights))
             if found is not None:
                 self._stop(job, *found)
-                turn = [other for other in turn if other not in self.gone]
+                left = set(turn) - self.gone
+                turn = [other for other in self._turn(rights) if other in left]
         self.ahead += [(job, rights) for job in rest]
 
     def _ledger(self) -> View:
@@ -98,6 +102,32 @@ class Look:
             for start in self.starts.values():
                 self.base.start(start.lease)
         return self.base.view
+
+    def _without(self, jobs: Sequence[int]) -> Draft:
+        """What would be if these jobs were stopped, or suspended; others that are keep what they go on with."""
+        draft = Draft(self._ledger(), self.now)
+        for job in jobs:
+            self._end(draft, job)
+        if suspended := draft.suspended:
+            order = in_turn_to_go_on(self._ledger(), self.ranks, self.memory.started)
+            draft.keep_cores([job for job in order if job not in jobs and job in suspended])
+        return draft
+
+    def _end(self, draft: Draft, job: int) -> None:
+        if job in draft.suspended:
+            return
+        if self._is_suspended(job):
+            draft.suspend(job)
+        else:
+            draft.stop(job)
+
+    def _is_suspended(self, job: int) -> bool:
+        """Whether a job is suspended if it is preempted: not in the moment in which it starts, as it loses nothing."""
+        runs = job not in self.starts and self.memory.started.get(job, self.now) < self.now
+        return runs and self._mode(job) == SUSPEND
+
+    def _mode(self, job: int) -> str:
+        return self.ranks.mode[int(self.classes[np.flatnonzero(self.running == job)[0]])]
 
     def _started(self, draft: Draft, jobs: Sequence[int]) -> set[int]:
         return set(leases_by(self.inner, draft, jobs))
@@ -115,12 +145,21 @@ class Look:
             job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
+            if job in self._ledger().columns.suspended:  # nothing more is lost
+                found.append(Victim(job, True, since, self.view.cores_asked(job), True))
+                continue
             if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
                 continue
             if not fresh and self.now - since < self.ranks.exempt_us:
                 self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
                 continue
-            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode == "checkpoint"))
+            if (
+                mode == SUSPEND
+                and not fresh
+                and not self.view.columns.draining.isdisjoint(self.view.lease(job).nodes.tolist())
+            ):
+                continue  # its cores would not come back
+            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode in KEEPS))
         return found
 
     def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:
@@ -128,13 +167,18 @@ class Look:
         reason = Reason(Code.PREEMPTED, f"for job {self.view.job(job).id}")
         stops: list[Decision] = []
         for victim in victims:
-            self.base.stop(victim)
+            if victim in self.base.suspended:
+                continue
+            self._end(self.base, victim)
+            if self._is_suspended(victim):
+                stops.append(Suspend(victim, reason))
+                continue
             self.gone.add(victim)
             if victim in self.starts:
                 self.dropped.add(victim)
                 continue
             self.memory.gone |= {(self.now, victim)} if self.ranks.by_quota else set()
-            mode = self.ranks.mode[int(self.classes[np.flatnonzero(self.running == victim)[0]])]
+            mode = self._mode(victim)
             stops.append(Requeue(victim, reason, keep_work=mode == "checkpoint"))
             if mode == "cancel":
                 stops.append(Reject(victim, reason))
@@ -142,12 +186,3 @@ class Look:
         self.memory.failed.clear()  # nobody is behind it any more
         self.memory.held.clear()
         self.stops.append((stops, Start(lease)))
-
-
-def classes_of(view: View, ranks: Ranks, jobs: Ints) -> Ints:
-    """int64[k]: the classes of jobs."""
-    claimed = view.columns.claimed
-    assert claimed is not None
-    row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
-    found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
-    return found

@@ -21,9 +21,11 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, queue_of, without
-from unrack.policy.contract import Decision, Policy, Reject, Requeue, Start
-from unrack.policy.preemption.look import Look, Notes, classes_of
-from unrack.policy.preemption.victims import fits
+from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
+from unrack.policy.preemption.look import Look, Notes
+from unrack.policy.preemption.suspending import going_on, kept_for
+from unrack.policy.preemption.victims import classes_of, fits
+from unrack.reasons import Reason
 from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
@@ -61,12 +63,7 @@ class Preempting(AroundAnother):
     def begin(self, view: View) -> Notes:
         """Who runs is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
-        jobs, ends = view.running_jobs, view.running_end_us
-        started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
-        return Notes(
-            self.inner.begin(view), None if site is None else site.ranks,
-            dict(zip(jobs.tolist(), started.tolist(), strict=True)),
-        )  # fmt: skip
+        return Notes(self.inner.begin(view), None if site is None else site.ranks, _started(view))
 
     def promised(self, view: View, memory: Notes) -> Promises:
         """As the policy inside says; it has promised nothing to who was just stopped."""
@@ -75,25 +72,38 @@ class Preempting(AroundAnother):
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """When the policy inside wants it, or somebody has run for long enough to be preempted."""
-        wanted = self.inner.next_round(view, memory.inner, now)
+        wanted = self.inner.next_round(self._seen(view, memory, now), memory.inner, now)
         memory.wanted_us = NEVER_US if wanted is None else wanted
         first = min(memory.wanted_us, memory.exempt_us if view.waiting and memory.exempt_us > now else NEVER_US)
         return None if first == NEVER_US else first
+
+    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+        """As the policy inside says."""
+        return self.inner.why(self._seen(view, memory, now), memory.inner, job, now)
+
+    def _seen(self, view: View, memory: Notes, now: int) -> View:
+        """What the policy inside is shown."""
+        return view if memory.ranks is None else kept_for(view, memory.ranks, memory.started, now)
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the policy inside decides; then some are stopped for others."""
         if memory.over:
             memory.over = False
             return [], memory
-        if memory.stopped:
-            memory.inner, memory.stopped = anew(self.inner, memory.inner, view), ()
-        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        seen = self._seen(view, memory, now)
+        if memory.stopped or memory.kept or seen is not view:
+            memory.inner, memory.stopped, memory.kept = anew(self.inner, memory.inner, seen), (), seen is not view
+        decisions, memory.inner = self.inner.decide(seen, memory.inner, now)
         plan = decisions
         if memory.ranks is not None:
             plan = self._preempted(view, memory, memory.ranks, decisions, now)
+            if view.columns.suspended:
+                plan = [*plan, *going_on(view, memory.ranks, memory.started, plan, now)]
         for decision in plan:
             if isinstance(decision, Start):
                 memory.started[decision.lease.job] = now
+            elif isinstance(decision, Resume):  # it runs for as much longer
+                memory.started[decision.job] += now - view.columns.suspended[decision.job].since_us
         if len(memory.started) > 2 * view.running_count + 256:
             running = view.running_jobs.tolist()
             memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}
@@ -124,6 +134,8 @@ class Preempting(AroundAnother):
         jobs = queue_of(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
+        if not memory.started.keys() >= set(view.running_jobs.tolist()):  # somebody else has started jobs
+            memory.started = _started(view) | memory.started
         look = Look(self.inner, view, memory, ranks, starts, now)
         may, order = ranks.may, zip(jobs[turn].tolist(), classes[turn].tolist(), strict=True)
         for _, group in groupby(order, lambda one: one[0] if ranks.by_quota else may[one[1]].tobytes()):
@@ -147,12 +159,21 @@ class Preempting(AroundAnother):
         return plan
 
 
+def _started(view: View) -> dict[int, int]:
+    """Running job → when it started, µs, as its booked end says."""
+    jobs, ends = view.running_jobs, view.running_end_us
+    started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
+    return dict(zip(jobs.tolist(), started.tolist(), strict=True))
+
+
 def _possible(view: View, plan: list[Decision], now: int) -> bool:
     """Whether a plan can be carried out in its order."""
     draft = Draft(view, now)
     for decision in plan:
         if isinstance(decision, Requeue):
             draft.stop(decision.job)
+        elif isinstance(decision, Suspend):
+            draft.suspend(decision.job)
         elif isinstance(decision, Start) and not fits(draft, decision.lease):
             return False
     return True

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
 from unrack.policy.contract import Policy, Start
 from unrack.policy.members import traits_of
 from unrack.resources.places import PLACE
+from unrack.resources.site.installed import QUANTITIES, WHERE
+from unrack.resources.site.ranks import Ranks
 from unrack.view import Draft, View
 from unrack.view.windows import kept_from
 
@@ -40,16 +43,19 @@ def in_turn(victims: Sequence[Victim], rule: str, now: int) -> list[int]:
 
 
 def least(
-    base: View, victims: Sequence[int], find: Callable[[Draft], Lease | None], now: int
-) -> tuple[Lease, list[int]] | None:
+    without: Callable[[Sequence[int]], Draft], held: Callable[[int], Lease], victims: Sequence[int],
+    find: Callable[[Draft], Lease | None],
+) -> tuple[Lease, list[int]] | None:  # fmt: skip
     """The lease of a job, and the victims without whom there is none: as few of the first of them as possible.
 
     O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way.
 
     Parameters
     ----------
-    base
-        What the ledger will be like.
+    without
+        What the ledger would be like if some of them were stopped.
+    held
+        What one of them holds.
     find
         The lease of the job on a draft; ``None``: it has no place there.
 
@@ -58,31 +64,23 @@ def least(
     tuple or None
         ``None``: it has no place even if all are stopped. No victims: it has a place already.
     """
-    found = find(without(base, victims, now))
+    found = find(without(victims))
     if found is None:
         return None
     few, many = -1, len(victims)  # with so many it has no place, and has one
     while many - few > 1:
         middle = (few + many) // 2
-        lease = find(without(base, victims[:middle], now))
+        lease = find(without(victims[:middle]))
         if lease is None:
             few = middle
         else:
             found, many = lease, middle
-    needed = [job for job in victims[:many] if touches(found, base.lease(job))]
+    needed = [job for job in victims[:many] if touches(found, held(job))]
     for job in needed[::-1]:
         fewer = [other for other in needed if other != job]
-        if fits(without(base, fewer, now), found):
+        if fits(without(fewer), found):
             needed = fewer
     return found, needed
-
-
-def without(base: View, jobs: Sequence[int], now: int) -> Draft:
-    """What would be if these jobs were stopped."""
-    draft = Draft(base, now)
-    for job in jobs:
-        draft.stop(job)
-    return draft
 
 
 def fits(draft: Draft, lease: Lease) -> bool:
@@ -125,3 +123,12 @@ def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: in
             return found
         for lease in starts.values():
             draft.start(lease)
+
+
+def classes_of(view: View, ranks: Ranks, jobs: Ints) -> Ints:
+    """int64[k]: the classes of jobs."""
+    claimed = view.columns.claimed
+    assert claimed is not None
+    row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
+    found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
+    return found

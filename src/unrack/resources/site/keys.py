@@ -15,8 +15,9 @@ MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 WEIGHED = ("cores", "memory_gb", "nodes")
 """Of what a job asks there may be weights, beside ``KIND.QUANTITY``."""
 PER = ("all", "user", "account", "job")
-Mode = Literal["requeue", "cancel", "checkpoint", "off"]
-"""What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on; or it never is."""
+Mode = Literal["requeue", "cancel", "checkpoint", "suspend", "off"]
+"""What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on, stands still with all
+but its cores; or it never is."""
 
 
 def _whole(value: object) -> object:
@@ -123,6 +124,12 @@ class PreemptFile(Strict):
     # who is stopped first: who started last, who holds most cores, or who loses least work
     victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
     exempt_time: Time = 0  # who has run for less is not preempted: ``"10 min"``, or seconds
+
+    @model_validator(mode="after")
+    def _gives_back(self) -> PreemptFile:
+        if self.by == "quota" and self.mode == "suspend":
+            raise ValueError("mode requeue, cancel or checkpoint by quota: who is suspended gives no quota back")
+        return self
 
 
 class UserFile(Strict):

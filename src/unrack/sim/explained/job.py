@@ -67,6 +67,7 @@ class Story:
     passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
     attempts: tuple[Attempt, ...]  # when and where it ran
     reason: Reason | None  # why it never ran, or ``None``
+    limit_us: int = 0  # the shorter limit that it was started with, µs; 0: it has what it asks
     blocked_node_us: int = 0  # for how long it stood still for lack of memory, times its nodes, µs
 
 
@@ -151,6 +152,7 @@ def explain(
         passed=tuple(Passed(jobs.job(other), start) for start, other in later),
         attempts=attempts,
         reason=log.reasons.get(job),
+        limit_us=log.limits.get(job, 0),
         blocked_node_us=log.held_node_us.get(job, 0),
     )
 
@@ -230,6 +232,7 @@ class Change(Held):
     """A moment at which the job's lease was exchanged, and what it held from then on."""
 
     at_us: int
+    suspended: str  # for whom it was suspended then; "": it was not
     change_mb: int  # by how much its memory grew; below 0: shrank
 
 
@@ -254,8 +257,14 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
     devices += tuple(_claim(log, int(c)) for c in np.flatnonzero(log.claim_span == first))
     held = [_held(log, span) for span in (first, *later)]
     total = [own["local_mb"] + own["borrowed_mb"] for own in held]
+    why = {one.at_us: one.reason.what for one in log.suspended.get(int(log.attempt_job[i]), ())}
     changes = tuple(
-        Change(at_us=int(log.span_start_us[span]), change_mb=after - before, **own)
+        Change(
+            at_us=int(log.span_start_us[span]),
+            suspended=why.get(int(log.span_start_us[span]), ""),
+            change_mb=after - before,
+            **own,
+        )
         for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
     )
     return Attempt(

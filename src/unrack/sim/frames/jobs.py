@@ -43,7 +43,8 @@ def jobs_frame(
 
     Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
     is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
-    how long it had waited before is not known: its wait, response and slowdowns are null. Where jobs wait for others or
+    how long it had waited before is not known: its wait, response and slowdowns are null. ``run_s`` is without the time
+    for which it was suspended. Where jobs wait for others or
     for a time by their own word, there is ``eligible_s``, when each could first be started: waits begin then.
 
     ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
@@ -53,7 +54,7 @@ def jobs_frame(
     count = len(jobs)
     nodes, cores, _ = log.amounts
     start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    held_nodes, held_cores, attempts = (np.zeros(count, np.int64) for _ in range(3))
+    held_nodes, held_cores, attempts, run = (np.zeros(count, np.int64) for _ in range(4))
     core_us = np.zeros(count)
     if len(log.attempt_job):
         np.add.at(attempts, log.attempt_job, 1)
@@ -61,10 +62,11 @@ def jobs_frame(
         which = log.attempt_job[done]
         start[which], end[which] = log.attempt_start_us[done], log.attempt_end_us[done]
         held_nodes[which], held_cores[which] = log.most(nodes)[done], log.most(cores)[done]
+        run[which] = log.ran_us[done]
         core_us[which] = log.over_time(cores)[done]
     finished = end >= 0
     since = jobs.submit_us if log.eligible_us is None else np.maximum(jobs.submit_us, log.eligible_us)
-    run, response = end - start, end - since
+    response = end - since
     reasons = [""] * count
     for job, reason in log.reasons.items():
         reasons[job] = str(reason)
@@ -146,7 +148,7 @@ def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.Dat
     jobs = log.jobs
     _, cores, mb = log.amounts
     asked = jobs.tasks * jobs.asks[1]
-    of_span = asked[log.span_job]
+    of_span = np.where(cores > 0, asked[log.span_job], 0)  # who is suspended has none
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
     requeued = log.attempt_outcome != Outcome.FINISHED
@@ -234,10 +236,11 @@ def use_columns(log: RunLog) -> list[pl.Series]:
     ]
 
 
-def preemption_columns(log: RunLog) -> list[pl.Series]:
+def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
     """Further columns of jobs where jobs are stopped for others.
 
-    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them).
+    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them);
+    where some are suspended also suspensions (how often) and suspended_s (for how long).
     """
     count, lost = np.zeros(len(log.jobs), np.int64), np.zeros(len(log.jobs))
     cores = log.amounts[1]
@@ -245,7 +248,23 @@ def preemption_columns(log: RunLog) -> list[pl.Series]:
         job = log.attempt_job[attempt]
         count[job] += 1
         lost[job] += cores[log.attempt_spans[attempt]] * preempted.lost_us / SECOND_US
-    return [pl.Series("preemptions", count), pl.Series("core_s_lost_preempted", lost)]
+    found = [pl.Series("preemptions", count), pl.Series("core_s_lost_preempted", lost)]
+    if suspends:
+        own = [log.suspended.get(job, []) for job in range(len(log.jobs))]
+        stood = [sum(one.until_us - one.at_us for one in some) / SECOND_US for some in own]
+        found += [pl.Series("suspensions", [len(some) for some in own]), pl.Series("suspended_s", stood, pl.Float64)]
+    return found
+
+
+def limit_columns(log: RunLog) -> list[pl.Series]:
+    """Further columns of jobs where some accept shorter limits.
+
+    Columns: limit_s (with which a job last started, if that is shorter than it asks; else null), and cut (whether it
+    ended there with work left).
+    """
+    count = range(len(log.jobs))
+    limits = [log.limits[job] / SECOND_US if job in log.limits else None for job in count]
+    return [pl.Series("limit_s", limits, pl.Float64), pl.Series("cut", [job in log.cut for job in count])]
 
 
 def rounds_frame(counts: Ints | None) -> pl.DataFrame:
@@ -286,7 +305,7 @@ def loan_columns(log: RunLog) -> list[pl.Series]:
     remote[which] = log.most(borrowed)[done]
     own = log.over_time if log.changed else np.asarray
     part[which], held[which] = own(borrowed)[done], own(mb)[done]
-    run[which] = (log.attempt_end_us - log.attempt_start_us)[done]
+    run[which] = log.ran_us[done]
     kept = np.repeat(done, np.diff(log.attempt_loans))
     job = np.repeat(log.attempt_job, np.diff(log.attempt_loans))[kept]
     pairs = np.unique(job * len(log.cluster) + log.loans[kept, LENDER])

@@ -74,7 +74,7 @@ class Plan(Passes):
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
         nodes = view.total.shape[1]
         windows = [window.nodes for window in view.cluster.places.windows]
-        if self.rule.whole and not self.chosen:
+        if self.rule.whole and not self.chosen and not view.columns.suspended:  # who is has memory of idle nodes
             sets = view.columns.open_to
             alike = [
                 view.total,

@@ -44,6 +44,7 @@ COLUMNS: dict[str, Column] = {
     "job_name": Column(names="jobname", sparse=False),
     "nice": Column("rank ignored", WHOLE),
     "preceding": Column(names="preceding_job precedingjob"),
+    "time_min_s": Column(kind=TIME, names="mintime"),
     "think_s": Column(kind=TIME, names="think_time thinktime"),
     "sizes": Column(names="task_sizes"),
     "min_tasks": Column(kind=WHOLE),

@@ -1,0 +1,1 @@
+"""Limits of run time that a policy chooses."""

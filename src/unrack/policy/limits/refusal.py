@@ -1,0 +1,48 @@
+"""Where limits of run time are not shortened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unrack.errors import InputError, PolicyError
+from unrack.policy.around.around import innermost
+from unrack.policy.contract import Estimates, Policy
+from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.limits.shortening import Shortening
+from unrack.policy.members import traits_of
+from unrack.policy.sizing.sizing import Sizing
+from unrack.workload.job import JobTable
+from unrack.workload.site.components import components_of
+from unrack.workload.sizing.least import COLUMN
+
+
+def backfills(policy: Policy[Any]) -> bool:
+    """Whether jobs may pass others under a policy."""
+    return getattr(innermost(policy), "backfill", "easy") != "none"
+
+
+def shortening(policy: Policy[Any], jobs: JobTable) -> Policy[Any]:
+    """The policy with shorter limits for some of these jobs; without where nobody passes others.
+
+    Raises
+    ------
+    PolicyError, InputError
+        It is none of those that limits are shortened under, or the jobs have what does not go with it.
+    """
+    for got, wrong in (
+        ("heterogeneous jobs", bool(components_of(jobs))),
+        ("jobs whose use of memory is known", jobs.usage is not None),
+    ):
+        if wrong:
+            raise InputError(f"workload, {COLUMN}", got, "either, not both")
+    inner = innermost(policy)
+    if isinstance(policy, Sizing) or not isinstance(inner, ListScheduler | Conservative | SlurmLike):
+        want = "a list, EASY, conservative or Slurm-like one, without molding or resizing"
+        raise PolicyError(f"policy {policy.name}", f"a workload with {COLUMN}", want)
+    if traits_of(policy).estimates == Estimates.EXACT:
+        raise PolicyError(
+            f"policy {policy.name}", f"{COLUMN}, and exact estimates", "requested ones, or no such column"
+        )
+    return Shortening(policy) if backfills(policy) else policy

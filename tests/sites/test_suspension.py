@@ -1,0 +1,240 @@
+"""Suspension: the engine against a scheduler in plain Python, and laws of it under several disciplines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from suspending import Suspending, mixed_suspending_site, suspending_site
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.metric.audit.audit import violations
+from unrack.metric.audit.tables import Tables
+from unrack.policy.contract import Requeue, Resume, Suspend
+from unrack.policy.table import parse_policy
+from unrack.reasons import Code, Reason
+from unrack.sim.explained.job import explain
+from unrack.sim.faults.fault import Fault
+from unrack.sim.result import Result
+from unrack.sim.simulate import prepared
+from unrack.sim.world import World
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_first_come_first_served_with_suspension_of_the_youngest(seed: int) -> None:
+    site = suspending_site(seed)
+    twin = Suspending(site)
+    twin.run(None)
+    found = unrack.simulate(site.cluster, site.workload, "fcfs").placements
+    columns = found.select("job", "start_s", "end_s", "cores_per_node", "outcome").iter_rows()
+    rows = {(int(job) - 1, round(start), round(end), cores > 0, how) for job, start, end, cores, how in columns}
+    assert rows == set(twin.told)
+
+
+POLICIES = (
+    "fcfs", "list(backfill=any, order=sjf)", "easy", "conservative", "slurm", "slurm(main=interval, interval=7 s)",
+    "conservative(nodes=whole, place=best-fit)", "conservative(memory=disaggregated)", "disaggregated", "lookahead",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_suspended_jobs_go_on_and_run_for_as_long_as_they_would(seed: int, policy: str) -> None:
+    result = unrack.simulate(*mixed_suspending_site(seed), policy)  # what was held is audited
+    jobs = result.jobs
+    assert set(jobs["state"]) == {"finished"}
+    assert result.metrics["suspensions"] == sum(map(len, result.log.suspended.values()))
+    assert result.metrics["suspensions"] > 0 or policy == "disaggregated"
+    assert jobs["run_s"].to_list() == pytest.approx(jobs["work_s"].to_list())
+    often = jobs.filter((pl.col("suspensions") > 0) & (pl.col("restarts") == 0))
+    length = often["end_s"] - often["start_s"] - often["suspended_s"]
+    assert length.to_list() == pytest.approx(often["work_s"].to_list())
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(contention="synthetic"),
+        World(ties="submit-first"),
+        World(faults=[Fault("node1", 10**8, 5 * 10**7), Fault("node3", 22 * 10**7, 10**8)]),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_worlds_in_which_jobs_are_suspended(seed: int, world: World) -> None:
+    result = unrack.simulate(*mixed_suspending_site(seed), "conservative(memory=disaggregated)", world=world)
+    assert set(result.jobs["state"]) == {"finished"}
+    assert result.jobs["suspensions"].sum() > 0
+
+
+@pytest.mark.parametrize("policy", POLICIES[:5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_policy_that_begins_anew_after_every_round_suspends_the_same(seed: int, policy: str) -> None:
+    cluster, workload = mixed_suspending_site(seed)
+    kept, forgetful = (prepared(cluster, workload.jobs, parse_policy(policy)) for _ in range(2))
+    one, two = kept.run(), forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
+    for name in ("attempt_job", "attempt_start_us", "attempt_end_us"):
+        assert getattr(one, name).tolist() == getattr(two, name).tolist()
+    assert one.suspended == two.suspended
+
+
+def small(jobs: list[tuple[int, int, int, int, int, str]], **more: Any) -> tuple[Cluster, Workload]:
+    """Two nodes of 4 cores and 8 GB; jobs: submit, work, tasks, cores, MB, partition."""
+    partitions = [
+        {"name": name, "nodes": ["0", "1"], "tier": tier} for tier, name in enumerate(("low", "mid", "high"), 1)
+    ]
+    site = {"partitions": partitions, "preempt": {"by": "partition", "mode": "suspend"}, **more.pop("site", {})}
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": "8 GB"}], "site": site, **more})
+    submit, work, tasks, cores, mb = (np.array(column, np.int64) for column in list(zip(*jobs, strict=True))[:5])
+    table = job_table(
+        submit_us=submit * 10**6, work_us=work * 10**6, request_us=work * 10**6, tasks=tasks, cores=cores, memory_mb=mb,
+        extra=pl.DataFrame({"partition": [job[5] for job in jobs]}),
+    )  # fmt: skip
+    return cluster, Workload("small", table, Intake("", "", (), {}, {}, {}, {}, {}))
+
+
+def times(result: Result) -> list[tuple[float, float]]:
+    """Start and end of each job."""
+    return list(result.jobs.select("start_s", "end_s").iter_rows())
+
+
+def test_a_gang_is_suspended_wholly_and_its_cores_are_kept_from_its_equals() -> None:
+    jobs = [
+        (0, 100, 2, 4, 100, "low"),
+        (10, 50, 1, 2, 100, "high"),
+        (20, 5, 1, 1, 100, "low"),
+        (30, 5, 1, 1, 0, "high"),
+    ]
+    for policy in ("fcfs", "easy", "conservative", "slurm", "list(backfill=any)"):
+        result = unrack.simulate(*small(jobs), policy)
+        assert times(result) == [(0, 150), (10, 60), (150, 155), (30, 35)]
+        assert result.metrics["suspended_h"] == pytest.approx(50 / 3600)
+
+
+def test_who_does_not_fit_beside_the_memory_that_is_kept_suspends_nobody() -> None:
+    result = unrack.simulate(*small([(0, 100, 2, 4, 5000, "low"), (10, 50, 1, 2, 5000, "high")]), "easy")
+    assert times(result) == [(0, 100), (100, 150)]
+    assert result.metrics["suspensions"] == 0
+
+
+def test_three_tiers_suspend_each_other_and_go_on_in_order() -> None:
+    jobs = [(0, 100, 2, 4, 0, "low"), (10, 100, 2, 3, 0, "mid"), (20, 100, 2, 2, 0, "high"), (30, 10, 2, 2, 0, "mid")]
+    result = unrack.simulate(*small(jobs), "easy")
+    # from 20 on 2 cores a node are free, of which the second job waits for 3 and goes on before the fourth starts
+    assert times(result) == [(0, 310), (10, 210), (20, 120), (210, 220)]
+
+
+def test_a_node_that_fails_under_a_suspended_job_ends_its_attempt() -> None:
+    jobs = [(0, 100, 1, 4, 100, "low"), (10, 50, 1, 4, 100, "high"), (11, 200, 1, 4, 0, "high")]
+    world = World(faults=[Fault("node0", 30 * 10**6, 10 * 10**6)])
+    result = unrack.simulate(*small([*jobs, (12, 100, 1, 4, 0, "high")]), "fcfs", world=world)
+    assert result.jobs["restarts"][0] == 1
+    assert result.jobs["run_s"][0] == 100
+    outcomes = result.placements.filter(pl.col("job") == 1)["outcome"].to_list()
+    assert outcomes[0] == "node-failed"
+
+
+def test_a_suspended_job_goes_on_when_nodes_are_kept_for_nobody() -> None:
+    site = {"reservations": [{"name": "w", "start": 50, "duration": 60, "nodes": ["0"], "maintenance": True}]}
+    result = unrack.simulate(*small([(0, 45, 2, 4, 0, "low"), (10, 20, 1, 4, 0, "high")], site=site), "easy")
+    assert times(result) == [(0, 145), (10, 30)]  # 35 s are left at 30 s, and 20 s until the window
+
+
+@pytest.mark.parametrize("policy", POLICIES[:6])
+def test_tiers_that_never_meet_change_no_schedule(policy: str) -> None:
+    cluster, workload = mixed_suspending_site(2)
+    apart = [
+        {"name": "low", "nodes": ["0", "1"]},
+        {"name": "mid", "nodes": ["2"]},
+        {"name": "high", "nodes": ["3", "4"]},
+    ]
+    classes = [{"count": 3, "cores": 4, "memory": "8 GB"}, {"count": 2, "cores": 6, "memory": "8 GB"}]
+    extra = workload.jobs.extra.with_columns(pl.col("partition").replace({"": "low"}))
+    table = job_table(
+        submit_us=workload.jobs.submit_us, work_us=workload.jobs.work_us, request_us=workload.jobs.request_us,
+        tasks=np.minimum(workload.jobs.tasks, 1), cores=workload.jobs.cores, extra=extra,
+    )  # fmt: skip
+    own = Workload("apart", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    tiers = [{**one, "tier": tier} for tier, one in enumerate(apart, 1)]
+    site = {"partitions": tiers, "preempt": {"by": "partition", "mode": "suspend"}}
+    with_tiers = unrack.simulate(Cluster.from_dict({"nodes": classes, "site": site}), own, policy)
+    without = unrack.simulate(Cluster.from_dict({"nodes": classes, "site": {"partitions": apart}}), own, policy)
+    assert times(with_tiers) == times(without)
+    assert cluster.total_cores == 24
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [("cores_per_node", 1, "holds no cores for"), ("memory_mb_per_node", 0, "holds other memory")],
+)
+def test_the_audit_finds_cores_that_were_not_given_back_and_memory_that_was(
+    column: str, value: int, words: str
+) -> None:
+    result = unrack.simulate(*small([(0, 100, 2, 4, 100, "low"), (10, 50, 1, 2, 100, "high")]), "easy")
+    tables = {name: result.tables[name] for name in result.tables}
+    assert violations(Tables(result.log.cluster, tables)) == []
+    stands = pl.col("cores_per_node") == 0
+    tables["placements"] = tables["placements"].with_columns(
+        pl.when(stands).then(value).otherwise(pl.col(column)).alias(column)
+    )
+    assert any(words in str(found) for found in violations(Tables(result.log.cluster, tables)))
+
+
+def test_a_plan_that_is_refused_leaves_suspended_jobs_as_they_were() -> None:
+    cluster, workload = small([(0, 100, 2, 4, 100, "low"), (10, 50, 1, 2, 100, "high")])
+    kernel = prepared(cluster, workload.jobs, parse_policy("easy"))
+    state, core, seen = kernel.core.state, kernel.core, list[int]()
+
+    def refuse(now: int) -> None:
+        if now != 10**7 or seen:
+            return
+        free, version = state.free.copy(), state.version
+        seen.append(now)
+        for plan in (
+            [Resume(0)],
+            [Requeue(1, Reason(Code.NOT_YET)), Resume(0), Suspend(0, Reason(Code.NOT_YET)), Resume(1)],
+        ):
+            with pytest.raises(RefusedError):
+                core.commit(plan, now)
+            assert (state.free == free).all()
+            assert state.version == version
+            assert list(state.suspended) == [0]
+
+    log = kernel.run(after_round=refuse)
+    assert seen
+    assert log.attempt_end_us.tolist() == [60 * 10**6, 150 * 10**6]
+
+
+def test_explain_tells_for_whom_a_job_was_suspended() -> None:
+    cluster, workload = small([(0, 100, 2, 4, 100, "low"), (10, 50, 1, 2, 100, "high")])
+    changes = explain(cluster, workload.jobs, parse_policy("easy"), 0).attempts[0].changes
+    assert [(change.at_us, change.cores, change.suspended) for change in changes] == [
+        (10**7, 0, "for job 2"), (6 * 10**7, 8, ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("flow(interval=5 s)", "rounds of its own"),
+        ("easy(memory=naive, provisioning=dynamic)", "changes the memory"),
+        ("easy(molding=working-set)", "sizes"),
+    ],
+)
+def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        unrack.simulate(*small([(0, 10, 1, 1, 0, "low"), (0, 10, 1, 1, 0, "high")]), policy)
+
+
+def test_heterogeneous_jobs_are_refused_where_jobs_are_suspended() -> None:
+    cluster, workload = small([(0, 10, 1, 1, 0, "low"), (0, 10, 1, 1, 0, "high")])
+    jobs = workload.jobs
+    table = job_table(submit_us=jobs.submit_us, work_us=jobs.work_us, tasks=jobs.tasks, cores=jobs.cores,
+                      extra=jobs.extra.with_columns(het=pl.Series(["a", "a"])))  # fmt: skip
+    with pytest.raises(InputError, match="heterogeneous"):
+        unrack.simulate(cluster, Workload("het", table, workload.intake), "easy")
