@@ -39,7 +39,8 @@ def kept_violation(t: Tables) -> Violation | None:
     places, own, claims = t.cluster.places, t.claimed, t["claims"]
     if not places.kept or not len(own.job):
         return None
-    amount, request = whole(claims["amount"]), micro(t["jobs"]["request_s"])
+    amount, asked = whole(claims["amount"]), t["jobs"]["request_s"]
+    request = micro(t["jobs"]["limit_s"].fill_null(asked) if "limit_s" in t["jobs"].columns else asked)
     keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)
     of = np.array([places.number(*key) for key in keys], np.int64)
     # when who began without having run before is to have ended, as it asks

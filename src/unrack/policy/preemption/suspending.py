@@ -66,7 +66,7 @@ def going_on(
 
 def _kept_for_nobody(view: View, job: int, nodes: Ints, now: int, until: int) -> bool:
     """Whether no window keeps these nodes for others before a job that goes on now is expected to end."""
-    mine = int(view.columns.set_owner[view.columns.set_of[job]])
+    mine = abs(int(view.columns.set_owner[view.columns.set_of[job]]))
     return not any(
         window.owner != mine and now < window.end_us and window.start_us < until and window.nodes[nodes].any()
         for window in view.cluster.places.windows

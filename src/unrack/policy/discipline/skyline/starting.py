@@ -17,11 +17,13 @@ from unrack.policy.discipline.skyline.columns import (
     AT,
     CLAIM,
     CLAIM_END,
+    CLOSES_US,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
     FIRST_ROW,
     JOB,
+    OPENS_US,
     ROW,
     ROW_END,
     SLOTS,
@@ -107,6 +109,10 @@ def start_those_due(
     real = np.empty((1, 1, slots.place_of.shape[0]), np.int64)
     for s in range(sky.cursor[SLOTS]):
         real[0, 0, s] = slots.free[slots.place_of[s]]
+    windows, kept = sky.windows, sky.window_claims
+    for w in range(windows.shape[0]):
+        if kept[w, 0] >= 0 and windows[w, OPENS_US] <= now < windows[w, CLOSES_US]:
+            real[0, 0, slots.slot[kept[w, 0]]] -= kept[w, 1]
     now_slots = Slots(slots.slot, slots.place_of, slots.free, 0)
     wait_for = zeros(sky.may_lend.shape[0])  # how many are to start on each node
     lends = wait_for.shape[0] > 0
