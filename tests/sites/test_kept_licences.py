@@ -159,6 +159,21 @@ def test_the_audit_finds_who_uses_what_is_kept_for_others() -> None:
         assert [one.at_us for one in wrong] == ([] if at is None else [at * S]), start
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm(interval=1 s)"])
+def test_who_overruns_leaves_no_kept_licence_to_others_at_his_booked_end(policy: str) -> None:
+    """Others may hold one of four from 100 s on; the first asks for 120 s and runs for 150."""
+    jobs = plain((0, 150), (110, 10))
+    jobs["request_us"] = np.array([120, 10]) * S
+    found = run(NODES | SEATS | {"site": {"reservations": [COURSE | {"duration": 900}]}}, jobs, policy, [1, 1])
+    assert found.jobs.sort("job")["start_s"].to_list() == [0, 150]
+
+
+def test_a_job_with_a_shorter_limit_ends_before_licences_are_kept() -> None:
+    cluster, jobs = NODES | SEATS | {"site": {"reservations": [COURSE]}}, plain((10, 150))
+    found = run(cluster, jobs, "easy", [2], time_min_s=[30.0]).jobs  # what was held is audited
+    assert found.select("start_s", "limit_s", "end_s").row(0) == (10, 90, 100)
+
+
 def test_who_may_not_use_a_reservation_is_refused_by_name() -> None:
     denied = {**COURSE, "denied_users": ["u0"], "denied_accounts": ["spent"]}
     site = {"accounts": [{"name": "spent"}, {"name": "below", "parent": "spent"}], "reservations": [denied]}

@@ -238,3 +238,17 @@ def test_heterogeneous_jobs_are_refused_where_jobs_are_suspended() -> None:
                       extra=jobs.extra.with_columns(het=pl.Series(["a", "a"])))  # fmt: skip
     with pytest.raises(InputError, match="heterogeneous"):
         unrack.simulate(cluster, Workload("het", table, workload.intake), "easy")
+
+
+def test_a_suspended_job_of_a_flexible_reservation_goes_on_before_it_begins() -> None:
+    kept = {"name": "course", "nodes": ["0"], "start": 50, "duration": 150, "flex": True}
+    parts = [{"name": "low", "nodes": ["0"]}, {"name": "high", "nodes": ["0"], "tier": 2}]
+    site = {"partitions": parts, "reservations": [kept], "preempt": {"by": "partition", "mode": "suspend"}}
+    work = np.array([60, 20]) * 10**6
+    jobs = job_table(
+        submit_us=np.array([0, 10]) * 10**6, work_us=work, request_us=work, tasks=np.ones(2), cores=np.full(2, 2),
+        extra=pl.DataFrame({"partition": ["low", "high"], "reservation": ["course", ""]}),
+    )  # fmt: skip
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": site})
+    found = unrack.simulate(cluster, Workload("flex", jobs, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+    assert found.sort("job").select("start_s", "end_s").rows() == [(0, 80), (10, 30)]
