@@ -70,41 +70,46 @@ def spread(number: int) -> int:
 
 
 @inlined
-def sum_of(span: Span) -> int:
-    """A sum over rows of groups and claims that says whether these are others."""
-    rows, found = span.rows, 0
-    for r in range(span.first, span.last):
+def sum_rows(rows: Ints, first: int, last: int) -> int:
+    """A sum over rows, of groups, that says whether these are others."""
+    found = 0
+    for r in range(first, last):
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             found += spread(g) * (rows[r, CORES] + (rows[r, LOCAL_MB] << 20))
-    for c in range(span.claim, span.claim_end):
-        found += spread(-2 - span.claims[c, 0]) * span.claims[c, 1]
+    return found
+
+
+@inlined
+def sum_claims(claims: Ints, first: int, last: int) -> int:
+    """As :func:`sum_rows`, of claims."""
+    found = 0
+    for c in range(first, last):
+        found += spread(-2 - claims[c, 0]) * claims[c, 1]
     return found
 
 
 @inlined
 def sum_held(job: int, seen: LedgerColumns, groups: Groups, sky: Any) -> int:
-    """As :func:`sum_of`, of what a running job holds."""
+    """As :func:`sum_rows`, of the groups and places that a running job holds."""
     rows, first, found = seen.pool, seen.lease_at[LEASE_ROW, job], 0
     last = first + seen.lease_at[ROW_COUNT, job]
-    for r in range(first, last):
+    if groups.grain == 0:
+        found = sum_rows(rows, first, last)
+    for r in range(first, last if groups.grain > 0 else first):
         if groups.grain == 2:
             found += spread(0) * rows[r, NODES] * rows[r, CORES]
             continue
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            if groups.grain == 1:
-                found += spread(groups.of[node])
-            else:
-                found += spread(node) * (rows[r, CORES] + (rows[r, LOCAL_MB] << 20))
+            found += spread(groups.of[node])
     if sky.free_places.shape[0] > 0:
-        claimed, at = sky.claimed, sky.claimed_at
-        for c in range(at[LEASE_ROW, job], at[LEASE_ROW, job] + at[ROW_COUNT, job]):
-            found += spread(-2 - claimed[c, 0]) * claimed[c, 1]
-    return found
+        first = sky.claimed_at[LEASE_ROW, job]
+        found += sum_claims(sky.claimed, first, first + sky.claimed_at[ROW_COUNT, job])
+    return int(found)
 
 
 @inlined
 def sum_asked(job: int, sky: Any) -> int:
-    """As :func:`sum_of`, of what a waiting job asks."""
+    """As :func:`sum_rows`, of what a waiting job asks."""
     asks = sky.asks
     found = spread(asks[ASKED_TASKS, job]) * (asks[ASKED_CORES, job] + (asks[ASKED_MB, job] << 20))
     return int(found + spread(asks[ASKED_US, job]) + sky.set_of[job])
@@ -357,7 +362,9 @@ def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, c
     for s in range(count):
         job = started[JOB, s]
         was[running + s] = job
-        held[UNTIL_US, job], held[CHECK, job] = now + where[LENGTH - 1, job], sum_of(held_span(job, sky))
+        own = held_span(job, sky)
+        held[UNTIL_US, job] = now + where[LENGTH - 1, job]
+        held[CHECK, job] = sum_rows(own.rows, own.first, own.last) + sum_claims(own.claims, own.claim, own.claim_end)
     cursor[WAS] = running + count
     for s in range(grown.shape[1] if compress else 0):
         grown[0, s], grown[1, s] = grown[1, s], 0

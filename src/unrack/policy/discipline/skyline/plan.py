@@ -124,13 +124,13 @@ class Plan(Passes):
         keeps = self.keeps and not what.brief
         how = jobs, now, running, *self.rule, *what
         made, line = self._begun(jobs, now, what, choices), None
-        if keeps:
-            carry_levels(*how[:5], self.columns.kernel)
-        elif cursor[KEPT]:  # somebody asks for a choice now
+        if cursor[KEPT] and not keeps:  # somebody asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
             self.columns.grown[:] = NEVER_US
         in_kernel = self._chosen_in_kernel(jobs)
         while True:
+            if keeps:
+                carry_levels(*how[:5], self.columns.kernel)
             if in_kernel or (self.lends and self.only_lent):
                 made = made or choices(now, what.trust)
                 line = made.timeline if in_kernel else None
@@ -148,10 +148,7 @@ class Plan(Passes):
                 line.more(bool(cursor[SHORT] == SHARERS))
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
-            cursor[STAGE] = BEGIN
-            if keeps:
-                cursor[KEPT] = 0
-                carry_levels(*how[:5], self.columns.kernel)
+            cursor[STAGE], cursor[KEPT] = BEGIN, 0
             made = self._begun(jobs, now, what, choices)
         if keeps and not keep_levels(*how[:5], count, what.compress, self.columns.kernel):
             self.replace(**more_room(self.columns, len(jobs), running))
