@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from accounting import Accounting
-from accounting import why_not as why_no_accounting
+from accounting import accounted_bed
 from driven_bed import Driven, audit
-from free_ports import PortBlock
-from munge_service import why_not
 from slurm_bed import Bed
 
 pytestmark = pytest.mark.live
@@ -27,25 +22,11 @@ SETTINGS = (
 @pytest.fixture
 def bed() -> Iterator[Bed]:
     """A Slurm with two users of an account, a QOS and limits."""
-    if reason := why_not() or why_no_accounting():
-        pytest.skip(reason)
-    path, block = Path(tempfile.mkdtemp(prefix="unrack-limits-")), PortBlock()
-    path.chmod(0o755)
-    accounting = Accounting(path, block.ports[0])
-    extra = (
-        "AccountingStorageType=accounting_storage/slurmdbd", f"AccountingStoragePort={block.ports[0]}",
-        "AccountingStorageHost=localhost", "AccountingStorageEnforce=associations,limits,qos",
-    )  # fmt: skip
-    try:
-        with Bed(path, nodes=8, nvme=0, scheduler="backfill", extra=extra, remember_s=3000) as made:
-            for words in SETTINGS:
-                made.call("sacctmgr", "-i", *words)
-            time.sleep(2)
-            yield made
-    finally:
-        accounting.stop()
-        block.give_back()
-        shutil.rmtree(path, ignore_errors=True)
+    with accounted_bed("unrack-limits-", nodes=8) as made:
+        for words in SETTINGS:
+            made.call("sacctmgr", "-i", *words)
+        time.sleep(2)
+        yield made
 
 
 def test_limits_of_accounts_and_qos_are_kept_by_the_plan(bed: Bed, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from accounting import Accounting
-from accounting import why_not as why_no_accounting
-from free_ports import PortBlock
-from munge_service import why_not
+from accounting import accounted_bed
 from slurm_bed import Bed
 
 import unrack
@@ -37,36 +32,26 @@ COLUMNS = (
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """All that a Slurm says of itself after 60 jobs of three users."""
-    if reason := why_not() or why_no_accounting():
-        pytest.skip(reason)
-    path, block = Path(tempfile.mkdtemp(prefix="unrack-site-")), PortBlock()
-    path.chmod(0o755)
-    accounting = Accounting(path, block.ports[0])
     extra = (
-        "AccountingStorageType=accounting_storage/slurmdbd", f"AccountingStoragePort={block.ports[0]}",
-        "AccountingStorageHost=localhost", "AccountingStorageEnforce=associations,limits,qos",
         "PriorityType=priority/multifactor", "PriorityWeightFairshare=100000", "PriorityWeightQOS=20000",
         "PriorityDecayHalfLife=0", "PriorityUsageResetPeriod=NONE", "PriorityCalcPeriod=1",
         "PartitionName=cpu Nodes=n[1-12] MaxTime=60 Default=YES State=UP",
         "PartitionName=gpu Nodes=n[9-16] MaxTime=30 PriorityJobFactor=4 State=UP",
         "PartitionName=debug Nodes=n[1-2] MaxTime=2 PriorityTier=5 State=UP",
     )  # fmt: skip
-    try:
-        with Bed(path, nodes=16, nvme=0, scheduler="backfill", partitions={}, extra=extra, remember_s=3000) as bed:
-            _settle(bed)
-            _run(bed)
-            words = ["sacct", "--allusers", "--parsable2", "-X", "--starttime=2020-01-01", f"--format={COLUMNS}"]
-            (path / "jobs.txt").write_bytes(bed.call(*words).stdout)
-            for name in ("qos", "assoc"):
-                done = bed.call("sacctmgr", "show", name, *(["tree"] if name == "assoc" else []), "-P")
-                (path / f"{name}.txt").write_bytes(done.stdout)
-            bed.call("sacctmgr", "dump", "bed", f"file={path}/dump.txt")
-            (path / "shares.txt").write_bytes(bed.call("sshare", "-a", "-l", "-P").stdout)
+    with accounted_bed("unrack-site-", extra, nodes=16, partitions={}) as bed:
+        path = bed.folder
+        _settle(bed)
+        _run(bed)
+        words = ["sacct", "--allusers", "--parsable2", "-X", "--starttime=2020-01-01", f"--format={COLUMNS}"]
+        (path / "jobs.txt").write_bytes(bed.call(*words).stdout)
+        for name in ("qos", "assoc"):
+            done = bed.call("sacctmgr", "show", name, *(["tree"] if name == "assoc" else []), "-P")
+            (path / f"{name}.txt").write_bytes(done.stdout)
+        bed.call("sacctmgr", "dump", "bed", f"file={path}/dump.txt")
+        (path / "shares.txt").write_bytes(bed.call("sshare", "-a", "-l", "-P").stdout)
+        bed.stop()
         yield path
-    finally:
-        accounting.stop()
-        block.give_back()
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _settle(bed: Bed) -> None:

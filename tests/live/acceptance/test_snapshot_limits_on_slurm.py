@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from accounting import Accounting
-from accounting import why_not as why_no_accounting
-from free_ports import PortBlock
-from munge_service import why_not
-from slurm_bed import Bed
+from accounting import accounted_bed
 from test_together_on_slurm import submit
 
 from unrack.live.slurm.commands.client import CommandClient
@@ -30,41 +24,27 @@ Taken = tuple[Snapshot, dict[str, int]]
 @pytest.fixture(scope="module")
 def taken() -> Iterator[Taken]:
     """A snapshot while jobs of one user run up to a limit of their QOS, and others wait for it."""
-    if reason := why_not() or why_no_accounting():
-        pytest.skip(reason)
-    path, block = Path(tempfile.mkdtemp(prefix="unrack-limits-")), PortBlock()
-    path.chmod(0o755)
-    accounting = Accounting(path, block.ports[0])
-    extra = (
-        "AccountingStorageType=accounting_storage/slurmdbd", f"AccountingStoragePort={block.ports[0]}",
-        "AccountingStorageHost=localhost", "AccountingStorageEnforce=associations,limits,qos",
-    )  # fmt: skip
-    try:
-        with Bed(path, nodes=8, nvme=0, scheduler="backfill", extra=extra, remember_s=3000) as bed:
-            for words in (
-                ("add", "qos", "tight", "MaxTRESPU=cpu=8"), ("add", "account", "phys", "GrpTRES=cpu=24"),
-                ("add", "user", "games", "account=phys", "qos=normal,tight", "defaultqos=normal"),
-                ("add", "user", "daemon", "account=phys", "qos=normal,tight", "defaultqos=normal"),
-            ):  # fmt: skip
-                bed.call("sacctmgr", "-i", *words)
-            time.sleep(2)
-            mine = {"script": "sleep 50", "user": "games", "account": "phys", "qos": "tight", "mem": 100, "time": "1"}
-            jobs = [bed.submit(cpus_per_task=4, **mine) for _ in range(4)]
-            bed.wait_for(jobs[:2], "RUNNING")
-            bed.wait_until(lambda: "MaxCpu" in bed.job(jobs[2])["Reason"], 20, "the limit holds it")
-            both = submit(bed, "sleep 1", "-N1 -c2 -A phys --qos=normal", "-N2 -c1 -A phys --qos=normal", user="games")
-            scheduler = read_scheduler(environment=bed.env)
-            bed.scontrol("update", f"JobId={both[0]}", "StartTime=now+40")
-            bed.scontrol("release", str(both[0]))
-            reading = CommandClient(environment=bed.env).read()
-            yield (
-                snapshot_of(reading, scheduler),
-                {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]},
-            )
-    finally:
-        accounting.stop()
-        block.give_back()
-        shutil.rmtree(path, ignore_errors=True)
+    with accounted_bed("unrack-limits-", nodes=8) as bed:
+        for words in (
+            ("add", "qos", "tight", "MaxTRESPU=cpu=8"), ("add", "account", "phys", "GrpTRES=cpu=24"),
+            ("add", "user", "games", "account=phys", "qos=normal,tight", "defaultqos=normal"),
+            ("add", "user", "daemon", "account=phys", "qos=normal,tight", "defaultqos=normal"),
+        ):  # fmt: skip
+            bed.call("sacctmgr", "-i", *words)
+        time.sleep(2)
+        mine = {"script": "sleep 50", "user": "games", "account": "phys", "qos": "tight", "mem": 100, "time": "1"}
+        jobs = [bed.submit(cpus_per_task=4, **mine) for _ in range(4)]
+        bed.wait_for(jobs[:2], "RUNNING")
+        bed.wait_until(lambda: "MaxCpu" in bed.job(jobs[2])["Reason"], 20, "the limit holds it")
+        both = submit(bed, "sleep 1", "-N1 -c2 -A phys --qos=normal", "-N2 -c1 -A phys --qos=normal", user="games")
+        scheduler = read_scheduler(environment=bed.env)
+        bed.scontrol("update", f"JobId={both[0]}", "StartTime=now+40")
+        bed.scontrol("release", str(both[0]))
+        reading = CommandClient(environment=bed.env).read()
+        yield (
+            snapshot_of(reading, scheduler),
+            {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]},
+        )
 
 
 def test_who_waits_for_a_limit_starts_when_those_before_end(taken: Taken) -> None:

@@ -6,11 +6,18 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
+from free_ports import PortBlock
 from munge_service import start_munge
+from munge_service import why_not as why_no_munge
+from slurm_bed import Bed
 
 
 def why_not() -> str:
@@ -79,3 +86,27 @@ def _path(name: str) -> str | None:
 
 def _named(name: str) -> str:
     return _path(name) or name
+
+
+@contextmanager
+def accounted_bed(prefix: str, extra: Sequence[str] = (), **options: Any) -> Iterator[Bed]:
+    """A Slurm that keeps accounts and enforces limits, in a folder of its own; the test is skipped where it cannot be.
+
+    ``extra``: further lines of slurm.conf; ``options``: as of :class:`Bed`.
+    """
+    if reason := why_no_munge() or why_not():
+        pytest.skip(reason)
+    path, block = Path(tempfile.mkdtemp(prefix=prefix)), PortBlock()
+    path.chmod(0o755)
+    accounting = Accounting(path, block.ports[0])
+    lines = (
+        "AccountingStorageType=accounting_storage/slurmdbd", f"AccountingStoragePort={block.ports[0]}",
+        "AccountingStorageHost=localhost", "AccountingStorageEnforce=associations,limits,qos", *extra,
+    )  # fmt: skip
+    try:
+        with Bed(path, nvme=0, scheduler="backfill", extra=lines, remember_s=3000, **options) as bed:
+            yield bed
+    finally:
+        accounting.stop()
+        block.give_back()
+        shutil.rmtree(path, ignore_errors=True)

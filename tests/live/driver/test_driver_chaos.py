@@ -168,6 +168,18 @@ class Story:
             self.slurm.jobs[number] = FakeJob(number, nodes, 2, 3.0, 10, comment=comment, submit_s=now_s)
             self.slurm.dirty = True
 
+    def calm_down(self) -> None:
+        """From now on nothing goes wrong, and what was wrong is mended."""
+        self.calm, self.slurm.refuse, self.slurm.unreachable = True, {}, 0
+        self.slurm.stuck.clear()
+        for name in list(self.slurm.nodes):
+            self.slurm.mark(name, "IDLE")
+
+    def is_over(self) -> bool:
+        """Whether nobody waits or runs, and nothing is attached."""
+        waits = any(job.state in ("PENDING", "RUNNING") for job in self.slurm.jobs.values())
+        return not waits and not self.fabric.attached
+
 
 class StrictStory(Story):
     """A Slurm with arrays, limits that change, and reservations."""
@@ -199,6 +211,7 @@ class StrictStory(Story):
             super().replace(number)
 
     def calm_down(self) -> None:
+        super().calm_down()
         self.slurm.reservations, self.slurm.dirty = (), True
         self.slurm.partitions["ours"], self.slurm.limit = Partition("ours", said="calm"), lambda job: ""
 
@@ -253,16 +266,10 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path: Path
     for _ in range(60):
         story.step()
         story.meddle()
-    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
-    story.slurm.stuck.clear()
-    for name in list(story.slurm.nodes):
-        story.slurm.mark(name, "IDLE")
+    story.calm_down()
     for _ in range(900):
         story.step()
-        if (
-            all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
-            and not story.fabric.attached
-        ):
+        if story.is_over():
             break
     story.step()
     audit(story)
@@ -284,15 +291,10 @@ def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: i
     for _ in range(120):
         story.step()
         story.meddle()
-    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
-    story.slurm.stuck.clear()
     story.calm_down()
-    for name in list(story.slurm.nodes):
-        story.slurm.mark(name, "IDLE")
     for _ in range(2500):
         story.step()
-        over = all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
-        if over and not story.fabric.attached:
+        if story.is_over():
             break
     story.step()
     audit(story)
@@ -343,19 +345,14 @@ def test_whatever_happens_components_start_together(seed: int, policy: str) -> N
     for _ in range(120):
         story.step()
         story.meddle()
-    story.calm, story.slurm.refuse, story.slurm.unreachable = True, {}, 0
-    story.slurm.stuck.clear()
     story.calm_down()
-    for name in list(story.slurm.nodes):
-        story.slurm.mark(name, "IDLE")
     for _ in range(2500):
         story.step()
         for first in firsts:  # what an operator is told to do of those of which a component is over
             states = {part.state: part.id for part in story.slurm.together(first)}
             if "PENDING" in states and len(states) > 1 and first in story.cancelled:
                 story.slurm.end(states["PENDING"], "CANCELLED")
-        over = all(job.state not in ("PENDING", "RUNNING") for job in story.slurm.jobs.values())
-        if over and not story.fabric.attached:
+        if story.is_over():
             break
     story.step()
     audit(story)
