@@ -102,8 +102,8 @@ def _nodes_of(run: Kept, which: set[Any]) -> dict[Any, list[int]]:
 
 
 def masks_of(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Bools]:
-    """Partition → bool[nodes]: those of it."""
-    return Site({"partitions": site.get("partitions", ())}, nodes, "site").nodes_of
+    """Partition → bool[nodes]: those of it, whatever reservations keep."""
+    return Site({**site, "reservations": ()}, nodes, "site").nodes_of
 
 
 def _lineage(name: str, accounts: Mapping[str, Any]) -> Iterator[str]:
