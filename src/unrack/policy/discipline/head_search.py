@@ -142,7 +142,7 @@ def search(
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
-        fits = fits and leaves_kept(who, time, now, count, wanted, 0, c)
+        fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, wanted, 0, c))
         if fits and mb > 0:
             fits = lent_room(then, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
@@ -173,7 +173,8 @@ def keeps(
     take_then(head, total, whole, alike, h, span, tasks, -1, c)
     slots = Slots(c.slot, c.place_of, c.free_places, 0)
     fits = c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted)
-    if fits and leaves_kept(who, c.heads[h, SHADOW], now, count, span, now + c.walk[HELD_US], c):
+    until = now + c.walk[HELD_US]
+    if fits and (c.windows.shape[0] == 0 or leaves_kept(who, c.heads[h, SHADOW], now, count, span, until, c)):
         return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False

@@ -158,7 +158,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
     walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
     fixed_at, claims, left, kind, refused, heads = c.fixed_at, c.new_claims, c.left, c.kind, c.refused, c.heads
     slots, one_set = Slots(c.slot, c.place_of, c.free_places, 0), c.meets.shape[0] == 1
-    stage = walk[STAGE]
+    stage, kept = walk[STAGE], c.windows.shape[0] > 0
     while True:
         i = walk[AT]
         if walk[SECOND] == 0 and (i >= order.shape[0] or (one_set and second.shape[0] > 0 and walk[HEADS] > 0)):
@@ -182,14 +182,17 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if stage == LOOK:
             walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US], walk[MOVES], walk[OPENS] = NO_PLACE, claim, us, 0, 0
             walk[LOOKED_AT], stage = job, PLACED
-            wanted = Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job])
             possible = tasks * cores <= walk[FREE_CORES] and (one_set or tasks * cores <= cores_open(job, c))
             if rule.backfill == 2 and alike and behind >= 0 and 0 <= heads[behind, SHADOW] < now + us:
                 first = asks[ASKED_TASKS, order[heads[behind, PLACE]]]
                 possible = possible and heads[behind, ROOM] - tasks >= first  # else wherever it went
             if only_limits(job, c):
                 walk[FOUND] = ASIDE
-            elif possible and claims_fit(left, 0, slots, wanted) and leaves_kept(job, now, now, count, wanted, 0, c):
+            elif (
+                possible
+                and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job]))
+                and (not kept or leaves_kept(job, now, now, count, Span(out, 0, 0, c.fixed, 0, 0), 0, c))
+            ):
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
                     return lacking(c, LOOK, STARTS)

@@ -16,8 +16,10 @@ from unrack.sim.compiled.columns import (
     CHOOSE,
     CLAIMS_USED,
     ENDS,
+    EVENTS,
     FREED,
     GO_ON,
+    LOG_FULL,
     NEEDED,
     NO_ROOM,
     NOW,
@@ -26,14 +28,16 @@ from unrack.sim.compiled.columns import (
     QUEUE_END,
     QUEUE_START,
     RELEASES,
+    ROUND,
     RUNNING_COUNT,
+    SOMETHING,
     STAGE,
     UNFORESEEN,
     WAKE,
     PlanTerms,
     World,
 )
-from unrack.sim.compiled.rounds import start_job, to_round
+from unrack.sim.compiled.rounds import choose_time, let_happen, start_job
 from unrack.units import NEVER_US
 
 
@@ -84,12 +88,19 @@ def run_planned(w: World, sky: Any, terms: PlanTerms, until_us: int, most: int) 
 
     After NO_ROOM with PLANNED at least 0 the round has been planned already, and goes on with its starts.
     """
+    at = w.mark
     rounds: int = 0
     while True:
-        why = to_round(w, terms.together, until_us, rounds == most)
-        if why != GO_ON:
-            return int(why)
-        if not start_planned(w, sky, terms):
-            return NO_ROOM
-        rounds += 1
-        w.mark[STAGE] = CHOOSE
+        if at[STAGE] == CHOOSE:
+            why = choose_time(at, w.submit_us, w.ends, until_us, rounds == most)
+            if why != GO_ON:
+                return int(why)
+        if at[STAGE] == EVENTS:
+            if not let_happen(w, terms.together):
+                return LOG_FULL
+            at[STAGE] = ROUND if at[SOMETHING] or at[WAKE] <= at[NOW] else CHOOSE
+        if at[STAGE] == ROUND:
+            if not start_planned(w, sky, terms):
+                return NO_ROOM
+            rounds += 1
+            at[STAGE] = CHOOSE

@@ -328,26 +328,25 @@ def start_jobs(w: World, c: Any, terms: Terms) -> bool:
 
 
 @inlined
-def to_round(w: World, together: bool, until_us: int, rest: bool) -> int:
-    """Let things happen until the next round; ROUND, or why it stopped. ``rest``: it stops before the next time."""
-    at = w.mark
-    while at[STAGE] != ROUND:
-        if at[STAGE] == CHOOSE:
-            if rest:
-                return PAUSED
-            left = at[NEXT] < w.submit_us.shape[0] or at[RUNNING_COUNT] > 0 or at[QUEUE_START] != at[QUEUE_END]
-            time = min(next_submit_us(w), at[WAKE])
-            if at[ENDS] > 0:
-                time = min(time, w.ends[AT, 0])
-            if not left or (time >= NEVER_US and until_us >= NEVER_US):
-                return OVER
-            if time >= until_us:
-                return HELD
-            at[NOW], at[SOMETHING], at[STAGE] = time, 0, EVENTS
-        if not let_happen(w, together):
-            return LOG_FULL
-        at[STAGE] = ROUND if at[SOMETHING] or at[WAKE] <= at[NOW] else CHOOSE
-    return GO_ON
+def choose_time(at: Ints, submit_us: Ints, ends: Ints, until_us: int, rest: bool) -> int:
+    """Choose the next time; GO_ON, or why it stops. ``rest``: it is to.
+
+    It takes three columns of the world, as every array that is handed on costs time.
+    """
+    why, jobs = GO_ON, submit_us.shape[0]
+    left = at[NEXT] < jobs or at[RUNNING_COUNT] > 0 or at[QUEUE_START] != at[QUEUE_END]
+    time = min(submit_us[at[NEXT]] if at[NEXT] < jobs else NEVER_US, at[WAKE])
+    if at[ENDS] > 0:
+        time = min(time, ends[AT, 0])
+    if rest:
+        why = PAUSED
+    elif not left or (time >= NEVER_US and until_us >= NEVER_US):
+        why = OVER
+    elif time >= until_us:
+        why = HELD
+    else:
+        at[NOW], at[SOMETHING], at[STAGE] = time, 0, EVENTS
+    return why
 
 
 @compiled
@@ -359,12 +358,19 @@ def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.
     """
+    at = w.mark
     rounds: int = 0
     while True:
-        why = to_round(w, terms.together, until_us, rounds == most)
-        if why != GO_ON:
-            return int(why)
-        if not start_jobs(w, passing, terms):
-            return NO_ROOM
-        rounds += 1
-        w.mark[STAGE] = CHOOSE
+        if at[STAGE] == CHOOSE:
+            why = choose_time(at, w.submit_us, w.ends, until_us, rounds == most)
+            if why != GO_ON:
+                return int(why)
+        if at[STAGE] == EVENTS:
+            if not let_happen(w, terms.together):
+                return LOG_FULL
+            at[STAGE] = ROUND if at[SOMETHING] or at[WAKE] <= at[NOW] else CHOOSE
+        if at[STAGE] == ROUND:
+            if not start_jobs(w, passing, terms):
+                return NO_ROOM
+            rounds += 1
+            at[STAGE] = CHOOSE
