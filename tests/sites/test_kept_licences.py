@@ -174,6 +174,16 @@ def test_a_job_with_a_shorter_limit_ends_before_licences_are_kept() -> None:
     assert found.select("start_s", "limit_s", "end_s").row(0) == (10, 90, 100)
 
 
+def test_the_audit_knows_the_limit_of_the_last_start_alone() -> None:
+    """The first has 80 s before licences are kept, is stopped for the second, and has all of its 150 s later."""
+    parts = [{"name": "low"}, {"name": "high", "tier": 2}]
+    site = {"reservations": [COURSE], "partitions": parts, "preempt": {"by": "partition", "mode": "requeue"}}
+    node = {"nodes": [{"count": 1, "cores": 1}]}
+    words = {"partition": ["low", "high"], "time_min_s": [30.0, None]}
+    found = run(node | SEATS | {"site": site}, plain((20, 150), (50, 100)), "easy", [2, 0], **words).jobs.sort("job")
+    assert found.select("start_s", "limit_s").rows() == [(200, None), (50, None)]
+
+
 def test_who_may_not_use_a_reservation_is_refused_by_name() -> None:
     denied = {**COURSE, "denied_users": ["u0"], "denied_accounts": ["spent"]}
     site = {"accounts": [{"name": "spent"}, {"name": "below", "parent": "spent"}], "reservations": [denied]}

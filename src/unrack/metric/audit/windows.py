@@ -39,12 +39,15 @@ def kept_violation(t: Tables) -> Violation | None:
     places, own, claims = t.cluster.places, t.claimed, t["claims"]
     if not places.kept or not len(own.job):
         return None
-    amount, asked = whole(claims["amount"]), t["jobs"]["request_s"]
-    request = micro(t["jobs"]["limit_s"].fill_null(asked) if "limit_s" in t["jobs"].columns else asked)
+    amount, asked, began = whole(claims["amount"]), t["jobs"]["request_s"], (own.span == 1) & (own.attempt == 1)
+    if "limit_s" in t["jobs"].columns:  # of the last start
+        asked = t["jobs"]["limit_s"].fill_null(asked)
+        began &= ~np.isin(own.job, own.job[own.attempt > 1])
+    request = micro(asked)
     keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)
     of = np.array([places.number(*key) for key in keys], np.int64)
     # when who began without having run before is to have ended, as it asks
-    until = np.where((own.span == 1) & (own.attempt == 1), own.start + request[own.job], 0)
+    until = np.where(began, own.start + request[own.job], 0)
     for place, windows in places.kept.items():
         mine = np.flatnonzero((of == place) & (own.job >= 0))
         begins = own.start[mine[own.span[mine] == 1]]
