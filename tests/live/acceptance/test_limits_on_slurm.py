@@ -92,7 +92,7 @@ def test_a_start_that_slurm_refuses_is_taken_back_at_the_next_look(new_bed: Call
     driven = Driven(bed, tmp_path, "easy", start_timeout="120 s")
     asked = {"script": "sleep 1", "hold": True, "nodes": 2, "exclusive": True, "time": "1"}
     job = bed.submit(**asked, licenses="matlab:1")
-    driven.start()
+    driven.start(driven.blind_to_reservations())
     try:
         bed.wait_until(lambda: "Slurm refuses to start it: Licenses" in told(driven, job), 15, "it is aside")
         other = bed.submit(**asked)
@@ -100,6 +100,7 @@ def test_a_start_that_slurm_refuses_is_taken_back_at_the_next_look(new_bed: Call
         time.sleep(5)
         assert len(released(driven, job)) == 1, "tried again though nothing has changed"
         bed.scontrol("delete", "ReservationName=all")
+        bed.scontrol("update", "PartitionName=main", "DefaultTime=2")
         bed.wait_for([job], "COMPLETED", timeout_s=10)
     finally:
         driven.stop()

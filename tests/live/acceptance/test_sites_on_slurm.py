@@ -113,7 +113,7 @@ def test_a_job_that_slurm_refuses_asks_again_for_what_its_user_asked(
     asked = {"script": "sleep 1", "hold": True, "time": "1", "mem": 100, "partition": "left,right"}
     job = bed.submit(**asked, licenses="matlab:1", nodelist="n3", nodes=2, user="nobody")
     pinned = bed.submit(**asked, licenses="matlab:1", nodelist="n4")
-    driven.start()
+    driven.start(driven.blind_to_reservations())
     try:
 
         def reasons() -> dict[str, str]:
@@ -126,6 +126,8 @@ def test_a_job_that_slurm_refuses_asks_again_for_what_its_user_asked(
             assert (shown["Partition"], shown["ReqNodeList"]) == ("left,right", nodes), shown
             assert shown["NumNodes"].split("-")[0] == count
         bed.scontrol("delete", "ReservationName=all")
+        for name in ("left", "right"):
+            bed.scontrol("update", f"PartitionName={name}", "DefaultTime=2")
         bed.wait_for([job, pinned], "COMPLETED", timeout_s=20)
         assert "n3" in expand(bed.job(job)["NodeList"])
         assert bed.job(pinned)["NodeList"] == "n4"
