@@ -24,7 +24,7 @@ import numba.core.types
 
 from unrack.kernels import cache
 from unrack.kernels.operators import remember_operators
-from unrack.kernels.parts import PartCompiler
+from unrack.kernels.parts import KernelCompiler, PartCompiler
 from unrack.kernels.stamp import stamp
 
 P = ParamSpec("P")
@@ -46,7 +46,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     (:mod:`unrack.kernels.stamp`), where it can be (:mod:`unrack.kernels.cache`). Of several processes that need it at
     once, one compiles it, and the others wait for what it keeps.
     """
-    kernel = _njit(no_cfunc_wrapper=True)(function)
+    kernel = _njit(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
     if isinstance(kernel, _Dispatcher):  # not where compilation is off
         kernel._cache = cache.kept(kernel.py_func)
         compile_it = kernel.compile

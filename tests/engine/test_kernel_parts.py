@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba import config
+from numba.core.runtime import _nrt_python, rtsys
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.parts import _PartLibrary
+from unrack.kernels.structs import InKernels
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -62,3 +65,97 @@ def test_a_part_is_compiled_once_for_constants_and_numbers_alike() -> None:
 
     assert kernel(5) == 23
     assert len(shifted.overloads) == 1  # type: ignore[attr-defined]
+
+
+class _Columns(NamedTuple):
+    left: np.ndarray
+    right: np.ndarray
+
+
+class Columns(InKernels, _Columns):
+    """Two arrays as one thing."""
+
+
+@inlined
+def moved(columns: Any, pair: _Columns, by: int) -> int:
+    """A part that is handed all that is not counted, and makes an array of its own."""
+    made, total = np.empty(by, np.int64), 0
+    for i in range(columns.left.shape[0]):
+        made[i % by] = pair.right[i]
+        columns.left[i] += made[i % by]
+        total += columns.left[i]
+    return total
+
+
+@inlined
+def first_of(values: np.ndarray, count: int) -> np.ndarray:
+    """A part that returns what it was handed."""
+    return values[:count]
+
+
+def test_a_kernel_that_returns_no_array_counts_none_that_it_is_handed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @compiled
+    def total(columns: Any, pair: _Columns) -> int:
+        result = 0
+        for i in range(3):
+            result += columns.left[i] + pair.right[i] + pair.left[0]
+        return result
+
+    columns = Columns(np.arange(3), np.arange(3) * 10)
+    assert total(columns.kernel, _Columns(*columns)) == 33
+    (machine_code,) = total.inspect_asm().values()  # type: ignore[attr-defined]
+    assert "NRT_incref" not in machine_code
+
+
+def test_arrays_of_kernels_live_as_long_as_somebody_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @compiled
+    def half(values: np.ndarray) -> np.ndarray:
+        return first_of(values, values.shape[0] // 2)
+
+    @compiled
+    def made(columns: Any, count: int) -> tuple[int, np.ndarray, np.ndarray]:
+        fresh = first_of(first_of(np.arange(count), count - 1), count - 2)
+        return moved(columns, _Columns(columns.left, fresh), 2), fresh, columns.right
+
+    @compiled
+    def looped(columns: Any, count: int) -> int:
+        total, values = 0, columns.left
+        for i in range(count):
+            values = first_of(np.arange(i + 3), 3) if i % 2 else columns.left
+            total += moved(columns, _Columns(values, values), i + 1) + values[2]
+        return total
+
+    counts = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    columns = Columns(np.zeros(3, np.int64), np.full(1_000, 7))
+    assert half(np.arange(2_000)).sum() == 499_500
+    before = rtsys.get_allocation_stats()
+    for _ in range(200):
+        tail = half(np.full(1_000, 5))
+        number, fresh, right = made(columns.kernel, 5)
+        trash = [np.full(1_000, -1) for _ in range(20)]
+        assert tail.tolist() == [5] * 500
+        assert fresh.tolist() == [0, 1, 2]
+        del trash
+    assert number == 3 * 200
+    assert right.tolist() == [7] * 1_000
+    small = Columns(np.zeros(3, np.int64), np.zeros(3, np.int64))
+    left, expected = [0, 0, 0], 0
+    for i in range(6):
+        values = [0, 1, 2] if i % 2 else left
+        for j in range(3):
+            left[j] += values[j]
+            expected += left[j]
+        expected += values[2]
+    assert looped(small.kernel, 6) == expected > 0
+    del tail, fresh, right, columns, small
+    after = rtsys.get_allocation_stats()
+    if not counts:
+        _nrt_python.memsys_disable_stats()
+    assert after.alloc - after.free == pytest.approx(before.alloc - before.free, abs=8)

@@ -1,4 +1,8 @@
-"""Functions that only kernels call, for numba: put into the code of their callers, never machine code by themselves.
+"""How kernels are compiled: without counting what they are handed, and parts never as machine code by themselves.
+
+Numba counts at nearly every use of an array who holds it, by two atomic operations. In loops over columns that was two
+thirds of the time. A function that returns no array cannot keep one: whoever called it holds its arguments, and the
+columns behind them, until it has ended. So these are not counted, nor are structs at all, which are made outside.
 
 Numba optimises every function that it compiles and turns it into machine code, also those that it then only copies
 into the kernels that call them, where they are optimised again. Without the first of the two a first use takes a
@@ -10,15 +14,112 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba.core.cgutils
 import numba.core.codegen
 import numba.core.compiler
 import numba.core.compiler_machinery
+import numba.core.lowering
 import numba.core.typed_passes
+import numba.core.types
+import numba.experimental.structref
 
+_cgutils: Any = numba.core.cgutils
 _codegen: Any = numba.core.codegen
 _compiler: Any = numba.core.compiler
 _machinery: Any = numba.core.compiler_machinery
+_lowering: Any = numba.core.lowering
 _passes: Any = numba.core.typed_passes
+_structref: Any = numba.experimental.structref
+_types: Any = numba.core.types
+
+
+def _holds_arrays(kind: Any) -> bool:
+    """Whether values of a type hold arrays, or may."""
+    if isinstance(kind, _types.BaseTuple):
+        return any(map(_holds_arrays, kind.types))
+    return not isinstance(kind, _types.Number | _types.Boolean | _types.NoneType | _types.UnicodeType)
+
+
+def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """The same value, with arrays of which it is not said where they are counted."""
+    if isinstance(kind, _types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = _cgutils.get_null_value(array.meminfo.type)
+        array.parent = _cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+    if isinstance(kind, _types.BaseTuple):
+        for i, of in enumerate(kind.types):
+            if _holds_arrays(of):
+                own = _uncounted(context, builder, of, builder.extract_value(value, i))
+                value = builder.insert_value(value, own, i)
+    return value
+
+
+class _Lower(_lowering.Lower):  # type: ignore[misc]
+    """Numba's own, but for what is not counted."""
+
+    @property
+    def _keeps_nothing(self) -> bool:
+        return not _holds_arrays(self.fndesc.restype)
+
+    def extract_function_arguments(self) -> Any:
+        """The arguments."""
+        values = super().extract_function_arguments()
+        if self._keeps_nothing:
+            kinds = self.fndesc.argtypes
+            self.fnargs = [
+                _uncounted(self.context, self.builder, kind, value) for kind, value in zip(kinds, values, strict=True)
+            ]
+        return self.fnargs
+
+    def lower_expr(self, resty: Any, expr: Any) -> Any:
+        """An expression: columns of structs are read here."""
+        if expr.op == "getattr" and self._keeps_nothing:
+            kind = self.typeof(expr.value.name)
+            if isinstance(kind, _types.StructRef):
+                struct = _structref._Utils(self.context, self.builder, kind)
+                value = getattr(struct.get_data_struct(self.loadvar(expr.value.name)), expr.attr)
+                own = kind.field_dict[expr.attr]
+                value = _uncounted(self.context, self.builder, own, value)
+                return self.context.cast(self.builder, value, own, resty)
+        return super().lower_expr(resty, expr)
+
+    def incref(self, typ: Any, val: Any) -> None:
+        """Of a struct nothing is counted."""
+        if not isinstance(typ, _types.StructRef):
+            super().incref(typ, val)
+
+    def decref(self, typ: Any, val: Any) -> None:
+        """Of a struct nothing is counted."""
+        if not isinstance(typ, _types.StructRef):
+            super().decref(typ, val)
+
+
+@_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(_passes.BaseNativeLowering):  # type: ignore[misc]
+    _name = "unrack_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What writes the code."""
+        return _Lower
+
+
+class KernelCompiler(_compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's own compiler, but for what is not counted."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The usual passes, with one in place of another."""
+        passes = _compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_Lowering, said) if one is _passes.NativeLowering else (one, said) for one, said in passes.passes
+        ]
+        self.add_passes(passes)
+        passes.finalize()
+        return [passes]
+
+    def add_passes(self, passes: Any) -> None:
+        """None more."""
 
 
 class _NoEnvironment:
@@ -67,12 +168,9 @@ class _IntoPart(_machinery.LoweringPass):  # type: ignore[misc]
         return False
 
 
-class PartCompiler(_compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's own compiler, but for the library that code goes into."""
+class PartCompiler(KernelCompiler):
+    """The same for parts, whose code goes into a library of theirs."""
 
-    def define_pipelines(self) -> list[Any]:
-        """The usual passes and one more."""
-        passes = _compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+    def add_passes(self, passes: Any) -> None:
+        """One more."""
         passes.add_pass_after(_IntoPart, _passes.AnnotateTypes)
-        passes.finalize()
-        return [passes]

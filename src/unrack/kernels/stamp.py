@@ -9,19 +9,30 @@ it, and to no file's date: a file that was only touched costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from unrack.kernels import parts
 
 PLAIN = int, float, complex, str, bytes, bool, type(None)
 
 
 def stamp(function: FunctionType) -> str:
-    """The code of a function, of all that it calls in this package, and the values of the constants that they name."""
-    digest = sha256()
+    """The code of a function and of all that it calls in this package, their constants, and how they are compiled."""
+    digest = sha256(_compiler().encode())
     for fact in _of_function(function, set()):
         digest.update(fact.encode() + b"\n")
     return digest.hexdigest()
+
+
+@cache
+def _compiler() -> str:
+    """The code of what compiles kernels."""
+    made = [parts._uncounted, parts._holds_arrays, *vars(parts._Lower).values()]
+    functions = [one for one in made if isinstance(one, FunctionType)]
+    return "\n".join(fact for function in functions for fact in _of_code(function.__code__, {}))
 
 
 def _of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:

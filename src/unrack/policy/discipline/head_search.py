@@ -144,7 +144,7 @@ def search(
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
         fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, wanted, 0, c))
         if fits and mb > 0:
-            fits = lent_room(then, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
+            fits = lent_room(c.then, h, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
             walk[TIME], walk[RUN], walk[ENDED], walk[MOMENT], c.heads[h, ROOM] = time, i, k, m, room
             return True

@@ -125,7 +125,7 @@ class _Columns(NamedTuple):
     times: Ints  # int64[steps]: when each step begins, µs
     at: Ints  # int64[steps]: where in `level` each step is
     level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
-    low: Ints  # int64[1, 2, groups + slots]: the least of the levels over the time that was looked at last
+    low: Ints  # int64[2, 2, groups + slots]: the least of the levels over the time looked at last; and to work with
     slot: Ints  # int64[places]: the slot of each place; -1: it has none
     place_of: Ints  # int64[slots]: the place of each slot
     # reservations by job, as they were after the last round

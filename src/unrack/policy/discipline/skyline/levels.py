@@ -1,16 +1,18 @@
-"""Compiled: the levels of a skyline as running jobs leave them, by their booked ends."""
+"""Compiled: the levels of a skyline as running jobs leave them, and the first step at which a job has a place."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from unrack.jit import inlined
+import numpy as np
+
+from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.names import FIRST_ROW as LEASE_ROW
-from unrack.policy.columns import LedgerColumns
+from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CLOSES_US,
@@ -23,7 +25,20 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
     Rule,
 )
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, book, copy_step, free_slots, slot_for, slots_for
+from unrack.policy.discipline.skyline.steps import (
+    Groups,
+    Slots,
+    Span,
+    book,
+    claims_fit,
+    copy_step,
+    free_slots,
+    lent_room,
+    room_in,
+    slot_for,
+    slots_for,
+)
+from unrack.units import NEVER_US
 
 
 @inlined
@@ -122,3 +137,122 @@ def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sig
             span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, claims)
             steps = book(sky, steps, begins, windows[w, CLOSES_US] - begins, slots, span, sign)
     return steps
+
+
+@melted
+def less_of(level: Ints, k: int, other: Ints, i: int, groups: Groups, first: int) -> int:
+    """Of how many columns less is free in step ``k`` than in another: of groups, and of slots from ``first`` on."""
+    count = 0
+    for g in range(groups.first, groups.last):
+        count += level[k, CPU, g] < other[i, CPU, g]
+        count += level[k, MEM, g] < other[i, MEM, g]
+    for s in range(first, other.shape[2]):
+        count += level[k, CPU, s] < other[i, CPU, s]
+    return count
+
+
+@melted
+def least_of(low: Ints, target: int, source: int, level: Ints, k: int, groups: Groups, first: int) -> None:
+    """Let one step of ``low`` be the less of another and of one of ``level``, in the same columns."""
+    for g in range(groups.first, groups.last):
+        low[target, CPU, g] = min(low[source, CPU, g], level[k, CPU, g])
+        low[target, MEM, g] = min(low[source, MEM, g], level[k, MEM, g])
+    for s in range(first, low.shape[2]):
+        low[target, CPU, s] = min(low[source, CPU, s], level[k, CPU, s])
+
+
+@melted
+def copy_of(low: Ints, target: int, level: Ints, k: int, groups: Groups, first: int) -> None:
+    """Let one step of ``low`` be one of ``level``, in the same columns."""
+    for g in range(groups.first, groups.last):
+        low[target, CPU, g], low[target, MEM, g] = level[k, CPU, g], level[k, MEM, g]
+    for s in range(first, low.shape[2]):
+        low[target, CPU, s] = level[k, CPU, s]
+
+
+@melted
+def fits_in(
+    level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, mb: int, may_lend: Ints
+) -> bool:  # fmt: skip
+    """Whether one step has room for a job, as far as can be seen without a choice."""
+    fits = room_in(level, k, groups, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
+    return fits and (
+        mb == 0 or lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole) >= asked.tasks
+    )
+
+
+@melted
+def alike(level: Ints, k: int, before: int, groups: Groups, first: int) -> bool:
+    """Whether two steps have the same in the groups, and in all slots, the first of which is ``first``."""
+    same = True
+    for g in range(groups.first, groups.last):
+        same = same and level[k, CPU, g] == level[before, CPU, g] and level[k, MEM, g] == level[before, MEM, g]
+    for s in range(first, level.shape[2]):
+        same = same and level[k, CPU, s] == level[before, CPU, s]
+    return same
+
+
+@inlined
+def steps_of(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int, every: bool) -> Ints:
+    """The steps from ``i`` on that are not as the one before, and begin before a time (µs); or ``every`` one."""
+    times, at, level = sky.times, sky.at, sky.level
+    found, count = np.empty(steps - i, np.int64), 0
+    for k in range(i, steps):
+        if times[k] >= until:
+            break
+        if every or k == i or not alike(level, at[k], at[k - 1], groups, first):
+            found[count] = k
+            count += 1
+    return found[:count]
+
+
+@inlined
+def earliest(
+    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int, i: int,
+    before: int, every: bool,
+) -> int:  # fmt: skip
+    """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
+
+    ``sky.low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it
+    may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
+    """
+    times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
+    grain, tasks = groups.grain, asked.tasks
+    while grain == 2 and i < steps and times[i] < before:  # as below, in numbers
+        k = i
+        while k < steps and (k == i or times[k] < times[i] + length):
+            if level[at[k], CPU, 0] < tasks or not claims_fit(level, at[k], slots, claims):
+                break
+            k += 1
+        if k > i and (k == steps or times[k] >= times[i] + length):
+            return i
+        i = k + 1
+    if grain == 2 or i >= steps:
+        return -1
+    own = steps_of(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US, every)
+    count, j, k = own.shape[0], 0, 0  # from step j on it fits to k
+    while k < count and times[own[j]] < before:
+        if k > j:
+            if times[own[k]] >= times[own[j]] + length:
+                break
+            if not less_of(level, at[own[k]], low, 0, groups, slots.first):  # as it was, it fits
+                k += 1
+                continue
+            least_of(low, 1, 0, level, at[own[k]], groups, slots.first)
+            if fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
+                copy_of(low, 0, low, 1, groups, slots.first)
+                k += 1
+                continue
+        row, k = at[own[k]], k + 1
+        if not fits_in(level, row, groups, slots, asked, claims, mb, may_lend):
+            j = k
+            continue
+        copy_of(low, 0, level, row, groups, slots.first)
+        j, until = k - 1, j
+        while j > until + 1:  # the first from which it fits to here
+            least_of(low, 1, 0, level, at[own[j - 1]], groups, slots.first)
+            if not fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
+                break
+            copy_of(low, 0, low, 1, groups, slots.first)
+            j -= 1
+    return int(own[j]) if j < k and times[own[j]] < before else -1

@@ -98,7 +98,7 @@ class Plan(Passes):
         width = total.shape[2] + len(self.columns.place_of)
         self.replace(
             of=of, total=total, rank=rank, times=np.zeros(0, np.int64), at=np.zeros(0, np.int64),
-            level=np.zeros((0, 2, width), np.int64), low=np.zeros((1, 2, width), np.int64),
+            level=np.zeros((0, 2, width), np.int64), low=np.zeros((2, 2, width), np.int64),
         )  # fmt: skip
 
     def _windows_by_group(self, first_node: Ints) -> None:

@@ -52,7 +52,7 @@ from unrack.policy.discipline.skyline.kept import (
     reach_of,
     room_from,
 )
-from unrack.policy.discipline.skyline.levels import book_windows, levels_of, parts_of, short_of
+from unrack.policy.discipline.skyline.levels import book_windows, earliest, fits_in, levels_of, parts_of, short_of
 from unrack.policy.discipline.skyline.starting import start_those_due
 from unrack.policy.discipline.skyline.steps import (
     Groups,
@@ -60,12 +60,8 @@ from unrack.policy.discipline.skyline.steps import (
     Span,
     asked_by,
     book,
-    claims_fit,
-    earliest,
     fits_at,
     fits_together,
-    lent_room,
-    room_in,
     slots_for,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
@@ -195,10 +191,7 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     level, (asked, mb) = sky.level, asked_by(job, sky)
     groups = groups_of(job, groups.grain, groups.whole, sky)
     fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
-    if room_in(level, 0, groups, asked) < asked.tasks or not claims_fit(level, 0, slots, fixed):
-        return False
-    lent = lent_room(level[0], level, 0, slots, groups.total, asked, mb, sky.may_lend, groups.whole) if mb > 0 else 0
-    return bool(mb == 0 or lent >= asked.tasks)
+    return fits_in(level, 0, groups, slots, asked, fixed, mb, sky.may_lend)
 
 
 @compiled

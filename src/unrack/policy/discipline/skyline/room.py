@@ -28,7 +28,7 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
     if short in (MOMENTS, CLAIMABLE):
         steps = len(c.times) if short == CLAIMABLE else max(2 * len(c.times), running + 4 * jobs + 8)
         slots += (16 + slots // 4) * (short == CLAIMABLE)
-        level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((1, 2, width + slots), np.int64)
+        level, low = np.zeros((steps, 2, width + slots), np.int64), np.zeros((2, 2, width + slots), np.int64)
         left = np.zeros((len(c.left), 1, slots), np.int64)
         left[:, :, : len(c.place_of)] = c.left
         place_of = grown(c.place_of, slots)
@@ -74,7 +74,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
         set_owner=np.zeros(1, np.int64), windows=np.zeros((0, 7), np.int64), window_claims=two,
         window_rows=np.zeros((0, 5), np.int64), window_groups=np.zeros((0, 5), np.int64),
         usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
-        may_lend=none, times=none, at=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((1, 2, 0), np.int64),
+        may_lend=none, times=none, at=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
         rows=np.zeros((0, 5), np.int64), claims=two,

@@ -1,10 +1,8 @@
-"""Compiled: the steps of a skyline, and the first of them at which a job has a place."""
+"""Compiled: the steps of a skyline, and what of a job fits in one."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
@@ -24,7 +22,6 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
 )
 from unrack.policy.placement.node_kernel import tasks_on
-from unrack.units import NEVER_US
 from unrack.view import PLENTY
 
 
@@ -130,23 +127,23 @@ def lent_by(left: Ints, k: int, slots: Slots, first: int, node: int) -> int:
     return int(PLENTY - (slots.free[first + node] if s < 0 else left[k, CPU, slots.first + s]))
 
 
-@inlined
+@melted
 def lent_room(
-    free: Ints, left: Ints, k: int, slots: Slots, total: Ints, asked: Gang, mb: int,
-    may_lend: Ints, whole: bool,
+    free: Ints, i: int, left: Ints, k: int, slots: Slots, total: Ints, asked: Gang, mb: int, may_lend: Ints,
+    whole: bool,
 ) -> int:  # fmt: skip
     """How many tasks (counted up to those of the job) fit on nodes that do not lend too much to run any.
 
     None if so many MB are not free in all.
-    ``free``, ``left``: what is free of nodes, and of places in slots, there in step ``k``. Whether lenders can be found
-    is a choice; without this there is none.
+    ``free``, ``left``: what is free of nodes in step ``i``, of places in slots in step ``k``. Whether lenders can be
+    found is a choice; without this there is none.
     """
     nodes = may_lend.shape[0]
     first, memory, room = slots.free.shape[0] - nodes, 0, 0
     for g in range(nodes):
-        memory += free[MEM, g]
+        memory += free[i, MEM, g]
     for g in range(nodes if memory >= mb else 0):
-        here = tasks_on(free[CPU, g], free[MEM, g], total[CPU, g], asked.cores, 0, whole)
+        here = tasks_on(free[i, CPU, g], free[i, MEM, g], total[CPU, g], asked.cores, 0, whole)
         if here > 0 and lent_by(left, k, slots, first, g) <= may_lend[g]:
             room += here
             if room >= asked.tasks:
@@ -176,116 +173,6 @@ def are_open(span: Span, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bo
             if lent_by(left, k, slots, first, node) > may_lend[node]:
                 return False
     return True
-
-
-@melted
-def less_of(now: Ints, before: Ints, groups: Groups, first: int) -> int:
-    """Of how many columns less is free than before: of groups, and of slots, the first of which is ``first``."""
-    count = 0
-    for g in range(groups.first, groups.last):
-        count += now[CPU, g] < before[CPU, g]
-        count += now[MEM, g] < before[MEM, g]
-    for s in range(first, now.shape[1]):
-        count += now[CPU, s] < before[CPU, s]
-    return count
-
-
-@melted
-def least_of(low: Ints, now: Ints, groups: Groups, first: int) -> None:
-    """Let ``low`` be the less of the two, in the same columns."""
-    for g in range(groups.first, groups.last):
-        low[CPU, g] = min(low[CPU, g], now[CPU, g])
-        low[MEM, g] = min(low[MEM, g], now[MEM, g])
-    for s in range(first, low.shape[1]):
-        low[CPU, s] = min(low[CPU, s], now[CPU, s])
-
-
-@melted
-def alike(now: Ints, before: Ints, groups: Groups, first: int) -> bool:
-    """Whether two steps have the same in the groups, and in all slots, the first of which is ``first``."""
-    same = True
-    for g in range(groups.first, groups.last):
-        same = same and now[CPU, g] == before[CPU, g] and now[MEM, g] == before[MEM, g]
-    for s in range(first, now.shape[1]):
-        same = same and now[CPU, s] == before[CPU, s]
-    return same
-
-
-@inlined
-def steps_of(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int, every: bool) -> Ints:
-    """The steps from ``i`` on that are not as the one before, and begin before a time (µs); or ``every`` one."""
-    times, at, level = sky.times, sky.at, sky.level
-    found, count = np.empty(steps - i, np.int64), 0
-    for k in range(i, steps):
-        if times[k] >= until:
-            break
-        if every or k == i or not alike(level[at[k]], level[at[k - 1]], groups, first):
-            found[count] = k
-            count += 1
-    return found[:count]
-
-
-@inlined
-def earliest(
-    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int, i: int,
-    before: int, every: bool,
-) -> int:  # fmt: skip
-    """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
-
-    ``sky.low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it
-    may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
-    """
-    times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
-    grain, tasks = groups.grain, asked.tasks
-    while grain == 2 and i < steps and times[i] < before:  # as below, in numbers
-        k = i
-        while k < steps and (k == i or times[k] < times[i] + length):
-            if level[at[k], CPU, 0] < tasks or not claims_fit(level, at[k], slots, claims):
-                break
-            k += 1
-        if k > i and (k == steps or times[k] >= times[i] + length):
-            return i
-        i = k + 1
-    if grain == 2 or i >= steps:
-        return -1
-    own = steps_of(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US, every)
-    count, j = own.shape[0], 0
-    while j < count and times[own[j]] < before:
-        row = at[own[j]]
-        fits = room_in(level, row, groups, asked) >= tasks and claims_fit(level, row, slots, claims)
-        if not fits or (
-            mb > 0 and lent_room(level[row], level, row, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks
-        ):
-            j += 1
-            continue
-        for g in range(groups.first, groups.last):
-            low[0, CPU, g], low[0, MEM, g] = level[row, CPU, g], level[row, MEM, g]
-        for s in range(slots.first, low.shape[2]):
-            low[0, CPU, s] = level[row, CPU, s]
-        end = times[own[j]] + length
-        k = j + 1
-        following = -1
-        while k < count and times[own[k]] < end:
-            row = at[own[k]]
-            if less_of(level[row], low[0], groups, slots.first) == 0:  # as it was, it fits
-                k += 1
-                continue
-            least_of(low[0], level[row], groups, slots.first)
-            if not claims_fit(low, 0, slots, claims):
-                following = k + 1
-                break
-            if room_in(low, 0, groups, asked) < tasks:
-                alone = room_in(level, row, groups, asked)
-                following = k + 1 if alone < tasks else j + 1
-                break
-            if mb > 0 and lent_room(low[0], low, 0, slots, groups.total, asked, mb, may_lend, groups.whole) < tasks:
-                following = j + 1
-                break
-            k += 1
-        if following < 0:
-            return int(own[j])
-        j = following
-    return -1
 
 
 @melted
