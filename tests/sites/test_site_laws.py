@@ -231,3 +231,42 @@ def test_jobs_that_come_one_by_one_are_numbered_as_those_of_a_table_are() -> Non
         assert (one == 0) == (other == 0) == (i in (0, 2, 4))
         ways, own = site.ways_of_wheres[one], alone.ways_of_wheres[other]
         assert [way.nodes.tolist() for way in ways] == [way.nodes.tolist() for way in own]
+
+
+@pytest.mark.parametrize(
+    "policy", [*POLICIES, "easy(order=multifactor)", "slurm(order=wfp3)", "easy(molding=earliest-end)"]
+)
+def test_who_asks_for_gpus_in_a_partition_without_them_may_run_nowhere_and_holds_up_nobody(policy: str) -> None:
+    if "topo" in policy:
+        pytest.skip("it places jobs on whole machines alone")
+    jobs = jobs_of(2)
+    count = len(jobs["tasks"])
+    parts = [{"name": "cpu", "nodes": ["0-3"]}, {"name": "gpu", "nodes": ["4-5"]}]
+    cluster = {
+        "nodes": [{"count": 6, "cores": 2, "memory": 4}], "gpus": [{"nodes": "4-5", "machine": {"gpus": 2}}],
+        "site": {"partitions": parts},
+    }  # fmt: skip
+    first = {name: np.insert(column, 0, column[0]) for name, column in jobs.items() if name != "user"}
+    first |= {
+        "user": pl.Series(["u9", *jobs["user"].to_list()]),
+        "devices": {("gpus", "count"): np.eye(1, count + 1)[0].astype(np.int64)},
+    }
+    beside = starts(cluster, first, policy, partition=["cpu"] * (count + 1))
+    assert beside[0] is None
+    jobs["devices"] = {("gpus", "count"): np.zeros(count, np.int64)}
+    assert beside[1:] == starts(cluster, jobs, policy, partition=["cpu"] * count)
+
+
+@pytest.mark.parametrize("per", ["all", "user", "job"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_needs_more_nodes_than_a_limit_leaves_holds_up_nobody(policy: str, per: str) -> None:
+    limits = [{"per": per, "amounts": {"nodes": 2}}]
+    site = {"partitions": [{"name": "few", "limits": limits}, {"name": "all"}]}
+    jobs: dict[str, Any] = {"submit_us": np.arange(4) * S, "user": pl.Series(["a", "a", "a", "b"])}
+    jobs |= {"tasks": np.array([1, 3, 2, 2]), "cores": np.full(4, 2), "memory_mb": np.zeros(4, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(4, 60) * S
+    found = starts(NODES | {"site": site}, jobs, policy, partition=["few", "few", "few", "all"])
+    one_job = per == "job"  # the second needs three nodes; with the first the third would have three
+    assert found[:2] == [0.0, None]
+    assert found[3] == (60.0 if one_job else 3.0)
+    assert found[2] == (2.0 if one_job else 60.0)

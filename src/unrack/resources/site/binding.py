@@ -12,7 +12,7 @@ from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
+from unrack.resources.site.installed import Counts, Site, Where, Whose
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
@@ -225,11 +225,16 @@ class Binding:
         if tasks < part.min_nodes:
             return f"{what} is for jobs on {part.min_nodes} nodes or more, and it has {tasks} tasks"
         if part.max_nodes is not None and tasks > part.max_nodes:
-            most = int(self.site.cluster_nodes.cores[self.site.nodes_of[part.name]].max())
-            fewest = -(-tasks // max(1, most // cores)) if cores else 1
+            fewest = self._fewest(tasks, cores, part.name)
             if fewest > part.max_nodes:
                 return f"{what} is for jobs on {part.max_nodes} nodes at most, and it needs {fewest}"
         return self._over(job, part, what)
+
+    def _fewest(self, tasks: int, cores: int, partition: str) -> int:
+        """On how many nodes tasks are at least, as far as cores say; ``""``: of any partition."""
+        nodes = self.site.cluster_nodes.cores
+        most = int((nodes[self.site.nodes_of[partition]] if partition else nodes).max())
+        return -(-tasks // max(1, most // cores)) if cores else 1
 
     def _over(self, job: int, bound: Bounded, what: str) -> str:
         """What a job is over by itself, of what bounds it."""
@@ -240,7 +245,7 @@ class Binding:
         for limit in bound.limits:
             if limit.per == "job":
                 for measure, allowed in limit.amounts.items():
-                    if (amount := self._amount(job, measure)) > allowed:
+                    if (amount := abs(self._amount(job, measure))) > allowed:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
 
@@ -337,7 +342,7 @@ class Binding:
         if measure == "jobs":
             return 1
         if measure == "nodes":
-            return BY_NODES
+            return -self._fewest(int(self.tasks[job]), int(self.cores[job]), "")
         if measure == "tasks":
             return int(self.tasks[job])
         if measure in ("cores", "memory"):

@@ -27,11 +27,12 @@ from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")
-BY_NODES = -1
-"""In place of an amount: as much as the job has nodes."""
 NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
 Counts = tuple[tuple[int, int, str], ...]
-"""What jobs count for: places, amounts (or BY_NODES), and the partition that they run in where that decides it."""
+"""What jobs count for: places, amounts, and the partition that they run in where that decides it.
+
+An amount below 0 says: as much as the job has nodes, and of how many nodes it has at least.
+"""
 
 
 class Where(NamedTuple):
@@ -264,13 +265,13 @@ class Site(Usual):
 
     def _claims(self, asked: Ints, way: Way, nodes: Ints) -> Ints:
         own = _own(self._counts(asked), way.partition)
-        rows = [(place, len(nodes) if amount == BY_NODES else amount) for place, amount in own]
+        rows = [(place, len(nodes) if amount < 0 else amount) for place, amount in own]
         return np.array([row for row in rows if row[1]], np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
         ways, counts = self.ways(asked), self._counts(asked)
-        if len(ways) > 1 or any(way.counts for way in ways) or any(a == BY_NODES or inside for _, a, inside in counts):
+        if len(ways) > 1 or any(way.counts for way in ways) or any(a < 0 or inside for _, a, inside in counts):
             return None
         return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
 
@@ -293,7 +294,7 @@ class Site(Usual):
             own = _own(counts, way.partition)
             if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
                 continue
-            full = any(amount == BY_NODES and free[place] <= len(nodes) for place, amount in own)
+            full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
             found |= open_next(way, nodes, left) & there if full else open_next(way, nodes, left)
         return found
 
@@ -340,15 +341,15 @@ class Site(Usual):
     def _over(self, row: Counts) -> tuple[Place, int] | None:
         """The first limit that is less than a job counts for by itself, wherever it runs."""
         for place, amount, inside in row:
-            if not inside and self.places[place].amount < max(amount, 1):
-                return self.places[place], max(amount, 1)
+            if not inside and self.places[place].amount < abs(amount):
+                return self.places[place], abs(amount)
         return None
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
         counts = self._counts(asked)
         short = [
-            [(place, max(amount, 1)) for place, amount in _own(counts, name) if max(amount, 1) > free[place]]
+            [(place, abs(amount)) for place, amount in _own(counts, name) if abs(amount) > free[place]]
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):
