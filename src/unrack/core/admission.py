@@ -112,8 +112,8 @@ class Admission:
         if where is None or not (told or not self.traits.lends):
             return {}
         unlike = {
-            kind for kind, one in places.items()
-            if kind != "site" and one.anywhere(np.ones(len(one.quantities), np.int64), 1) is None
+            kind for kind, _ in jobs.devices if kind in places and kind != "site"
+            and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
         }  # fmt: skip
         names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
         others = [jobs.devices[key] for key in names]
