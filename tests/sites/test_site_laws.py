@@ -270,3 +270,28 @@ def test_who_needs_more_nodes_than_a_limit_leaves_holds_up_nobody(policy: str, p
     assert found[:2] == [0.0, None]
     assert found[3] == (60.0 if one_job else 3.0)
     assert found[2] == (2.0 if one_job else 60.0)
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "slurm(order=multifactor, interval=10 s)"])
+def test_a_limit_of_the_only_partition_left_to_a_job_is_looked_at_when_it_comes(policy: str) -> None:
+    limits = [{"amounts": {"memory": 2}}]
+    site = {
+        "partitions": [{"name": "a", "nodes": ["0-1"]}, {"name": "c", "limits": limits}],
+        "features": {"big": ["3"]},
+    }
+    jobs: dict[str, Any] = {"submit_us": np.arange(2) * S, "user": pl.Series(["a", "b"])}
+    jobs |= {"tasks": np.ones(2, np.int64), "cores": np.full(2, 2), "memory_mb": np.array([3, 1])}
+    jobs["work_us"] = jobs["request_us"] = np.full(2, 60) * S
+    found = starts(NODES | {"site": site}, jobs, policy, partition=["a,c", "a,c"], constraint=["big", ""])
+    assert found == [None, 1.0]
+
+
+@pytest.mark.parametrize("flex", [False, True])
+@pytest.mark.parametrize("policy", [*POLICIES, "slurm(order=multifactor, interval=10 s)"])
+def test_who_comes_when_its_reservation_is_over_waits_in_vain(policy: str, flex: bool) -> None:
+    kept = {"name": "r", "nodes": ["0-1"], "start": 10, "duration": 50, "flex": flex}
+    jobs: dict[str, Any] = {"submit_us": np.arange(3) * S, "user": pl.Series(["a", "a", "b"])}
+    jobs |= {"tasks": np.ones(3, np.int64), "cores": np.full(3, 2), "memory_mb": np.ones(3, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.array([100, 20, 20]) * S
+    columns = {"reservation": ["", "r", ""], "dependency": ["", "afterok:1", "afternotok:2"]}
+    assert starts(NODES | {"site": {"reservations": [kept]}}, jobs, policy, **columns) == [0.0, None, 100.0]

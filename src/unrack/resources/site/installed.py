@@ -287,32 +287,31 @@ class Site(Usual):
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
         """bool[nodes]: those of a way that has all nodes so far, where its limits leave room."""
-        found, counts = np.zeros(len(self.computing), np.bool_), self._counts(asked)
-        there = np.zeros(len(found), np.bool_)
+        counts, (found, there) = self._counts(asked), np.zeros((2, len(self.computing)), np.bool_)
         there[nodes] = True
         for way in self.ways(asked):
             own = _own(counts, way.partition)
             if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
                 continue
             full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
-            found |= open_next(way, nodes, left) & there if full else open_next(way, nodes, left)
+            found |= open_next(way, nodes, left) & (there | (not full))
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: too few nodes in every way, or more than a limit."""
         if quantity == COUNTS:
-            over = np.array([False, *(self._over(row) is not None for row in self.counts)])
+            over = np.array([self._over(number) is not None for number in range(len(self.counts) + 1)])
             return np.asarray(over[asked], np.bool_)
         found = np.zeros(len(asked), np.bool_)
-        for number in [] if quantity == WHOSE else np.unique(asked).tolist():
-            own = (asked == number) & (asked > 0)
+        several = np.array([False, *(len(one.partitions or ()) > 1 for one in self.wheres)])
+        kinds = np.stack([asked, gangs.asked.get("counts", found) * several[asked if quantity == WHERE else 0]])
+        for number, counts in [] if quantity == WHOSE else np.unique(kinds, axis=1).T.tolist():
+            own = (kinds == [[number], [counts]]).all(axis=0) & (asked > 0)
             if own.any():
-                ways = self.ways_of_wheres[number]
+                ways = self._ways(number, counts)
                 found[own] = no_room(np.ones(int(own.sum()), np.int64), gangs.some(own), partial(self._room, ways))
-                none = np.zeros(0, np.int64)
-                found[own] |= [
-                    not any(open_next(way, none, n).any() for way in ways) for n in gangs.tasks[own].tolist()
-                ]
+                none, tasks = np.zeros(0, np.int64), gangs.tasks[own].tolist()
+                found[own] |= [not any(open_next(way, none, n).any() for way in ways) for n in tasks]
         return found
 
     def _room(self, ways: Sequence[Way], _: int, cores: int, mb: int) -> int:
@@ -328,22 +327,27 @@ class Site(Usual):
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The nodes that are too few, or the limit."""
-        if quantity == COUNTS:
-            over = self._over(self.counts[asked - 1])
-            assert over is not None
-            return Reason(Code.TOO_BIG, over[0].name, over[1], over[0].amount)
+        counts, names = int(gangs.asked.get("counts", [0])[0]), [""]
+        if quantity == WHERE and not self._ways(asked, counts):
+            names = [way.partition for way in self.ways_of_wheres[asked]]
+        over = [one for name in names if (one := self._over(counts, name)) is not None]
+        if over:
+            return Reason(Code.TOO_BIG, over[0][0].name, over[0][1], over[0][0].amount)
         where, mb = self.wheres[asked - 1], 0 if gangs.elsewhere else int(gangs.memory_mb[0])
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
-        room = self._room(self.ways_of_wheres[asked], 1, int(gangs.cores[0]), mb)
+        room = self._room(self._ways(asked, counts), 1, int(gangs.cores[0]), mb)
         return Reason(Code.TOO_BIG, f"places for tasks on nodes {words(where)}", int(gangs.tasks[0]), room)
 
-    def _over(self, row: Counts) -> tuple[Place, int] | None:
-        """The first limit that is less than a job counts for by itself, wherever it runs."""
-        for place, amount, inside in row:
-            if not inside and self.places[place].amount < abs(amount):
-                return self.places[place], abs(amount)
-        return None
+    def _ways(self, number: int, counts: int) -> tuple[Way, ...]:
+        """The ways to have nodes of a :class:`Where` in which no limit is less than a job counts for by itself."""
+        return tuple(way for way in self.ways_of_wheres[number] if self._over(counts, way.partition) is None)
+
+    def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
+        """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
+        own = _own(self.counts[number - 1] if number else (), partition)
+        over = ((self.places[place], abs(amount)) for place, amount in own)
+        return next((one for one in over if one[0].amount < one[1]), None)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""

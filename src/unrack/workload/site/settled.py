@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -157,6 +158,23 @@ def idle(site: Site, jobs: JobTable) -> str:
         ("site", QUANTITIES[0]) in jobs.devices,
     )
     return "" if any(rules) else "no job names a partition, a feature, an account or a quality of service of it"
+
+
+def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
+    """What a site says and no job can meet, each with why, in words; :func:`idle` says whether all of it is so."""
+    file = site.file
+    bounds = [file, *file.partitions, *file.qos, *file.accounts, *(user for one in file.accounts for user in one.users)]
+    named = {name for one in bounds for limit in one.limits for name in limit.amounts}
+    named |= {name for queue in file.queues for quota in queue.quotas for name in quota.nominal}
+    asked = {".".join(key) for key, amounts in jobs.devices.items() if bool((amounts > 0).any())}
+    for name in sorted(name for name in named if "." in name and name not in asked):
+        yield f"limits and quotas of {name}", "no job asks for it"
+    if file.preempt is None and any(one.preempt_mode for one in (*file.partitions, *file.qos)):
+        yield "preempt_mode", "there is no table site.preempt"
+    if (file.preempt is None or file.preempt.by != "quota") and any(
+        one.reclaim != "never" or one.within != "never" for one in file.queues
+    ):
+        yield "reclaim and within of queues", "there is no table site.preempt with by = 'quota'"
 
 
 def _said(jobs: JobTable, columns: tuple[str, ...]) -> pl.Series | None:
