@@ -295,3 +295,33 @@ def test_who_comes_when_its_reservation_is_over_waits_in_vain(policy: str, flex:
     jobs["work_us"] = jobs["request_us"] = np.array([100, 20, 20]) * S
     columns = {"reservation": ["", "r", ""], "dependency": ["", "afterok:1", "afternotok:2"]}
     assert starts(NODES | {"site": {"reservations": [kept]}}, jobs, policy, **columns) == [0.0, None, 100.0]
+
+
+@pytest.mark.parametrize("amount", ["jobs", "nodes"])
+def test_who_waits_first_keeps_its_part_of_a_limit_also_where_it_has_a_choice(amount: str) -> None:
+    limits = [{"amounts": {amount: 10**6}}]
+    jobs: dict[str, Any] = {"submit_us": np.arange(3) * S, "user": pl.Series(["a", "b", "c"])}
+    jobs |= {"tasks": np.ones(3, np.int64), "cores": np.full(3, 2), "memory_mb": np.zeros(3, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(3, 60) * S
+    site = {"features": {"big": ["3"]}, "limits": limits}
+    columns = {"constraint": ["big", "big", ""], "array": ["x"] * 3, "array_limit": [2] * 3}
+    # the second waits for the only big node, as the second of two members that may run: the third comes after it
+    assert starts(NODES | {"site": site}, jobs, "fcfs", **columns) == [0.0, 60.0, 60.0]
+
+
+def test_nodes_that_there_are_not_concern_only_who_wants_them() -> None:
+    cluster = {"nodes": [{"count": 4, "cores": 2, "names": "n[1-4]"}], "site": {"partitions": [{"name": "a"}]}}
+    jobs: dict[str, Any] = {"submit_us": np.arange(4) * S, "user": pl.Series(list("abcd")), "tasks": np.full(4, 4)}
+    jobs |= {"cores": np.ones(4, np.int64), "memory_mb": np.zeros(4, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(4, 60) * S
+    # n9 was left out of the file, as it is down
+    wanted = {"req_nodes": ["n[1-2]", "n9", "", ""], "exc_nodes": ["n9", "", "n[2-4,9]", "n[1-"]}
+    table = job_table(**jobs, extra=pl.DataFrame(wanted))
+    workload = Workload("law", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    found = unrack.simulate(Cluster.from_dict(cluster), workload, "easy").jobs.sort("job")
+    assert found["start_s"].to_list() == [0.0, None, None, None]
+    assert [reason.partition(" (")[0] for reason in found["reason"]] == [
+        "", "too-big: node 'n9', which the cluster does not have",
+        "too-big: places for tasks on nodes without n2,n3,n4",
+        "too-big: 'n[1-' is not a list of hosts",
+    ]  # fmt: skip

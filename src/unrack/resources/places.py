@@ -142,6 +142,15 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
+    def at_least(self, asked: Ints, tasks: int) -> Ints:
+        """int64[claims, 2]: what a job claims at least, wherever it runs."""
+        found = []
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                found.append(part.installed.at_least(own, tasks) + np.array([part.first, 0]))
+        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""
         total = np.zeros((len(nodes), len(homes)), np.int64)

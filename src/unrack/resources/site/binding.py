@@ -16,6 +16,7 @@ from unrack.resources.site.installed import Counts, Site, Where, Whose
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
+from unrack.slurm_text.hostlists import expand
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -65,6 +66,7 @@ class Binding:
             self.quotas[quota.queue].append(quota)
         self._rules: dict[tuple[str, ...], list[Rule]] = {}
         self._faults: dict[str, str] = {}
+        self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
         self._says_nothing: dict[Where, bool] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
@@ -97,12 +99,9 @@ class Binding:
         return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
 
     def _anywhere(self, where: Where) -> bool:
-        """Whether that says nothing; nodes that there are not are told when the site is bound."""
+        """Whether that says nothing."""
         if where not in self._says_nothing:
-            try:
-                self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
-            except ClusterError:
-                self._says_nothing[where] = False
+            self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
         return self._says_nothing[where]
 
     def _whose(self, job: int, where: Where) -> Whose:
@@ -132,8 +131,9 @@ class Binding:
 
     def _where(self, job: int) -> Where:
         said, site = self.said, self.site
-        features, nodes, without = said.features[job], said.nodes[job], said.without[job]
-        if fault := self._fault(features) or self._too_much(job) or self._reserved(job):
+        features, (nodes, missing, odd) = said.features[job], self._nodes(said.nodes[job])
+        without, _, wrong = self._nodes(said.without[job])  # to leave out nodes that there are not is no fault
+        if fault := self._fault(features) or odd or wrong or missing or self._too_much(job) or self._reserved(job):
             return Where(why=fault)
         reservation = said.reservation[job] if site.windows else ""
         text = said.partition[job]
@@ -183,6 +183,24 @@ class Binding:
             if one.flavour == flavour and (amount := self._amount(job, one.measure)) > one.most:
                 return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
         return ""
+
+    def _nodes(self, text: str) -> tuple[str, str, str]:
+        """Those of a list of nodes that there are; that some are not, and what is wrong with it, in words."""
+        if text not in self._lists:
+            try:
+                names = [text] if not text or self._there(text) else expand(text)
+                gone = [name for name in names if name and not self._there(name)]
+                missing = f"node {gone[0]!r}, which the cluster does not have" if gone else ""
+                self._lists[text] = ",".join(name for name in names if name not in gone), missing, ""
+            except ValueError as wrong:
+                self._lists[text] = "", "", str(wrong)
+        return self._lists[text]
+
+    def _there(self, text: str) -> bool:
+        try:
+            return bool(self.site.cluster_nodes.named([text], "nodes"))
+        except ClusterError:
+            return False
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""

@@ -22,7 +22,7 @@ from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
 from unrack.resources.site.kept import keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
-from unrack.resources.site.quotas import Quota, quotas_of
+from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS, WHOSE = range(3)
@@ -59,13 +59,6 @@ class Whose(NamedTuple):
     qos: int = 0  # of its quality of service
     usage_factor: float = 1.0  # so often what it uses counts
     nice: int = 0
-
-
-class Nominal(NamedTuple):
-    """What a queue has of one amount without borrowing."""
-
-    amount: int
-    of: tuple[str, str]  # flavour and measure
 
 
 class Site(Usual):
@@ -274,6 +267,11 @@ class Site(Usual):
         if len(ways) > 1 or any(way.counts for way in ways) or any(a < 0 or inside for _, a, inside in counts):
             return None
         return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
+
+    def at_least(self, asked: Ints, tasks: int) -> Ints:
+        """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
+        rows = [(place, abs(amount)) for place, amount in _own(self._counts(asked), "")]
+        return np.array(rows, np.int64).reshape(-1, 2)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether the nodes are of one way, and the claims what it counts for there."""
