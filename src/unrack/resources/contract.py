@@ -164,10 +164,6 @@ class Installed(Protocol):
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
         ...
 
-    def at_least(self, asked: Ints, tasks: int) -> Ints:
-        """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""
-        ...
-
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
@@ -244,11 +240,6 @@ class Usual(ABC):
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """Where it runs matters."""
         return None
-
-    def at_least(self, asked: Ints, tasks: int) -> Ints:
-        """What is the same wherever it runs."""
-        found = self.anywhere(asked, tasks)
-        return np.empty((0, 2), np.int64) if found is None else found
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""

@@ -144,7 +144,8 @@ class Binding:
                 return Where(why=why)
             flavours = self._flavours(job, queue)
             if flavours and names and not set(names) & set(flavours):
-                return Where(why=f"queue {said.queue[job]} has no quota in partition {' or '.join(names)}")
+                name = said.queue[job] if queue is None else queue.name
+                return Where(why=f"queue {name} has no quota in partition {' or '.join(names)}")
             names = tuple(name for name in flavours if not names or name in names) or names
         if not site.partitions or (not names and self.default is None):
             return Where(None, features, nodes, without, reservation)

@@ -268,7 +268,7 @@ class Site(Usual):
             return None
         return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
 
-    def at_least(self, asked: Ints, tasks: int) -> Ints:
+    def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
         rows = [(place, abs(amount)) for place, amount in _own(self._counts(asked), "")]
         return np.array(rows, np.int64).reshape(-1, 2)
