@@ -12,7 +12,9 @@ from twins import random_reservations
 
 import unrack
 from unrack.cluster.spec import Cluster
+from unrack.policy.table import parse_policy
 from unrack.resources.site.installed import Site
+from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 from unrack.workload.site.settled import numbered, settled
@@ -325,3 +327,21 @@ def test_nodes_that_there_are_not_concern_only_who_wants_them() -> None:
         "too-big: places for tasks on nodes without n2,n3,n4",
         "too-big: 'n[1-' is not a list of hosts",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_jobs_that_are_brought_one_by_one_are_turned_away_alike(policy: str) -> None:
+    parts = [{"name": "cpu", "nodes": ["0-1"]}, {"name": "gpu", "nodes": ["2-3"]}]
+    cluster = NODES | {"gpus": [{"nodes": "2-3", "machine": {"gpus": 1}}], "site": {"partitions": parts}}
+    jobs = jobs_of(3, 12)
+    jobs["tasks"] = np.minimum(jobs["tasks"], 2)
+    jobs["devices"] = {("gpus", "count"): np.arange(12) % 3 // 2}
+    extra = pl.DataFrame({"partition": ["cpu", "gpu", "cpu", "gpu"] * 3})
+    found = []
+    for arrivals in (False, True):
+        table = job_table(**jobs, extra=extra)
+        kernel = prepared(Cluster.from_dict(cluster), table, parse_policy(policy), arrivals=arrivals)
+        log = kernel.run()
+        found.append((sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons))
+    assert found[0] == found[1]
+    assert sorted(found[0][1]) == [2, 8]
