@@ -13,6 +13,7 @@ from cap_twins import Capped, Loop, conservative, easy, fcfs, random_capped
 from power_worlds import POLICIES, S, random_power, workload_of
 
 import unrack
+from unrack.cli.study.job_story import devices_text
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
 from unrack.policy.table import parse_policy
@@ -158,3 +159,7 @@ def test_a_lower_cap_at_times_is_kept_and_is_as_maintenance_of_the_last_nodes(po
         assert found.jobs["start_s"].to_list() == kept.jobs["start_s"].to_list()
     free = unrack.simulate(Cluster.from_dict(table), workload_of(jobs), policy)
     assert found.jobs["start_s"].to_list() != free.jobs["start_s"].to_list()
+
+
+def test_explain_tells_power_in_watts() -> None:
+    assert devices_text({"power": {"milliwatts": 225_500}, "gpus": {"count": 2}}) == ", 225.5 W, gpus count 2"

@@ -45,6 +45,28 @@ def test_a_full_partition_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_nodes_that_are_kept_for_others_are_told(tmp_path: Path) -> None:
+    site = {
+        "partitions": [{"name": "left", "nodes": ["0"]}],
+        "reservations": [
+            {"name": "r", "nodes": ["0"], "start": 50, "duration": 20, "users": ["bob"]},
+            {"name": "late", "nodes": ["1"], "start": 90, "duration": 100},
+        ],
+    }
+    (tmp_path / "jobs.csv").write_text(
+        "id,submit,run,request,user,partition,reservation\n1,5,60,60,ann,left,\n2,6,9,9,bob,,late\n"
+    )
+    jobs = unrack.read_trace(str(tmp_path / "jobs.csv")).jobs
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 2}], "site": site})
+    for policy in ("easy", "conservative", "first-fit"):
+        story = explain(cluster, jobs, parse_policy(policy), 0)
+        assert [(spell.to_us / 1e6, str(spell.reason)) for spell in story.spells] == [
+            (70, "no-room: cores on one node, on nodes of partition left, 1 of which are kept free for a part of the "
+                 "time that it asks for (asked 1, free 0)")
+        ]  # fmt: skip
+        assert explain(cluster, jobs, parse_policy(policy), 1).attempts[0].start_us == 90_000_000
+
+
 def test_a_dependency_names_the_job_and_a_time_is_told(tmp_path: Path) -> None:
     rows = "1,0,60,60,1,1,ann,all,,\n2,5,60,60,1,1,ann,all,1,90\n"
     assert reasons(tmp_path, rows, 2) == [

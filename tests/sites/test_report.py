@@ -9,6 +9,7 @@ from unrack.cli.main import app
 from unrack.report.breakdown import breakdowns
 from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, read_finished, settings_of
+from unrack.resources.site.told.partitions import _due
 from unrack.resources.telling import Table
 
 STUDY = """
@@ -94,3 +95,14 @@ def test_limits_say_how_full_they_were_and_who_waited(tables: dict[str, Table]) 
 
 def test_who_waits_is_told_by_account(setting: Setting) -> None:
     assert any(title.startswith("Account") for title, _, _ in breakdowns(setting))
+
+
+def test_members_of_an_account_without_shares_of_its_own_count_as_those_of_the_account_above() -> None:
+    accounts = {
+        "science": {"shares": 3, "users": [{"name": "ann"}, {"name": "bob", "shares": "parent"}]},
+        "chemistry": {"parent": "science", "shares": "parent", "users": [{"name": "cy", "shares": 2}]},
+        "lab": {"parent": "chemistry", "shares": 5},
+        "rest": {},
+    }
+    # of science: ann 1, cy 2, lab 5
+    assert _due(accounts) == {"science": 0.75, "lab": pytest.approx(0.75 * 5 / 8), "rest": 0.25}

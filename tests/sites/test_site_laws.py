@@ -12,7 +12,9 @@ from twins import random_reservations
 
 import unrack
 from unrack.cluster.spec import Cluster
+from unrack.policy.table import parse_policy
 from unrack.resources.site.installed import Site
+from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 from unrack.workload.site.settled import numbered, settled
@@ -231,3 +233,115 @@ def test_jobs_that_come_one_by_one_are_numbered_as_those_of_a_table_are() -> Non
         assert (one == 0) == (other == 0) == (i in (0, 2, 4))
         ways, own = site.ways_of_wheres[one], alone.ways_of_wheres[other]
         assert [way.nodes.tolist() for way in ways] == [way.nodes.tolist() for way in own]
+
+
+@pytest.mark.parametrize(
+    "policy", [*POLICIES, "easy(order=multifactor)", "slurm(order=wfp3)", "easy(molding=earliest-end)"]
+)
+def test_who_asks_for_gpus_in_a_partition_without_them_may_run_nowhere_and_holds_up_nobody(policy: str) -> None:
+    if "topo" in policy:
+        pytest.skip("it places jobs on whole machines alone")
+    jobs = jobs_of(2)
+    count = len(jobs["tasks"])
+    parts = [{"name": "cpu", "nodes": ["0-3"]}, {"name": "gpu", "nodes": ["4-5"]}]
+    cluster = {
+        "nodes": [{"count": 6, "cores": 2, "memory": 4}], "gpus": [{"nodes": "4-5", "machine": {"gpus": 2}}],
+        "site": {"partitions": parts},
+    }  # fmt: skip
+    first = {name: np.insert(column, 0, column[0]) for name, column in jobs.items() if name != "user"}
+    first |= {
+        "user": pl.Series(["u9", *jobs["user"].to_list()]),
+        "devices": {("gpus", "count"): np.eye(1, count + 1)[0].astype(np.int64)},
+    }
+    beside = starts(cluster, first, policy, partition=["cpu"] * (count + 1))
+    assert beside[0] is None
+    jobs["devices"] = {("gpus", "count"): np.zeros(count, np.int64)}
+    assert beside[1:] == starts(cluster, jobs, policy, partition=["cpu"] * count)
+
+
+@pytest.mark.parametrize("per", ["all", "user", "job"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_needs_more_nodes_than_a_limit_leaves_holds_up_nobody(policy: str, per: str) -> None:
+    limits = [{"per": per, "amounts": {"nodes": 2}}]
+    site = {"partitions": [{"name": "few", "limits": limits}, {"name": "all"}]}
+    jobs: dict[str, Any] = {"submit_us": np.arange(4) * S, "user": pl.Series(["a", "a", "a", "b"])}
+    jobs |= {"tasks": np.array([1, 3, 2, 2]), "cores": np.full(4, 2), "memory_mb": np.zeros(4, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(4, 60) * S
+    found = starts(NODES | {"site": site}, jobs, policy, partition=["few", "few", "few", "all"])
+    one_job = per == "job"  # the second needs three nodes; with the first the third would have three
+    assert found[:2] == [0.0, None]
+    assert found[3] == (60.0 if one_job else 3.0)
+    assert found[2] == (2.0 if one_job else 60.0)
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "slurm(order=multifactor, interval=10 s)"])
+def test_a_limit_of_the_only_partition_left_to_a_job_is_looked_at_when_it_comes(policy: str) -> None:
+    limits = [{"amounts": {"memory": 2}}]
+    site = {
+        "partitions": [{"name": "a", "nodes": ["0-1"]}, {"name": "c", "limits": limits}],
+        "features": {"big": ["3"]},
+    }
+    jobs: dict[str, Any] = {"submit_us": np.arange(2) * S, "user": pl.Series(["a", "b"])}
+    jobs |= {"tasks": np.ones(2, np.int64), "cores": np.full(2, 2), "memory_mb": np.array([3, 1])}
+    jobs["work_us"] = jobs["request_us"] = np.full(2, 60) * S
+    found = starts(NODES | {"site": site}, jobs, policy, partition=["a,c", "a,c"], constraint=["big", ""])
+    assert found == [None, 1.0]
+
+
+@pytest.mark.parametrize("flex", [False, True])
+@pytest.mark.parametrize("policy", [*POLICIES, "slurm(order=multifactor, interval=10 s)"])
+def test_who_comes_when_its_reservation_is_over_waits_in_vain(policy: str, flex: bool) -> None:
+    kept = {"name": "r", "nodes": ["0-1"], "start": 10, "duration": 50, "flex": flex}
+    jobs: dict[str, Any] = {"submit_us": np.arange(3) * S, "user": pl.Series(["a", "a", "b"])}
+    jobs |= {"tasks": np.ones(3, np.int64), "cores": np.full(3, 2), "memory_mb": np.ones(3, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.array([100, 20, 20]) * S
+    columns = {"reservation": ["", "r", ""], "dependency": ["", "afterok:1", "afternotok:2"]}
+    assert starts(NODES | {"site": {"reservations": [kept]}}, jobs, policy, **columns) == [0.0, None, 100.0]
+
+
+@pytest.mark.parametrize("amount", ["jobs", "nodes"])
+def test_who_waits_first_keeps_its_part_of_a_limit_also_where_it_has_a_choice(amount: str) -> None:
+    limits = [{"amounts": {amount: 10**6}}]
+    jobs: dict[str, Any] = {"submit_us": np.arange(3) * S, "user": pl.Series(["a", "b", "c"])}
+    jobs |= {"tasks": np.ones(3, np.int64), "cores": np.full(3, 2), "memory_mb": np.zeros(3, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(3, 60) * S
+    site = {"features": {"big": ["3"]}, "limits": limits}
+    columns = {"constraint": ["big", "big", ""], "array": ["x"] * 3, "array_limit": [2] * 3}
+    # the second waits for the only big node, as the second of two members that may run: the third comes after it
+    assert starts(NODES | {"site": site}, jobs, "fcfs", **columns) == [0.0, 60.0, 60.0]
+
+
+def test_nodes_that_there_are_not_concern_only_who_wants_them() -> None:
+    cluster = {"nodes": [{"count": 4, "cores": 2, "names": "n[1-4]"}], "site": {"partitions": [{"name": "a"}]}}
+    jobs: dict[str, Any] = {"submit_us": np.arange(4) * S, "user": pl.Series(list("abcd")), "tasks": np.full(4, 4)}
+    jobs |= {"cores": np.ones(4, np.int64), "memory_mb": np.zeros(4, np.int64)}
+    jobs["work_us"] = jobs["request_us"] = np.full(4, 60) * S
+    # n9 was left out of the file, as it is down
+    wanted = {"req_nodes": ["n[1-2]", "n9", "", ""], "exc_nodes": ["n9", "", "n[2-4,9]", "n[1-"]}
+    table = job_table(**jobs, extra=pl.DataFrame(wanted))
+    workload = Workload("law", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    found = unrack.simulate(Cluster.from_dict(cluster), workload, "easy").jobs.sort("job")
+    assert found["start_s"].to_list() == [0.0, None, None, None]
+    assert [reason.partition(" (")[0] for reason in found["reason"]] == [
+        "", "too-big: node 'n9', which the cluster does not have",
+        "too-big: places for tasks on nodes without n2,n3,n4",
+        "too-big: 'n[1-' is not a list of hosts",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_jobs_that_are_brought_one_by_one_are_turned_away_alike(policy: str) -> None:
+    parts = [{"name": "cpu", "nodes": ["0-1"]}, {"name": "gpu", "nodes": ["2-3"]}]
+    cluster = NODES | {"gpus": [{"nodes": "2-3", "machine": {"gpus": 1}}], "site": {"partitions": parts}}
+    jobs = jobs_of(3, 12)
+    jobs["tasks"] = np.minimum(jobs["tasks"], 2)
+    jobs["devices"] = {("gpus", "count"): np.arange(12) % 3 // 2}
+    extra = pl.DataFrame({"partition": ["cpu", "gpu", "cpu", "gpu"] * 3})
+    found = []
+    for arrivals in (False, True):
+        table = job_table(**jobs, extra=extra)
+        kernel = prepared(Cluster.from_dict(cluster), table, parse_policy(policy), arrivals=arrivals)
+        log = kernel.run()
+        found.append((sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons))
+    assert found[0] == found[1]
+    assert sorted(found[0][1]) == [2, 8]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Mapping, MutableSequence
+from operator import ge, le
 from typing import Any, cast
 
 import numpy as np
@@ -67,6 +68,10 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: 
         raise PolicyError(name, "one that lends among all nodes", want)
 
 
+Joint = tuple[bytes, tuple[int, ...]]
+"""What a job asks of several resources, and its tasks, their cores and MB: who asks for less of these has room, too."""
+
+
 class Admission:
     """Which jobs the empty cluster could never hold under a policy, and why; jobs may be added.
 
@@ -92,12 +97,46 @@ class Admission:
         self._impossible = bytearray(self._too_big(jobs))
         self._lacking: dict[int, int] = {}  # component → as of `_unmet`
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
+        self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
+        self._apart: set[int] = set()  # who has room by each of these, and none by all
 
-    def join(self, view: View, before: int = 0) -> None:
+    def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
+        """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
+
+        Each resource looks at what is asked of itself alone. A policy that does not say whether a job has a place is
+        taken to have one where conservative plans do, and not looked at if it lends memory or jobs ask for devices.
+        ``least``: the jobs at their smallest sizes; who has a smaller one than its own is not looked at.
+        """
+        places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
+        told = Ability.HOLDS in self.traits.does
+        if where is None or not (told or not self.traits.lends):
+            return {}
+        unlike = {
+            kind for kind, _ in jobs.devices if kind in places and kind != "site"
+            and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
+        }  # fmt: skip
+        names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
+        others = [jobs.devices[key] for key in names]
+        fixed = (where > 0) & (least is None or least.tasks == jobs.tasks)
+        rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
+        several = [n for n in np.unique(where[rows]).tolist() if places["site"].choices(np.array([n]))]
+        counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
+        us = jobs.request_us * bool(self.cluster.places.windows)
+        rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
+        said, order = repr(names).encode(), np.lexsort(-sizes)  # the largest first: with room for them all others have
+        return {int(rows[i]): (said + rest[:, i].tobytes(), tuple(sizes[:, i].tolist())) for i in order.tolist()}
+
+    def join(self, view: View, joint: Mapping[int, Joint], before: int = 0) -> None:
         """Components of heterogeneous jobs can start if all can, on the empty ledger that a view shows.
 
-        ``before``: how many jobs there were before those of the view.
+        ``joint``: as of :meth:`joint`; they can start if there is room for all that they ask. ``before``: how many jobs
+        there were before those of the view.
         """
+        components = {row for rows in view.columns.components.of.values() for row in rows}
+        for job, (what, size) in joint.items():
+            if job not in components and not self.never(job + before) and not self._room_for(view, job, what, size):
+                self._impossible[job + before] = True
+                self._apart.add(job + before)
         known: dict[tuple[bytes, ...], bool] = {}
         for first, rows in view.columns.components.of.items():
             found = next((row + before for row in rows if self.never(row + before)), None)
@@ -110,6 +149,17 @@ class Admission:
                 self._lacking[row], self._unmet[row], self._impossible[row] = int(self._unmet[row]), -1, False
             if found is not None:
                 self._impossible[first + before], self.culprit[first + before] = True, found
+
+    def _room_for(self, view: View, job: int, what: bytes, size: tuple[int, ...]) -> bool:
+        """Whether the empty ledger of a view has room for a job; of who asks for more, or less, that may be known."""
+        room, none = self._room.setdefault(what, (set(), set()))
+        if any(all(map(ge, one, size)) for one in room):
+            return True
+        if any(all(map(le, one, size)) for one in none):
+            return False
+        found = any(self._holds(view, job, now) for now in self._moments(view, job))
+        (room if found else none).add(size)
+        return found
 
     def _shape(self, view: View, rows: list[int]) -> tuple[bytes, ...]:
         """What decides whether components have a place."""
@@ -128,7 +178,12 @@ class Admission:
     def _holds(self, view: View, job: int, now: int) -> bool:
         draft = Draft(view, now)
         draft.submit(job)
-        return bool(cast(Any, self.policy).holds(draft.view, job))
+        judge: Any = self.policy
+        if Ability.HOLDS not in self.traits.does:
+            from unrack.policy.discipline.conservative import Conservative
+
+            judge = Conservative()
+        return bool(judge.holds(draft.view, job))
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that nobody has."""
@@ -165,6 +220,11 @@ class Admission:
         if short >= 0:
             return lacking(cluster, row, 0, short, self._pace_of(row), traits.elsewhere)
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
+        if job in self._apart:
+            asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
+            where, gangs = ("site", "where"), gangs_of(cluster, row, traits.lends, "site")
+            what = cluster.places.too_big(where, int(row.devices[where][0]), gangs).what
+            return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", tasks, 0)
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):

@@ -114,7 +114,7 @@ class Core:
         self.memory: Any = policy.begin(self.view)
         self.reasons: dict[int, Reason] = {}
         self._admission = Admission(cluster, policy, self._pace, jobs if least is None else least, own_pace)
-        self._admission.join(self.view)
+        self._admission.join(self.view, self._admission.joint(jobs, least))
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None
@@ -298,11 +298,12 @@ class Core:
         for row in rows:
             self._admission.add(row, self._pace(row))
         self._take_in(state, self.store, every, rows)
-        if together and to_be_placed:
+        joint = {} if together or not to_be_placed else self._admission.joint(rows[0])
+        if (together and to_be_placed) or joint:
             lends, pace, store = state.memory is not None, self._pace(NO_JOBS), JobStore(NO_JOBS)
             empty = ClusterState(cluster, NO_JOBS.asks, pace=pace, lends=lends, learns=self.learns)
             self._take_in(empty, store, every, rows)
-            self._admission.join(View(empty, store), number)
+            self._admission.join(View(empty, store), joint, number)
         for other in range(number + 1, number + len(every)):
             state.hold(other)
         return number

@@ -218,6 +218,10 @@ class ClaimReader:
         """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
         return self._claimed.anywhere(job, tasks)
 
+    def at_least(self, job: int, tasks: int) -> Ints:
+        """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""
+        return self.places.at_least(self._claimed.asked[:, job], tasks)
+
     def asked(self, job: int) -> Ints:
         """int64[quantities]: what a job asks."""
         return self._claimed.asked[:, job].copy()

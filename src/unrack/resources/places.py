@@ -15,6 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
 from unrack.resources.counted.resource import Counters
 from unrack.resources.grid import Grid
+from unrack.resources.site.installed import Site
 from unrack.resources.table import RESOURCES, resource_of
 
 Asks = Mapping[tuple[str, str], Ints]
@@ -139,6 +140,18 @@ class Places:
                 rows = part.installed.anywhere(own, tasks)
                 if rows is None:
                     return None
+                found.append(rows + np.array([part.first, 0]))
+        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
+    def at_least(self, asked: Ints, tasks: int) -> Ints:
+        """int64[claims, 2]: what a job claims at least, wherever it runs."""
+        found = []
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                rows = part.installed.anywhere(own, tasks)
+                if rows is None:
+                    rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 

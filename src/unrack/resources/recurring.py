@@ -51,6 +51,8 @@ class Recurring(Strict):
     def _times(self) -> Recurring:
         if (self.every is None) != (self.until is None):
             raise ValueError("every and until together")
+        if self.until is not None and self.until <= self.start:
+            raise ValueError("until after the start")
         if self.every is not None and self.every < self.duration:
             raise ValueError("every of at least the duration")
         if self.every is not None and (self.until or 0) > self.start + MOST_WINDOWS * self.every:

@@ -27,7 +27,7 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-from unrack.workload.site.settled import idle
+from unrack.workload.site.settled import idle, unused
 from unrack.workload.sizing.least import COLUMN, least_times
 from unrack.workload.sizing.sizes import sizes_of
 
@@ -202,7 +202,9 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
                 yield Effect("resources", f"{part.name} of {key}", why, counted=True)
             continue
         if isinstance(part.installed, Site):
-            yield Effect("resources", part.name, idle(part.installed, jobs))
+            yield Effect("resources", part.name, why := idle(part.installed, jobs))
+            for what, none in [] if why else unused(part.installed, jobs):
+                yield Effect("resources", f"{what} of the site", none, counted=True)
         elif set(part.amounts) == set(part.installed.quantities):
             for quantity in part.installed.quantities:
                 why = "" if quantity in asked else f"no job asks for {part.name}.{quantity}"

@@ -200,6 +200,7 @@ class Kernel:
 
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
+        self.windows.drop_late(now)
         decisions = self.core.handle(ROUND, now)
         if decisions:
             self.carry_out(decisions, now)

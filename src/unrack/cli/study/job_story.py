@@ -73,11 +73,12 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
 
 
 def devices_text(devices: Mapping[str, Mapping[str, int]]) -> str:
-    """What is asked of devices, each kind after a comma."""
+    """What is asked of devices, each kind after a comma; power in W."""
     return "".join(
-        f", {kind} {', '.join(f'{name} {amount:,}' for name, amount in amounts.items())}"
+        f", {amounts['milliwatts'] / 1000:,.6g} W" if kind == "power"
+        else f", {kind} {', '.join(f'{name} {amount:,}' for name, amount in amounts.items())}"
         for kind, amounts in devices.items()
-    )
+    )  # fmt: skip
 
 
 def _of_tiers(demand: Demand) -> list[str]:

@@ -176,6 +176,16 @@ def claims_anywhere(view: View, job: int) -> Ints | None:
     return seen.anywhere(job, int(view.asks[ALL_TASKS, job]))
 
 
+def claims_at_least(view: View, job: int) -> Ints:
+    """int64[claims, 2]: what a job claims at least, wherever it runs."""
+    seen, components = view.columns.claimed, view.columns.components
+    if seen is None or not seen.asks(job):
+        return NO_CLAIMS
+    rows = components.of.get(job, (job,))
+    asks = components.asks if job in components.of else view.asks
+    return summed(np.concatenate([seen.at_least(one, int(asks[ALL_TASKS, one])) for one in rows]))
+
+
 def claims_asked(view: View) -> bool:
     """Whether a job in the system asks for anything of resources."""
     seen = view.columns.claimed

@@ -12,10 +12,11 @@ from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
+from unrack.resources.site.installed import Counts, Site, Where, Whose
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
+from unrack.slurm_text.hostlists import expand
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -65,6 +66,7 @@ class Binding:
             self.quotas[quota.queue].append(quota)
         self._rules: dict[tuple[str, ...], list[Rule]] = {}
         self._faults: dict[str, str] = {}
+        self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
         self._says_nothing: dict[Where, bool] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
@@ -97,12 +99,9 @@ class Binding:
         return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
 
     def _anywhere(self, where: Where) -> bool:
-        """Whether that says nothing; nodes that there are not are told when the site is bound."""
+        """Whether that says nothing."""
         if where not in self._says_nothing:
-            try:
-                self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
-            except ClusterError:
-                self._says_nothing[where] = False
+            self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
         return self._says_nothing[where]
 
     def _whose(self, job: int, where: Where) -> Whose:
@@ -132,8 +131,9 @@ class Binding:
 
     def _where(self, job: int) -> Where:
         said, site = self.said, self.site
-        features, nodes, without = said.features[job], said.nodes[job], said.without[job]
-        if fault := self._fault(features) or self._too_much(job) or self._reserved(job):
+        features, (nodes, missing, odd) = said.features[job], self._nodes(said.nodes[job])
+        without, _, wrong = self._nodes(said.without[job])  # to leave out nodes that there are not is no fault
+        if fault := self._fault(features) or odd or wrong or missing or self._too_much(job) or self._reserved(job):
             return Where(why=fault)
         reservation = said.reservation[job] if site.windows else ""
         text = said.partition[job]
@@ -144,7 +144,8 @@ class Binding:
                 return Where(why=why)
             flavours = self._flavours(job, queue)
             if flavours and names and not set(names) & set(flavours):
-                return Where(why=f"queue {said.queue[job]} has no quota in partition {' or '.join(names)}")
+                name = said.queue[job] if queue is None else queue.name
+                return Where(why=f"queue {name} has no quota in partition {' or '.join(names)}")
             names = tuple(name for name in flavours if not names or name in names) or names
         if not site.partitions or (not names and self.default is None):
             return Where(None, features, nodes, without, reservation)
@@ -183,6 +184,24 @@ class Binding:
             if one.flavour == flavour and (amount := self._amount(job, one.measure)) > one.most:
                 return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
         return ""
+
+    def _nodes(self, text: str) -> tuple[str, str, str]:
+        """Those of a list of nodes that there are; that some are not, and what is wrong with it, in words."""
+        if text not in self._lists:
+            try:
+                names = [text] if not text or self._there(text) else expand(text)
+                gone = [name for name in names if name and not self._there(name)]
+                missing = f"node {gone[0]!r}, which the cluster does not have" if gone else ""
+                self._lists[text] = ",".join(name for name in names if name not in gone), missing, ""
+            except ValueError as wrong:
+                self._lists[text] = "", "", str(wrong)
+        return self._lists[text]
+
+    def _there(self, text: str) -> bool:
+        try:
+            return bool(self.site.cluster_nodes.named([text], "nodes"))
+        except ClusterError:
+            return False
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
@@ -225,11 +244,16 @@ class Binding:
         if tasks < part.min_nodes:
             return f"{what} is for jobs on {part.min_nodes} nodes or more, and it has {tasks} tasks"
         if part.max_nodes is not None and tasks > part.max_nodes:
-            most = int(self.site.cluster_nodes.cores[self.site.nodes_of[part.name]].max())
-            fewest = -(-tasks // max(1, most // cores)) if cores else 1
+            fewest = self._fewest(tasks, cores, part.name)
             if fewest > part.max_nodes:
                 return f"{what} is for jobs on {part.max_nodes} nodes at most, and it needs {fewest}"
         return self._over(job, part, what)
+
+    def _fewest(self, tasks: int, cores: int, partition: str) -> int:
+        """On how many nodes tasks are at least, as far as cores say; ``""``: of any partition."""
+        nodes = self.site.cluster_nodes.cores
+        most = int((nodes[self.site.nodes_of[partition]] if partition else nodes).max())
+        return -(-tasks // max(1, most // cores)) if cores else 1
 
     def _over(self, job: int, bound: Bounded, what: str) -> str:
         """What a job is over by itself, of what bounds it."""
@@ -240,7 +264,7 @@ class Binding:
         for limit in bound.limits:
             if limit.per == "job":
                 for measure, allowed in limit.amounts.items():
-                    if (amount := self._amount(job, measure)) > allowed:
+                    if (amount := abs(self._amount(job, measure))) > allowed:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
 
@@ -337,7 +361,7 @@ class Binding:
         if measure == "jobs":
             return 1
         if measure == "nodes":
-            return BY_NODES
+            return -self._fewest(int(self.tasks[job]), int(self.cores[job]), "")
         if measure == "tasks":
             return int(self.tasks[job])
         if measure in ("cores", "memory"):

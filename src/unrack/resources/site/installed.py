@@ -22,16 +22,17 @@ from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
 from unrack.resources.site.kept import keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
-from unrack.resources.site.quotas import Quota, quotas_of
+from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")
-BY_NODES = -1
-"""In place of an amount: as much as the job has nodes."""
 NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
 Counts = tuple[tuple[int, int, str], ...]
-"""What jobs count for: places, amounts (or BY_NODES), and the partition that they run in where that decides it."""
+"""What jobs count for: places, amounts, and the partition that they run in where that decides it.
+
+An amount below 0 says: as much as the job has nodes, and of how many nodes it has at least.
+"""
 
 
 class Where(NamedTuple):
@@ -58,13 +59,6 @@ class Whose(NamedTuple):
     qos: int = 0  # of its quality of service
     usage_factor: float = 1.0  # so often what it uses counts
     nice: int = 0
-
-
-class Nominal(NamedTuple):
-    """What a queue has of one amount without borrowing."""
-
-    amount: int
-    of: tuple[str, str]  # flavour and measure
 
 
 class Site(Usual):
@@ -264,15 +258,20 @@ class Site(Usual):
 
     def _claims(self, asked: Ints, way: Way, nodes: Ints) -> Ints:
         own = _own(self._counts(asked), way.partition)
-        rows = [(place, len(nodes) if amount == BY_NODES else amount) for place, amount in own]
+        rows = [(place, len(nodes) if amount < 0 else amount) for place, amount in own]
         return np.array([row for row in rows if row[1]], np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
         ways, counts = self.ways(asked), self._counts(asked)
-        if len(ways) > 1 or any(way.counts for way in ways) or any(a == BY_NODES or inside for _, a, inside in counts):
+        if len(ways) > 1 or any(way.counts for way in ways) or any(a < 0 or inside for _, a, inside in counts):
             return None
         return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
+
+    def at_least(self, asked: Ints) -> Ints:
+        """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
+        rows = [(place, abs(amount)) for place, amount in _own(self._counts(asked), "")]
+        return np.array(rows, np.int64).reshape(-1, 2)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether the nodes are of one way, and the claims what it counts for there."""
@@ -286,32 +285,31 @@ class Site(Usual):
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
         """bool[nodes]: those of a way that has all nodes so far, where its limits leave room."""
-        found, counts = np.zeros(len(self.computing), np.bool_), self._counts(asked)
-        there = np.zeros(len(found), np.bool_)
+        counts, (found, there) = self._counts(asked), np.zeros((2, len(self.computing)), np.bool_)
         there[nodes] = True
         for way in self.ways(asked):
             own = _own(counts, way.partition)
             if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
                 continue
-            full = any(amount == BY_NODES and free[place] <= len(nodes) for place, amount in own)
-            found |= open_next(way, nodes, left) & there if full else open_next(way, nodes, left)
+            full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
+            found |= open_next(way, nodes, left) & (there | (not full))
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: too few nodes in every way, or more than a limit."""
         if quantity == COUNTS:
-            over = np.array([False, *(self._over(row) is not None for row in self.counts)])
+            over = np.array([self._over(number) is not None for number in range(len(self.counts) + 1)])
             return np.asarray(over[asked], np.bool_)
         found = np.zeros(len(asked), np.bool_)
-        for number in [] if quantity == WHOSE else np.unique(asked).tolist():
-            own = (asked == number) & (asked > 0)
+        several = np.array([False, *(len(one.partitions or ()) > 1 for one in self.wheres)])
+        kinds = np.stack([asked, gangs.asked.get("counts", found) * several[asked if quantity == WHERE else 0]])
+        for number, counts in [] if quantity == WHOSE else np.unique(kinds, axis=1).T.tolist():
+            own = (kinds == [[number], [counts]]).all(axis=0) & (asked > 0)
             if own.any():
-                ways = self.ways_of_wheres[number]
+                ways = self._ways(number, counts)
                 found[own] = no_room(np.ones(int(own.sum()), np.int64), gangs.some(own), partial(self._room, ways))
-                none = np.zeros(0, np.int64)
-                found[own] |= [
-                    not any(open_next(way, none, n).any() for way in ways) for n in gangs.tasks[own].tolist()
-                ]
+                none, tasks = np.zeros(0, np.int64), gangs.tasks[own].tolist()
+                found[own] |= [not any(open_next(way, none, n).any() for way in ways) for n in tasks]
         return found
 
     def _room(self, ways: Sequence[Way], _: int, cores: int, mb: int) -> int:
@@ -327,28 +325,33 @@ class Site(Usual):
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The nodes that are too few, or the limit."""
-        if quantity == COUNTS:
-            over = self._over(self.counts[asked - 1])
-            assert over is not None
-            return Reason(Code.TOO_BIG, over[0].name, over[1], over[0].amount)
+        counts, names = int(gangs.asked.get("counts", [0])[0]), [""]
+        if quantity == WHERE and not self._ways(asked, counts):
+            names = [way.partition for way in self.ways_of_wheres[asked]]
+        over = [one for name in names if (one := self._over(counts, name)) is not None]
+        if over:
+            return Reason(Code.TOO_BIG, over[0][0].name, over[0][1], over[0][0].amount)
         where, mb = self.wheres[asked - 1], 0 if gangs.elsewhere else int(gangs.memory_mb[0])
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
-        room = self._room(self.ways_of_wheres[asked], 1, int(gangs.cores[0]), mb)
+        room = self._room(self._ways(asked, counts), 1, int(gangs.cores[0]), mb)
         return Reason(Code.TOO_BIG, f"places for tasks on nodes {words(where)}", int(gangs.tasks[0]), room)
 
-    def _over(self, row: Counts) -> tuple[Place, int] | None:
-        """The first limit that is less than a job counts for by itself, wherever it runs."""
-        for place, amount, inside in row:
-            if not inside and self.places[place].amount < max(amount, 1):
-                return self.places[place], max(amount, 1)
-        return None
+    def _ways(self, number: int, counts: int) -> tuple[Way, ...]:
+        """The ways to have nodes of a :class:`Where` in which no limit is less than a job counts for by itself."""
+        return tuple(way for way in self.ways_of_wheres[number] if self._over(counts, way.partition) is None)
+
+    def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
+        """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
+        own = _own(self.counts[number - 1] if number else (), partition)
+        over = ((self.places[place], abs(amount)) for place, amount in own)
+        return next((one for one in over if one[0].amount < one[1]), None)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
         counts = self._counts(asked)
         short = [
-            [(place, max(amount, 1)) for place, amount in _own(counts, name) if max(amount, 1) > free[place]]
+            [(place, abs(amount)) for place, amount in _own(counts, name) if abs(amount) > free[place]]
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from unrack.resources.checked import Strict
 from unrack.resources.recurring import Recurring, Time
+from unrack.resources.site.features import features_in
 from unrack.units import DAY_US, memory_mb, quantity
 
 MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
@@ -103,6 +104,12 @@ class PartitionFile(Bounded):
     open: bool = True  # False: nothing is started here
     hours: list[Recurring] = Field(default_factory=list)  # when jobs run here, from start to end; default: ever
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
+
+    @model_validator(mode="after")
+    def _some_fit(self) -> PartitionFile:
+        if self.max_nodes is not None and self.max_nodes < self.min_nodes:
+            raise ValueError(f"max_nodes of partition {self.name} not below min_nodes")
+        return self
 
 
 class QosFile(Bounded):
@@ -223,6 +230,8 @@ class ReservationFile(Recurring):
             raise ValueError(f"nodes or licences of reservation {self.name}")
         if self.maintenance and self.flex:
             raise ValueError(f"maintenance or flex of reservation {self.name}, not both: nobody's jobs run in it")
+        if self.maintenance and (self.users or self.denied_users or self.accounts or self.denied_accounts):
+            raise ValueError(f"maintenance or users and accounts of reservation {self.name}: nobody's jobs run in it")
         return self
 
 
@@ -281,6 +290,14 @@ class SiteFile(Strict):
             for place, name in enumerate(names):
                 if name in names[:place]:
                     raise ValueError(f"a name of its own for each of the {what}, not two {name!r}")
+                if name != name.strip() or ("," in name and what == "partitions"):
+                    raise ValueError(f"names of {what} that a job can say, without commas and blanks, not {name!r}")
+        if odd := [name for name in self.features if features_in(name) != [name]]:
+            raise ValueError(f"features that a job can ask for, not {odd[0]!r}")
+        for account in self.accounts:
+            users = [user.name for user in account.users]
+            if twice := [name for place, name in enumerate(users) if name in users[:place]]:
+                raise ValueError(f"each user of account {account.name} once, not two {twice[0]!r}")
         if sum(one.default for one in self.partitions) > 1:
             raise ValueError("at most one partition that is the default")
         if sum(one.default for one in self.queues) > 1:

@@ -42,6 +42,13 @@ class Quota(NamedTuple):
     places: tuple[tuple[str, int], ...]
 
 
+class Nominal(NamedTuple):
+    """What a queue has of one amount without borrowing."""
+
+    amount: int
+    of: tuple[str, str]  # flavour and measure
+
+
 class _Member(NamedTuple):
     queue: str
     nominal: int

@@ -322,8 +322,9 @@ def _failure(log: RunLog, i: int) -> str:
 
 def _claim(log: RunLog, c: int) -> str:
     place, amount = log.claims[c].tolist()
-    _, at = log.cluster.places.at(place)
-    return f"{amount:,} of the {at.amount:,} of {at.name}"
+    resource, at = log.cluster.places.at(place)
+    unit = " W" if resource == "power" else ""
+    return f"{amount:,}{unit} of the {at.amount:,}{unit} of {at.name}"
 
 
 def _share(log: RunLog, s: int) -> str:

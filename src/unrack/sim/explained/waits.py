@@ -45,21 +45,30 @@ class Waits:
 
     def in_words(self, job: int, reason: Reason) -> Reason:
         """A reason with the nodes that it is about, where the job, or the one in its way, may not use all."""
-        if self.site is None:
-            return reason
         if reason.code in (Code.BEHIND, Code.WOULD_DELAY) and reason.what.startswith("job "):
             other = self._number_of.get(reason.what.removeprefix("job "), job)
             if self._where(other) != self._where(job):
                 return reason._replace(what=f"{reason.what}, which waits for nodes {self._nodes(other)}")
-        kept = OUTSIDE in reason.what
-        if reason.code == Code.NO_ROOM and reason.what != "cores" and self._where(job) and not kept:
-            return reason._replace(what=f"{reason.what}, on nodes {self._nodes(job)}")
+        if reason.code == Code.NO_ROOM and reason.what != "cores" and OUTSIDE not in reason.what:
+            where = f", on nodes {self._nodes(job)}" if self._where(job) else ""
+            kept = self._kept(job) if "node" in reason.what or "places" in reason.what else ""
+            return reason._replace(what=f"{reason.what}{where}{kept}")
         return reason
 
+    def _kept(self, job: int) -> str:
+        """How many of the nodes that a job may use are kept for others, or without jobs, for a part of its time."""
+        view = self.kernel.core.view
+        if not view.cluster.places.windows:
+            return ""
+        own, open_now = view.columns.set_of[job], view.outside_windows(job)
+        count = int(((view.columns.open_to[own, 0] > 0) & ~open_now).sum())
+        if view.columns.set_owner[own] and not open_now.any():
+            return ", at a time at which it may start"
+        return f", {count} of which are kept free for a part of the time that it asks for" if count else ""
+
     def _nodes(self, job: int) -> str:
-        assert self.site is not None
         number = self._where(job)
-        return words(self.site.wheres[number - 1]) if number else "of the cluster"
+        return words(self.site.wheres[number - 1]) if number and self.site is not None else "of the cluster"
 
     def _where(self, job: int) -> int:
         asked = self.jobs.devices.get(("site", QUANTITIES[WHERE]))

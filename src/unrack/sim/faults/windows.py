@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from unrack.events import CLOSE, Opened, Withdrawn
 from unrack.reasons import Code, Reason
 
@@ -21,6 +23,7 @@ class Windows:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.windows = kernel.core.state.cluster.places.windows
+        self.over: list[int] = []  # the owners of windows whose last is over
         for number, window in enumerate(self.windows):
             kernel.push(max(window.start_us, 0), CLOSE, number, OPENS)
             kernel.push(max(window.end_us, 0), CLOSE, number, 0)
@@ -36,16 +39,23 @@ class Windows:
 
     def _waiting(self, number: int) -> list[int]:
         """The jobs in the queue that run in windows of this kind."""
-        state, owner = self.kernel.core.state, self.windows[number].owner
-        queue = state.queue[state.queue_start : state.queue_end].tolist()
-        return [job for job in queue if abs(state.set_owner[state.set_of[job]]) == owner]
+        return self._waiting_for(self.windows[number].owner)
+
+    def _waiting_for(self, owner: int) -> list[int]:
+        state = self.kernel.core.state
+        queue = state.queue[state.queue_start : state.queue_end]
+        return [int(job) for job in queue[np.abs(state.set_owner[state.set_of[queue]]) == owner]]
 
     def _close(self, number: int, now: int) -> None:
         """Who waits for another window of its kind waits in vain if none comes."""
-        owner, kernel = self.windows[number].owner, self.kernel
-        if any(window.owner == owner and window.end_us > now for window in self.windows):
-            return
-        for job in self._waiting(number):
+        owner = self.windows[number].owner
+        if owner and not any(window.owner == owner and window.end_us > now for window in self.windows):
+            self.over.append(owner)
+
+    def drop_late(self, now: int) -> None:
+        """Before a round: drop who waits for windows of which none comes any more, however long ago the last was."""
+        kernel = self.kernel
+        for job in [job for owner in self.over for job in self._waiting_for(owner)]:
             kernel.core.handle(
                 Withdrawn(job, Reason(Code.WITHDRAWN, "no window in which it may run comes any more")), now
             )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import ClusterError, InputError
+from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding, Said
 from unrack.resources.site.installed import QUANTITIES, Site, Where
+from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.open_limits import counted
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
@@ -78,18 +80,14 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     row
         The job, as of :func:`unrack.workload.store.one_row`. It counts for what reservations keep of licences, and for
         limits of a site that is open for that; elsewhere limits are those of jobs that are known when a run begins. One
-        that names nodes that there are not may
-        run nowhere. One with a number keeps it.
+        with a number keeps it.
     """
     site, key = cluster.places.installed.get("site"), ("site", QUANTITIES[0])
     if not isinstance(site, Site) or key in row.devices or not (row.extra.width or site.windows):
         return row
     binding = Binding(site, said_by(row, cluster), limits=site.open)
     (where,) = binding.wheres or (Where(),)
-    try:
-        number = np.array([site.number(where)], np.int64)
-    except ClusterError as error:
-        number = np.array([site.number(Where(why=str(error)))], np.int64)
+    number = np.array([site.number(where)], np.int64)
     count = np.array([counted(site, binding)], np.int64)
     return replace(row, devices={**row.devices, key: number, ("site", QUANTITIES[1]): count})
 
@@ -157,6 +155,26 @@ def idle(site: Site, jobs: JobTable) -> str:
         ("site", QUANTITIES[0]) in jobs.devices,
     )
     return "" if any(rules) else "no job names a partition, a feature, an account or a quality of service of it"
+
+
+def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
+    """What a site says and no job can meet, each with why, in words; :func:`idle` says whether all of it is so."""
+    file = site.file
+    bounds: list[SiteFile | Bounded | UserFile] = [file, *file.partitions, *file.qos, *file.accounts]
+    bounds += [user for one in file.accounts for user in one.users]
+    named = {name for one in bounds for limit in one.limits for name in limit.amounts}
+    named |= {name for queue in file.queues for quota in queue.quotas for name in quota.nominal}
+    asked = {".".join(key) for key, amounts in jobs.devices.items() if bool((amounts > 0).any())}
+    for name in sorted(name for name in named if "." in name and name not in asked):
+        yield f"limits and quotas of {name}", "no job asks for it"
+    if file.preempt is None and any(
+        [one.preempt_mode for one in file.partitions] + [one.preempt_mode for one in file.qos]
+    ):
+        yield "preempt_mode", "there is no table site.preempt"
+    if (file.preempt is None or file.preempt.by != "quota") and any(
+        one.reclaim != "never" or one.within != "never" for one in file.queues
+    ):
+        yield "reclaim and within of queues", "there is no table site.preempt with by = 'quota'"
 
 
 def _said(jobs: JobTable, columns: tuple[str, ...]) -> pl.Series | None:

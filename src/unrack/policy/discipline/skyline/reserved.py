@@ -34,7 +34,7 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
-from unrack.policy.placement.claiming import claims_anywhere
+from unrack.policy.placement.claiming import claims_anywhere, claims_at_least
 from unrack.policy.placement.local_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
@@ -197,7 +197,8 @@ class Reserved:
                 wants[job] = Wants.CLAIMS
             if asks and devices is not None:
                 self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
-            if claims is not None and len(claims):
+            claims = claims_at_least(view, job) if claims is None else claims
+            if len(claims):
                 end = self.fixed
                 self.fixed += len(claims)
                 if self.fixed > len(self.columns.fixed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -114,12 +115,24 @@ def _lineage(name: str, accounts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _due(accounts: Mapping[str, Any]) -> dict[str, float]:
-    """Account → its part of the shares of all; users of an account are siblings of the accounts below it."""
-    levels = {name: sum(user.get("shares", 1) for user in one.get("users", ())) for name, one in accounts.items()}
-    for one in accounts.values():
-        levels[one.get("parent", "")] = levels.get(one.get("parent", ""), 0) + one.get("shares", 1)
-    parts = {name: one.get("shares", 1) / (levels[one.get("parent", "")] or 1) for name, one in accounts.items()}
-    return {name: prod(parts[above] for above in _lineage(name, accounts)) for name in accounts}
+    """Account → its part of the shares of all; users of an account are siblings of the accounts below it.
+
+    The members of an account with the shares ``"parent"`` are those of the account above; it has no part of its own.
+    """
+    own = [name for name, one in accounts.items() if one.get("shares", 1) != "parent"]
+    above = {name: [one for one in _lineage(name, accounts) if one in own] for name in ("", *accounts)}
+    levels = Counter[str]()
+    for name, one in accounts.items():
+        levels[(*above[name], "")[0]] += sum(map(_shares, one.get("users", ())))
+        levels[(*above[one.get("parent", "")], "")[0]] += _shares(one)
+    parts = {name: _shares(accounts[name]) / (levels[(*above[name], "")[1]] or 1) for name in own}
+    return {name: prod(parts[one] for one in above[name]) for name in own}
+
+
+def _shares(one: Mapping[str, Any]) -> int:
+    """Shares of its own, of an account or a user."""
+    shares = one.get("shares", 1)
+    return 0 if shares == "parent" else int(shares)
 
 
 def _jobs_of(runs: Sequence[Kept], of: Any) -> Iterator[tuple[str, pl.DataFrame, int]]:
