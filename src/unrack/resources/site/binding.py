@@ -8,14 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.errors import ClusterError
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import BY_NODES, Counts, Site, Where, Whose
+from unrack.resources.site.installed import BY_NODES, Counts, Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
+from unrack.resources.site.wheres import Where, Whose
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -66,6 +67,7 @@ class Binding:
         self._rules: dict[tuple[str, ...], list[Rule]] = {}
         self._faults: dict[str, str] = {}
         self._says_nothing: dict[Where, bool] = {}
+        self._open: dict[Where, Bools] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
@@ -104,6 +106,16 @@ class Binding:
             except ClusterError:
                 self._says_nothing[where] = False
         return self._says_nothing[where]
+
+    def _nodes(self, where: Where) -> Bools:
+        """bool[nodes]: where a job may run."""
+        if where not in self._open:
+            try:
+                ways = self.site.ways_there(where)
+            except ClusterError:
+                ways = ()
+            self._open[where] = np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing])
+        return self._open[where]
 
     def _whose(self, job: int, where: Where) -> Whose:
         """What decides when it is its turn."""
@@ -300,8 +312,12 @@ class Binding:
         if where.why:
             return ()
         for keep in self.site.keeps:
-            if where.reservation not in keep.owners:
+            if where.reservation not in keep.owners and not isinstance(keep.of, int):
                 self._count(found, job, keep.place.name, keep.measure, keep.installed, "")
+        for place, at in self.site.by_node.items() if self.cores[job] else ():
+            keep = self.site.keeps[place]
+            if (where.reservation in keep.owners) == keep.inside and (at[self._nodes(where)] >= 0).any():
+                found[place, ""] = int(self.cores[job])
         if not self.limits:
             return _row(found)
         user, account = said.user[job], said.account[job]

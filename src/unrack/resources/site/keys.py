@@ -59,6 +59,10 @@ def _kept(value: object) -> object:
     return found
 
 
+def _numbers(value: object) -> object:
+    return [_whole(one) for one in (value if isinstance(value, list) else [value])]
+
+
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
@@ -206,6 +210,8 @@ class ReservationFile(Recurring):
 
     name: str = Field(min_length=1)
     nodes: Annotated[list[str], Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
+    # how many cores are kept of each of its nodes, or of each node of every entry of ``nodes``; default: whole nodes
+    cores: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), BeforeValidator(_numbers)] | None = None
     # counters of the whole cluster (``[[counted]]``) → how much is kept of each
     licences: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
     # its jobs may start before it begins, run beyond its end, and use other nodes
@@ -221,6 +227,9 @@ class ReservationFile(Recurring):
     def _of_something(self) -> ReservationFile:
         if self.nodes is None and not self.licences:
             raise ValueError(f"nodes or licences of reservation {self.name}")
+        if self.cores is not None and (self.nodes is None or len(self.cores) not in (1, len(self.nodes))):
+            got = f"{len(self.cores)} beside {len(self.nodes or ())} entries of nodes in reservation {self.name}"
+            raise ValueError(f"one number of cores beside nodes, for each of them, or as many as entries, not {got}")
         if self.maintenance and self.flex:
             raise ValueError(f"maintenance or flex of reservation {self.name}, not both: nobody's jobs run in it")
         return self
@@ -304,6 +313,14 @@ class SiteFile(Strict):
                 for name in getattr(partition, key) or ():
                     if name not in there:
                         raise ValueError(f"{key} of partition {partition.name} that there are, not {name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _suspends_nobody(self) -> SiteFile:
+        modes = [one.preempt_mode for one in (*self.partitions, *self.qos)]
+        modes += [] if self.preempt is None else [self.preempt.mode]
+        if "suspend" in modes and (kept := [one.name for one in self.reservations if one.cores is not None]):
+            raise ValueError(f"whole nodes in reservations where jobs are suspended, not cores, as in {kept[0]}")
         return self
 
     @model_validator(mode="after")
