@@ -142,6 +142,17 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
+    def at_least(self, asked: Ints, tasks: int) -> Ints:
+        """int64[claims, 2]: what a job claims wherever it runs, of what its nodes do not decide."""
+        none, found = np.zeros(0, np.int64), [NO_CLAIMS]
+        for part in self.parts:
+            own = asked[part.quantities]
+            rows = part.installed.anywhere(own, tasks) if own.any() else NO_CLAIMS
+            if rows is None and part.installed.limits + len(part.installed.windows) and not part.installed.choices(own):
+                rows = part.installed.claims(own, none, none, part.total)
+            found += [] if rows is None else [rows + np.array([part.first, 0])]
+        return np.concatenate(found)
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""
         total = np.zeros((len(nodes), len(homes)), np.int64)

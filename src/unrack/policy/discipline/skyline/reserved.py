@@ -40,6 +40,7 @@ from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import DeviceLine, View
 from unrack.workload.job import CORES as CORES_ASKED
+from unrack.workload.job import TASKS as TASKS_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
@@ -197,6 +198,8 @@ class Reserved:
                 wants[job] = Wants.CLAIMS
             if asks and devices is not None:
                 self.modelled = self.modelled or bool((devices.columns.model[:, job] >= 0).any())
+            if claims is None and seen is not None and not several:
+                claims = seen.places.at_least(seen.asked(job), int(view.asks[TASKS_ASKED, job]))
             if claims is not None and len(claims):
                 end = self.fixed
                 self.fixed += len(claims)
