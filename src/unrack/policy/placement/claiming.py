@@ -105,7 +105,8 @@ class Claiming:
 
     def lacks(self) -> Reason | None:
         """What there is too little of now for the job, wherever it runs."""
-        return self._seen.places.lacks(self._asked, self._free, self._tasks) or self._short
+        places, asked, tasks = self._seen.places, self._asked, self._tasks
+        return places.lacks(asked, self._seen.free, tasks) or self._short or places.lacks(asked, self._free, tasks)
 
     def short(self, node: int, shares: Sequence[Share]) -> Reason | None:
         """The first place that has too little for a task on a node with these devices."""

@@ -40,8 +40,8 @@ from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import DeviceLine, View
 from unrack.workload.job import CORES as CORES_ASKED
-from unrack.workload.job import TASKS as TASKS_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
+from unrack.workload.job import TASKS as TASKS_ASKED
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
 NO_LIMITS: Ints = np.zeros(0, np.int64)
