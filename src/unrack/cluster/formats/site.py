@@ -187,11 +187,9 @@ def _reservations(
             lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
         keeping.append(file)
         if inside:
-            own_cores = {count: [nodes[i].name for i in cores if cores[i] == count] for count in cores.values()}
-            one["nodes"] = [compress(names) for names in own_cores.values()] or [
-                compress(nodes[i].name for i in inside)
-            ]
-            one |= {"cores": [*own_cores]} if cores else {}
+            by_count = {count: [i for i in cores if cores[i] == count] for count in cores.values()}
+            one["nodes"] = [compress(nodes[i].name for i in own) for own in by_count.values() or [inside]]
+            one |= {"cores": [*by_count]} if cores else {}
         if "nodes" in one or "licences" in one:
             found.append(one)
         else:
