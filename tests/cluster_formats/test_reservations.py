@@ -64,7 +64,8 @@ def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line
         "firmware": {"nodes": ["n[3-4]"], "start": 0, "duration": 8 * 3600, "maintenance": True},
         "seats": {"start": 4 * day, "duration": day, "users": ["ann", "bob"], "licences": {"matlab": 4}},
         "more": {"nodes": ["n1"], "start": 4 * day + 12 * 3600, "duration": 12 * 3600, "users": ["ann"]},
-        "days": {"nodes": ["n4"], "cores": [4], "start": 12 * 3600, "duration": 3600, "every": day, "until": 12 * 3600 + 28 * day,
+        "days": {"nodes": ["n4"], "cores": [4], "start": 12 * 3600, "duration": 3600, "every": day,
+                 "until": 12 * 3600 + 28 * day,
                  "licences": {"idl": 1}, "flex": True, "days": ["mon", "tue", "wed", "thu", "fri"], "start_day": "sun",
                  "denied_users": ["eve", "bob"], "denied_accounts": ["spent"]},
     }  # fmt: skip

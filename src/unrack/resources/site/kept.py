@@ -69,7 +69,7 @@ def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Map
     """
     found = list[Keep]()
     for of in dict.fromkeys(of for one in reservations for of in kept[one.name]):
-        name = f"cores of node {of}" if isinstance(of, int) else of.removeprefix(COUNTED)
+        name = f"the cores of node {of}" if isinstance(of, int) else of.removeprefix(COUNTED)
         if of not in installed:
             known = ", ".join(one.removeprefix(COUNTED) for one in installed if isinstance(one, str)) or "none"
             raise ValueError(f"counters of the whole cluster, of which there are {known}, not {name!r}")
