@@ -304,7 +304,7 @@ def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
     found = dict[str, Installed]()
     for name in sorted(content, key="site".__eq__):  # a site keeps some of what the others have
         if isinstance(counters := found.get("counted"), Counters) and name == "site":
-            nodes = nodes._replace(counters=tuple(counters.whole.items()))
+            nodes = nodes._replace(counters=(*nodes.counters, *counters.whole.items()))
         found[name] = resource_of(name).installed(content[name], nodes, f"{where}, {name}")
     return Places({name: found[name] for name in (*RESOURCES.own, *found) if name in found}, len(nodes.cores))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import ClusterError
-from unrack.resources.site.kept import COUNTED, keeps_of, licences_of
+from unrack.resources.site.kept import COUNTED, amounts_of, keeps_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.slurm_text.hostlists import compress
 from unrack.slurm_text.times import UNKNOWN, span_s
@@ -182,7 +182,7 @@ def _reservations(
         if not enough(dict(cores.items())):
             cores = {}
             lose(lost, "Reservations of more cores of a node than it has keep the whole nodes here", name)
-        if not enough(licences_of(file)):
+        if not enough(amounts_of(file)):
             seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
             lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
         keeping.append(file)

@@ -19,7 +19,7 @@ from unrack.resources.checked import validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
-from unrack.resources.site.kept import COUNTED, INSIDE, OUTSIDE, keeps_of, licences_of, windows_of
+from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Quota, quotas_of
@@ -86,10 +86,10 @@ class Site(Usual):
             one.name: cores_of(one, nodes, f"{where}.reservations.{i}") for i, one in enumerate(self.file.reservations)
         }
         of_nodes = {node: int(nodes.cores[node]) for own in self.cores_of.values() for node in own}
-        there: dict[str | int, int] = {f"{COUNTED}{name}": amount for name, amount in nodes.counters}
-        kept = {one.name: licences_of(one) | dict(self.cores_of[one.name].items()) for one in self.file.reservations}
+        there: dict[str | int, int] = {**dict(nodes.counters), **of_nodes}
+        kept = {one.name: amounts_of(one) | dict(self.cores_of[one.name].items()) for one in self.file.reservations}
         try:
-            self.keeps = keeps_of(self.file.reservations, kept, there | of_nodes)
+            self.keeps = keeps_of(self.file.reservations, kept, there)
         except ValueError as error:
             want, _, got = str(error).rpartition(", not ")
             raise ClusterError(f"{where}.reservations", got, want) from None

@@ -1,4 +1,4 @@
-"""What reservations keep in number – licences, cores of nodes – as places that all others claim.
+"""What reservations keep in number – licences, pooled devices, cores of nodes – as places that all others claim.
 
 Of those whose jobs do not run in a reservation no more may be held while it lasts than is installed less what it keeps.
 So it is a place of all that is installed, of which they claim what they ask and a window takes what is kept. Where
@@ -22,15 +22,16 @@ MOST_SETS = 64
 """How many sets of reservations, of one or several at a time, may keep something of one counter."""
 OUTSIDE, INSIDE = " outside of reservation", " in reservation"
 """In the names of these places, before the names of reservations."""
-COUNTED = "counted."
-"""How what is kept of counters begins."""
+COUNTED, DEVICES = "counted.", ".devices"
+"""How what is kept of counters begins, and of pooled devices ends."""
+_WHOLE = "counters of the whole cluster"
 Spans = list[tuple[int, int]]
 
 
 class Keep(NamedTuple):
     """A place that is claimed by the jobs of all others than some reservations; ``inside``: by those of one alone."""
 
-    of: str | int  # what is kept: ``counted.NAME``, or the number of a node of which it is cores
+    of: str | int  # what is kept: ``counted.NAME``, ``KIND.devices``, or the number of a node of which it is cores
     owners: tuple[str, ...]  # the reservations
     spans: Spans  # when all of them keep something, µs
     kept: int  # how much they keep together
@@ -54,9 +55,10 @@ Kept = Mapping[str, Mapping[str | int, int]]
 """Reservation → what it keeps, as of :attr:`Keep.of` → how much."""
 
 
-def licences_of(one: ReservationFile) -> dict[str | int, int]:
-    """What a reservation keeps of counters."""
-    return {f"{COUNTED}{name}": amount for name, amount in one.licences.items()}
+def amounts_of(one: ReservationFile) -> dict[str | int, int]:
+    """What a reservation keeps of counters and pooled devices, as jobs ask for them."""
+    licences: dict[str | int, int] = {f"{COUNTED}{name}": amount for name, amount in one.licences.items()}
+    return licences | {f"{kind}{DEVICES}": amount for kind, amount in one.devices.items()}
 
 
 def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Mapping[str | int, int]) -> list[Keep]:
@@ -71,8 +73,11 @@ def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Map
     for of in dict.fromkeys(of for one in reservations for of in kept[one.name]):
         name = f"the cores of node {of}" if isinstance(of, int) else of.removeprefix(COUNTED)
         if of not in installed:
-            known = ", ".join(one.removeprefix(COUNTED) for one in installed if isinstance(one, str)) or "none"
-            raise ValueError(f"counters of the whole cluster, of which there are {known}, not {name!r}")
+            pooled = isinstance(of, str) and of.endswith(DEVICES) and not of.startswith(COUNTED)
+            alike = [one for one in installed if isinstance(one, str) and one.startswith(COUNTED) != pooled]
+            known = ", ".join(one.removeprefix(COUNTED).removesuffix(DEVICES) for one in alike) or "none"
+            what = "kinds of whole devices alone, in one pool that all nodes reach" if pooled else _WHOLE
+            raise ValueError(f"{what}, of which there are {known}, not {name.removesuffix(DEVICES)!r}")
         by_set = list[Keep]()
         for one in reservations:
             if not (own := kept[one.name].get(of, 0)):

@@ -202,7 +202,7 @@ class QueueFile(Strict):
 
 
 class ReservationFile(Recurring):
-    """A ``[[site.reservations]]`` table: nodes or licences that are kept for some jobs, or for none, for a time.
+    """A ``[[site.reservations]]`` table: nodes, licences, devices that are kept for some jobs, or for none, for a time.
 
     Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they
     ask. Other jobs do not use what it keeps then, as far as their requests say when they end.
@@ -214,6 +214,8 @@ class ReservationFile(Recurring):
     cores: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), BeforeValidator(_numbers)] | None = None
     # counters of the whole cluster (``[[counted]]``) → how much is kept of each
     licences: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
+    # kinds of whole devices, in a pool that all nodes reach → how many are kept
+    devices: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
     # its jobs may start before it begins, run beyond its end, and use other nodes
     flex: bool = False
     # Whose jobs may use it, and whose may not; default: everybody's who ask for it. ``maintenance``: nobody's.
@@ -225,8 +227,8 @@ class ReservationFile(Recurring):
 
     @model_validator(mode="after")
     def _of_something(self) -> ReservationFile:
-        if self.nodes is None and not self.licences:
-            raise ValueError(f"nodes or licences of reservation {self.name}")
+        if self.nodes is None and not self.licences and not self.devices:
+            raise ValueError(f"nodes, licences or devices of reservation {self.name}")
         if self.cores is not None and (self.nodes is None or len(self.cores) not in (1, len(self.nodes))):
             got = f"{len(self.cores)} beside {len(self.nodes or ())} entries of nodes in reservation {self.name}"
             raise ValueError(f"one number of cores beside nodes, for each of them, or as many as entries, not {got}")
