@@ -93,8 +93,8 @@ def reservation_keys(
             lose(lost, f"Reservations for {what} are taken over without these", name, said)
     if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
         lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
-    if others := parsed(fields.get("TRES", ""), f"{at}, TRES", tres).gres:
-        lose(lost, "Generic resources of reservations are not kept", name, ", ".join(others))
+    if gres := parsed(fields.get("TRES", ""), f"{at}, TRES", tres).gres:
+        lose(lost, "Generic resources of reservations are not kept", name, ", ".join(gres))
     if (cores := parsed(fields.get("CoreCnt", ""), f"{at}, CoreCnt", lambda _: _cores(fields, nodes))) is not None:
         found |= {KEPT_CORES: cores}
     for key, text in (("users", fields.get("Users", "")), ("accounts", fields.get("Accounts", ""))):

@@ -86,7 +86,8 @@ class Site(Usual):
             one.name: cores_of(one, nodes, f"{where}.reservations.{i}") for i, one in enumerate(self.file.reservations)
         }
         of_nodes = {node: int(nodes.cores[node]) for own in self.cores_of.values() for node in own}
-        there: dict[str | int, int] = {**dict(nodes.counters), **of_nodes}
+        there = dict[str | int, int](nodes.counters)
+        there.update(of_nodes.items())
         kept = {one.name: amounts_of(one) | dict(self.cores_of[one.name].items()) for one in self.file.reservations}
         try:
             self.keeps = keeps_of(self.file.reservations, kept, there)

@@ -278,6 +278,9 @@ class SiteFile(Strict):
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
+    # Slurm's rule: what the quality of service of a job bounds is in place of what accounts do, and what the nearest
+    # allows to each user, or to one job, of what those above do; default: all of them hold
+    nearest_limits: bool = False
     queues: list[QueueFile] = Field(default_factory=list)
     reservations: list[ReservationFile] = Field(default_factory=list)
     preempt: PreemptFile | None = None  # default: nobody is preempted
@@ -319,7 +322,7 @@ class SiteFile(Strict):
 
     @model_validator(mode="after")
     def _suspends_nobody(self) -> SiteFile:
-        modes = [one.preempt_mode for one in (*self.partitions, *self.qos)]
+        modes = [*(one.preempt_mode for one in self.partitions), *(one.preempt_mode for one in self.qos)]
         modes += [] if self.preempt is None else [self.preempt.mode]
         if "suspend" in modes and (kept := [one.name for one in self.reservations if one.cores is not None]):
             raise ValueError(f"whole nodes in reservations where jobs are suspended, not cores, as in {kept[0]}")

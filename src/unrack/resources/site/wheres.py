@@ -1,8 +1,34 @@
-"""Where jobs may run and who they are, in words of the site; jobs that say the same have the same number."""
+"""What jobs say, where they may run and who they are, in words of the site."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from unrack.kernels.arrays import Ints
+
+
+class Said(NamedTuple):
+    """What jobs say, a text each, ``""``: nothing; and int64[jobs] what they ask."""
+
+    user: Sequence[str]
+    account: Sequence[str]
+    qos: Sequence[str]
+    partition: Sequence[str]  # one, or several between commas
+    features: Sequence[str]
+    nodes: Sequence[str]
+    without: Sequence[str]
+    reservation: Sequence[str]
+    queue: Sequence[str]
+    array: Sequence[str]  # the array of jobs that it is of
+    array_limit: Ints  # how many of that may run at once; 0: any number
+    submit_us: Ints
+    nice: Ints  # what is taken off its priority
+    tasks: Ints
+    cores: Ints
+    mb: Ints
+    request_us: Ints
+    totals: Mapping[str, Ints]  # KIND.QUANTITY → what all tasks of a job ask of it
 
 
 class Where(NamedTuple):
