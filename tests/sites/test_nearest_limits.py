@@ -179,3 +179,31 @@ def test_limits_count_as_plain_ones_do(seed: int, policy: str, nearest: bool) ->
     cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 1000}], "site": site})
     found = unrack.simulate(cluster, Workload("limits", table, Intake("", "", (), {}, {}, {}, {}, {})), policy).jobs
     assert found.sort("job")["start_s"].to_list() == expected(bounds, jobs, nearest)
+
+
+def test_the_nearest_says_how_long_a_job_may_ask_to_run_and_what_one_job_may_ask() -> None:
+    one = [{"per": "job", "amounts": {"cores": 2}}]
+    accounts = [
+        {"name": "lab", "max_time": 10, "limits": one},
+        {"name": "below", "parent": "lab", "max_time": 100, "users": [{"name": "ann", "limits": [
+            {"per": "job", "amounts": {"cores": 4}}]}]},
+    ]  # fmt: skip
+    qos = [{"name": "long", "max_time": 1000}]
+    rows = [("ann", "below", "", 50, 4), ("bob", "below", "", 50, 4), ("ann", "below", "", 500, 1),
+            ("ann", "below", "long", 500, 4), ("ann", "lab", "", 50, 1), ("ann", "below", "", 50, 5)]  # fmt: skip
+    ones = np.ones(len(rows), np.int64)
+    run = np.array([row[3] for row in rows]) * S
+    table = job_table(
+        submit_us=0 * ones, work_us=run, request_us=run, tasks=ones, cores=np.array([row[4] for row in rows]),
+        memory_mb=0 * ones, user=pl.Series([row[0] for row in rows]),
+        extra=pl.DataFrame({"account": [row[1] for row in rows], "qos": [row[2] for row in rows]}),
+    )  # fmt: skip
+
+    def served(**more: Any) -> list[bool]:
+        site = {"accounts": accounts, "qos": qos, **more}
+        cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 1000}], "site": site})
+        found = unrack.simulate(cluster, Workload("x", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+        return found.sort("job")["start_s"].is_not_null().to_list()
+
+    assert served() == [False] * 6
+    assert served(nearest_limits=True) == [True, False, False, True, False, False]
