@@ -431,7 +431,8 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         counts = site.counts(job)
         if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
-        nodes = first_fit(loop.beside(job, now, now, loop.free), site.eligible(job, now) - closed, job)
+        there = site.eligible(job, now) - closed
+        nodes = first_fit(loop.beside(job, now, now, loop.free), there, job) if site.parts else loop.fit(there, job)
         if nodes is not None and loop.seats_fit(job, now, now, *seated):
             loop.begin(number, now, nodes)
             continue
