@@ -64,20 +64,68 @@ def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line
         "firmware": {"nodes": ["n[3-4]"], "start": 0, "duration": 8 * 3600, "maintenance": True},
         "seats": {"start": 4 * day, "duration": day, "users": ["ann", "bob"], "licences": {"matlab": 4}},
         "more": {"nodes": ["n1"], "start": 4 * day + 12 * 3600, "duration": 12 * 3600, "users": ["ann"]},
-        "days": {"nodes": ["n4"], "start": 12 * 3600, "duration": 3600, "every": day, "until": 12 * 3600 + 28 * day,
+        "days": {"nodes": ["n4"], "cores": [4], "start": 12 * 3600, "duration": 3600, "every": day,
+                 "until": 12 * 3600 + 28 * day,
                  "licences": {"idl": 1}, "flex": True, "days": ["mon", "tue", "wed", "thu", "fri"], "start_day": "sun",
                  "denied_users": ["eve", "bob"], "denied_accounts": ["spent"]},
     }  # fmt: skip
-    # 28 days, twice 20 of them (with nodes, and with a licence), and 1, 2 and 1 of the others
-    assert len(Cluster.from_dict(made, "hill").places.windows) == 28 + 2 * 20 + 4
+    # 28 days, thrice 20 of them (its own, with a licence and with cores), and 1, 2 and 1 of the others
+    assert len(Cluster.from_dict(made, "hill").places.windows) == 28 + 3 * 20 + 4
     said = " ".join(done.output.split())
     for words in (
         "0 at 2026-03-01T00:00:00", "something else than nodes and licences are not taken over: buffers",
         "of which there are too few are not kept: more (3 matlab)", "for groups of users are taken over without these",
         "come again are said for 28 days: course, days", "Flags of reservations are not taken over: days (MAGNETIC)",
-        "of the whole nodes here: days (4)",
     ):  # fmt: skip
         assert words in said, said
+
+
+CORES = """\
+ReservationName=now StartTime=2026-11-26T08:00:00 EndTime=2026-11-26T09:00:00 Duration=01:00:00
+   Nodes=n[1-3] NodeCnt=3 CoreCnt=9 Features=(null) PartitionName=batch Flags=SPEC_NODES
+     NodeName=n1 CoreIDs=0-1
+     NodeName=n2 CoreIDs=0,4-5
+     NodeName=n3 CoreIDs=4-7
+   TRES=cpu={cpus}
+   Users=ann
+ReservationName=later StartTime=2026-11-26T10:00:00 EndTime=2026-11-26T11:00:00 Duration=01:00:00
+   Nodes=n[2-3] NodeCnt=2 CoreCnt={count} Features=(null) PartitionName=batch Flags=
+   Users=ann
+"""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "count", "now", "later"),
+    [
+        (9, 5, ["n1", "n2", "n3", 2, 3, 4], ["n[2-3]", 4]),  # at most 4 of one, as the other has one or more
+        (18, 16, ["n1", "n2", "n3", 4, 6, 8], ["n[2-3]", 15]),
+        (9, 32, ["n1", "n2", "n3", 2, 3, 4], ["n[2-3]"]),
+    ],
+)
+def test_some_cores_of_nodes_are_told_by_node_while_a_reservation_lasts_and_at_most_before(
+    tmp_path: Path, cpus: int, count: int, now: list[object], later: list[object]
+) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "reservations.txt").write_text(CORES.format(cpus=cpus, count=count))
+    words = ["cluster", "convert", str(tmp_path / "slurm.conf"), str(tmp_path / "reservations.txt")]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "hill.toml")])
+    assert done.exit_code == 0, done.output
+    made = tomllib.loads((tmp_path / "hill.toml").read_text())
+    assert [one["nodes"] + one.get("cores", []) for one in made["site"]["reservations"]] == [now, later]
+    kept = Cluster.from_dict(made, "hill").places.installed["site"].written()["reservations"]
+    assert kept[0]["cores"] == now[3:]
+
+
+def test_cores_of_nodes_that_have_too_few_for_two_reservations_keep_the_whole_nodes(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    both = CORES.format(cpus=9, count=15).replace("T10:00:00", "T08:30:00")
+    (tmp_path / "reservations.txt").write_text(both)
+    words = ["cluster", "convert", str(tmp_path / "slurm.conf"), str(tmp_path / "reservations.txt")]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "hill.toml")])
+    assert "keep the whole nodes here: later" in " ".join(done.output.split())
+    made = tomllib.loads((tmp_path / "hill.toml").read_text())
+    assert [one.get("cores") for one in made["site"]["reservations"]] == [[2, 3, 4], None]
+    Cluster.from_dict(made, "hill")
 
 
 def test_one_that_has_begun_or_is_over_is_told_by_the_clock_of_the_jobs() -> None:

@@ -191,7 +191,6 @@ def test_what_is_not_taken_over_is_said_once_a_kind() -> None:
         "GraceTime of QOS is not taken over: high (00:05:00).",
         "GrpTRESMins of accounts and users is not taken over: account chem (cpu=1000).",
         "Limits of gres/gpu:a100 are not taken over: account physics (GrpTRES gres/gpu:a100=4).",
-        "Limits above those of the account above hold in Slurm, while here the lowest does: account theory (9 jobs).",
     ):
         assert list(notes).count(words) == 1, (words, notes)
     assert len([note for note in notes if note.startswith("TRESBillingWeights of partitions")]) == 1

@@ -119,7 +119,7 @@ def test_jobs_of_a_flexible_reservation_start_before_it_run_beyond_it_and_use_ot
         ({"licences": {"seat": 0}}, "1 or more of seat"),
         ({"licences": {"seat": True}}, "1 or more of seat"),
         ({"licences": ["seat"]}, "a table of amounts"),
-        ({}, "nodes or licences of reservation r"),
+        ({}, "nodes, licences or devices of reservation r"),
         ({"nodes": []}, "nodes"),
         ({"licences": {"seat": 1}, "maintenance": True, "flex": True}, "not both"),
         ({"nodes": ["0"], "days": ["mon"]}, "days and start_day together"),

@@ -10,6 +10,7 @@ from twins import (
     Reserving,
     easy,
     fcfs,
+    random_cores,
     random_days,
     random_graph,
     random_licences,
@@ -93,3 +94,20 @@ def test_licences_that_are_kept_in_plans(seed: int) -> None:
 def test_reservations_on_some_days_of_the_week(seed: int, policy: str) -> None:
     site = random_days(seed, 40)
     assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("seed", FEW)
+def test_cores_of_nodes_that_are_kept(seed: int, policy: str) -> None:
+    site = random_cores(seed, 60)
+    assert starts(site, policy) == Graphed(site).run(fcfs if policy == "fcfs" else easy)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_cores_of_nodes_that_are_kept_in_plans(seed: int) -> None:
+    site = random_cores(seed, 60, exact=True)
+    for job in site.jobs:
+        if job.reservation not in site.flex:
+            job.reservation, job.begin = "", 0
+    twin = Reserving(site)
+    assert starts(site, "conservative") == twin.run(twin.decide)

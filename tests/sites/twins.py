@@ -53,6 +53,7 @@ class RandomSite:
     keeps: dict[str, int] = field(default_factory=dict)  # reservation → how many of them it keeps
     flex: set[str] = field(default_factory=set)  # reservations whose jobs run outside of them, too
     bare: set[str] = field(default_factory=set)  # reservations of no nodes
+    parts: dict[str, dict[int, int]] = field(default_factory=dict)  # reservation → node → how many cores it keeps
     said: dict[str, dict[str, Any]] = field(default_factory=dict)  # when they are, in the words of a cluster file
 
     @property
@@ -81,6 +82,8 @@ class RandomSite:
             table |= {"flex": True} if name in self.flex else {}
             if name in self.bare:
                 del table["nodes"]
+            if name in self.parts:
+                table["cores"] = [cores for _, cores in sorted(self.parts[name].items())]
             if name in self.said:
                 reservations[name] = {key: table[key] for key in table if key not in ("every", "until")}
                 reservations[name] |= self.said[name]
@@ -129,7 +132,7 @@ class RandomSite:
             assert time is not None
             if name == job.reservation:
                 inside = inside or (start <= time and time + job.request <= end)
-            elif time < end and start < time + job.request:
+            elif time < end and start < time + job.request and name not in self.parts:
                 own = own - nodes
         return own if inside or time is None else set()
 
@@ -158,6 +161,26 @@ class RandomSite:
                 return False
         return True
 
+    def beside_cores(self, job: J, time: float, free: list[int], held: Any, moments: Iterable[float] = ()) -> list[int]:
+        """Node → cores that are free for a job, and leave those that are kept; ``held``: who has which at a time."""
+        begins = [start for _, start, _, _ in self.windows if time < start < time + job.request]
+        left = list(free)
+        for moment in [time, *begins, *moments] if self.parts else []:
+            there = {name for name, start, end, _ in self.windows if name in self.parts and start <= moment < end}
+            for node, cores in enumerate(self.nodes):
+                own, rest, mine = 0, dict.fromkeys(there - {job.reservation}, 0), 0
+                for one, nodes in held(moment):
+                    mine += nodes.get(node, 0) if one.reservation == job.reservation else 0
+                    if one.reservation in rest:
+                        rest[one.reservation] += nodes.get(node, 0)
+                    else:
+                        own += nodes.get(node, 0)
+                kept = sum(max(some, self.parts[name].get(node, 0)) for name, some in rest.items())
+                left[node] = min(left[node], cores - own - kept)
+                if job.reservation in self.parts and job.reservation not in self.flex:
+                    left[node] = min(left[node], self.parts[job.reservation].get(node, 0) - mine)
+        return [max(0, cores) for cores in left]
+
     def of_partition(self, job: J) -> set[int]:
         """The nodes of its partition."""
         return set(self.partitions[job.partition]) if job.partition else set(range(len(self.nodes)))
@@ -175,7 +198,8 @@ class RandomSite:
     def possible(self, job: J) -> bool:
         """Whether a job could ever run."""
         counts = self.counts(job)
-        room = sum(self.nodes[node] // job.cores for node in self.eligible(job))
+        own = {} if job.reservation in self.flex else self.parts.get(job.reservation, {})
+        room = sum(own.get(node, self.nodes[node]) // job.cores for node in self.eligible(job))
         if (job.reservation and not self.openings(job)) or (self.seats and job.seats > self.seats):
             return False
         return room >= job.tasks and (counts is None or counts[1] <= counts[2])
@@ -261,6 +285,31 @@ def random_licences(seed: int, jobs: int, exact: bool = False) -> RandomSite:
     return site
 
 
+def random_cores(seed: int, jobs: int, exact: bool = False) -> RandomSite:
+    """A random site of larger nodes, of which reservations keep some cores, and a few whole nodes or licences."""
+    site, draw = random_licences(seed, jobs, exact), np.random.default_rng(seed + 5 * 10**6)
+    site.nodes = draw.integers(1, 13, len(site.nodes)).tolist()
+    left = list(site.nodes)
+    if draw.random() < 0.6:
+        site.seats, site.keeps = 0, {}
+        for job in site.jobs:
+            job.seats = 0
+        site.bare = set()
+    for name in dict.fromkeys(name for name, *_ in site.windows if name not in site.bare):
+        nodes = next(nodes for one, *_, nodes in site.windows if one == name)
+        nodes = nodes or set(draw.choice(len(left), int(draw.integers(1, len(left) + 1)), replace=False).tolist())
+        if draw.random() < 0.8 and all(left[node] for node in nodes):
+            site.parts[name] = {node: int(draw.integers(1, left[node] + 1)) for node in sorted(nodes)}
+        for node in nodes:
+            left[node] -= site.parts.get(name, {}).get(node, 0)
+        site.windows = [(one, a, b, nodes if one == name else own) for one, a, b, own in site.windows]
+    for job in site.jobs:
+        if draw.random() < 0.3:
+            job.reservation = site.windows[int(draw.integers(0, len(site.windows)))][0]
+        job.begin = next(iter(site.openings(job)), 0) if job.reservation else 0
+    return site
+
+
 def random_days(seed: int, jobs: int, exact: bool = False) -> RandomSite:
     """A random site, of which nodes are kept on some days of the week."""
     site, draw = random_site(seed, jobs, exact), np.random.default_rng(seed + 4 * 10**6)
@@ -313,6 +362,15 @@ class Loop:
         """Whether there are seats for a job at a time, as booked; ``beside``: who else holds some, and until when."""
         ends = [(max(booked, now + 1e-6), self.site.jobs[number]) for number, (_, booked, _) in self.running.items()]
         return self.site.leaves_seats(job, time, lambda at: [one for end, one in (*ends, *beside) if end > at])
+
+    def beside(self, job: J, time: float, now: int, free: list[int], *more: tuple[float, J, dict[int, int]]) -> Any:
+        """Node → cores free for a job at a time, as booked; ``more``: who else has which, and until when."""
+        runs = [
+            (max(end, now + 1e-6), self.site.jobs[number], nodes) for number, (_, end, nodes) in self.running.items()
+        ]
+        return self.site.beside_cores(
+            job, time, free, lambda at: [(one, nodes) for end, one, nodes in (*runs, *more) if end > at]
+        )
 
     def room(self, job: J) -> bool:
         """Whether its limit leaves room."""
@@ -373,7 +431,8 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         counts = site.counts(job)
         if counts is not None and loop.held.get(counts[0], 0) + kept.get(counts[0], 0) + counts[1] > counts[2]:
             continue
-        nodes = loop.fit(site.eligible(job, now) - closed, job)
+        there = site.eligible(job, now) - closed
+        nodes = first_fit(loop.beside(job, now, now, loop.free), there, job) if site.parts else loop.fit(there, job)
         if nodes is not None and loop.seats_fit(job, now, now, *seated):
             loop.begin(number, now, nodes)
             continue
@@ -391,7 +450,8 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
         job = site.jobs[number]
         if not loop.room(job):
             continue
-        nodes = first_fit(loop.free, site.eligible(job, now), job) if loop.seats_fit(job, now, now) else None
+        free = loop.beside(job, now, now, loop.free)
+        nodes = first_fit(free, site.eligible(job, now), job) if loop.seats_fit(job, now, now) else None
         met = [head for head in heads if site.eligible(site.jobs[head]) & site.eligible(job)]
         if nodes is None:
             if not met:
@@ -411,7 +471,8 @@ def easy(loop: Loop, waiting: list[int], now: int) -> None:
             if now + job.request > time:
                 left = [free - nodes.get(node, 0) for node, free in enumerate(then)]
                 more = held + (mine[1] if same_limit and mine is not None else 0)
-                room = sum(max(0, left[node]) // asked.cores for node in site.eligible(asked, int(time)))
+                then = loop.beside(asked, time, now, left, (now + job.request, job, nodes))
+                room = sum(then[node] // asked.cores for node in site.eligible(asked, int(time)))
                 short = room < asked.tasks or not loop.seats_fit(asked, time, now, (now + job.request, job))
                 if short or (its is not None and more + its[1] > its[2]):
                     break
@@ -437,7 +498,8 @@ def shadow(loop: Loop, head: int, now: int) -> tuple[float, list[int], int]:
             held -= other[1]
         if i + 1 < len(ends) and ends[i + 1][0] == end:
             continue
-        room = sum(free[node] // job.cores for node in site.eligible(job, int(end)))
+        there = loop.beside(job, end, now, free)
+        room = sum(there[node] // job.cores for node in site.eligible(job, int(end)))
         if room >= job.tasks and (its is None or held + its[1] <= its[2]) and loop.seats_fit(job, end, now):
             return end, free, held
     return float("inf"), free, held
@@ -570,6 +632,13 @@ class Reserving(Loop):
                 inside,
             ):
                 continue
+            least = site.beside_cores(
+                job,
+                time,
+                least,
+                lambda at: [(site.jobs[one], nodes) for one, start, end, nodes in self.booked if start <= at < end],
+                inside,
+            )
             if (nodes := first_fit(least, site.eligible(job, time), job)) is not None:
                 self.booked.append((number, time, time + job.request, nodes))
                 return

@@ -367,6 +367,8 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
     node_names = node_names_of(file, where)
     cores_of = np.repeat(np.array(cores, np.int64), counts)
     memory_of = np.repeat(np.array(memory, np.int64), counts)
+    devices = build_devices(plan_pools(file, rack, rack_names, sets.find, where), total, where)
+    find, countable = Finder(sets, node_names), devices.countable(cores_of)
     return Cluster(
         name=file.name,
         cores=cores_of,
@@ -376,13 +378,13 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
         rack=rack,
         rack_names=rack_names,
         domains=sets.domains,
-        devices=build_devices(plan_pools(file, rack, rack_names, sets.find, where), total, where),
+        devices=devices,
         lending_group=lending_groups_of(file, rack, where),
         rack_group=rack_groups_of(file, rack),
         failure_levels=tuple(sets.levels),
         tiers=build_tiers(file, cores_of, where),
         torus=torus_of(file, where),
-        places=built(resources, Nodes(cores_of, memory_of, rack, rack_names, Finder(sets, node_names)), where),
+        places=built(resources, Nodes(cores_of, memory_of, rack, rack_names, find, countable), where),
         names=node_names,
         drained=drained_nodes(file, node_names, total, where),
     )

@@ -18,6 +18,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
+from unrack.resources.site.installed import Site
 from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
@@ -59,6 +60,10 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: 
     if Ability.HOLDS not in traits.does and (together or components_of(jobs)):
         want = "a policy that starts their components together: a list, EASY, conservative or Slurm-like one"
         raise PolicyError(name, "a workload with heterogeneous jobs", want)
+    site = cluster.places.installed.get("site")
+    if traits.whole_nodes and isinstance(site, Site) and site.by_node:
+        kept = next(name for name, cores in site.cores_of.items() if cores)
+        raise PolicyError(name, f"reservation {kept} of some cores of nodes", "a policy whose jobs share nodes")
     if traits.tiers:
         from unrack.policy.tiers.own_policy import refuse_others
 

@@ -16,7 +16,7 @@ from unrack.plugins.table import Table as Extensible
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.setting import Setting
 from unrack.resources.contract import Nodes
-from unrack.resources.counted.resource import Counters
+from unrack.resources.site.installed import Site
 from unrack.resources.table import RESOURCES
 from unrack.resources.telling import Kept, Table
 
@@ -79,8 +79,8 @@ def _kept(setting: Setting, resource: str | None) -> list[Kept]:
                 claims = run.frame("claims") if has else pl.DataFrame()
                 mine = claims if resource is None else claims.filter(pl.col("resource") == resource)
                 own = run.hardware
-                counted = own.places.installed.get("counted")
-                counters = tuple(counted.whole.items()) if isinstance(counted, Counters) else ()
+                site = own.places.installed.get("site")
+                counters = site.cluster_nodes.counters if isinstance(site, Site) else ()
                 nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names, counters=counters)
                 kept.append(Kept(policy, run.seed, written, run.metrics, mine, nodes, run.frame))
     return kept

@@ -46,7 +46,8 @@ class Nodes(NamedTuple):
         The numbers of nodes that are named, as in ``["0-15", "rack3", "n[1-4]"]``; ``None``: by number alone. Its
         second argument says where they are named, for errors.
     counters
-        The counters of the whole cluster, and how much there is of each; for a site alone.
+        What reservations may keep in number, as jobs ask for it, and how much there is: ``counted.NAME`` of the whole
+        cluster, ``KIND.devices``; for a site alone.
     """
 
     cores: Ints

@@ -227,6 +227,12 @@ class Places:
                 found.setdefault(window.place, []).append(window)
         return found
 
+    @cached_property
+    def keeping(self) -> Ints:
+        """int64[4, k]: windows that keep an amount: when they begin and end, µs, of which place, and how much."""
+        rows = [(one.start_us, one.end_us, one.place, one.amount) for some in self.kept.values() for one in some]
+        return np.array(rows, np.int64).reshape(-1, 4).T
+
     def kept_claims(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what a job claims of places of which windows keep an amount, wherever it runs."""
         none, found = np.zeros(0, np.int64), [NO_CLAIMS]
@@ -300,7 +306,7 @@ def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
     found = dict[str, Installed]()
     for name in sorted(content, key="site".__eq__):  # a site keeps some of what the others have
         if isinstance(counters := found.get("counted"), Counters) and name == "site":
-            nodes = nodes._replace(counters=tuple(counters.whole.items()))
+            nodes = nodes._replace(counters=(*nodes.counters, *counters.whole.items()))
         found[name] = resource_of(name).installed(content[name], nodes, f"{where}, {name}")
     return Places({name: found[name] for name in (*RESOURCES.own, *found) if name in found}, len(nodes.cores))
 

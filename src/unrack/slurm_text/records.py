@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/.-]*)=")
+BY_NODE = ("NodeName", "CoreIDs")
+"""Keys that reservations of some cores have once for each node."""
 
 
 class Record(NamedTuple):
     """One record."""
 
     line: int  # where it begins, counted from 1
-    fields: dict[str, str]  # key → value, in the order of the text; of a key that comes twice, the first
+    # key → value, in the order of the text; of a key that comes twice, the first, or all with blanks between
+    fields: dict[str, str]
 
 
-def records(text: str, first_key: str) -> Iterator[Record]:
+def records(text: str, first_key: str, listed: Collection[str] = ()) -> Iterator[Record]:
     """The records of a text.
 
     Parameters
@@ -25,6 +28,8 @@ def records(text: str, first_key: str) -> Iterator[Record]:
         What ``scontrol show`` printed.
     first_key
         The key with which each begins: ``JobId``, ``NodeName``. What stands before the first is passed over.
+    listed
+        Keys of which all values are kept.
 
     Examples
     --------
@@ -45,7 +50,8 @@ def records(text: str, first_key: str) -> Iterator[Record]:
                     yield current
                 current = Record(number, {})
             if current is not None:
-                current.fields.setdefault(key, value)
+                before = current.fields.get(key)
+                current.fields[key] = value if before is None else f"{before} {value}" if key in listed else before
     if current is not None:
         yield current
 

@@ -45,7 +45,27 @@ def outside_windows(view: View, job: int) -> Bools:
     return np.asarray(found & inside)
 
 
-def kept_from(view: View, job: int, free: Ints | None = None) -> Short | None:
+def beside_kept(view: View, job: int, free: Ints) -> Ints:
+    """int64[places]: the least of each that windows leave of what is free if a job starts now; as of :func:`kept_from`.
+
+    Less than 0: more is held than they leave.
+    """
+    windows = view.cluster.places.keeping
+    if view.knows_windows or not windows.size:
+        return free
+    now, until = view.now, view.now + max(1, int(view.columns.asks[ESTIMATE, job]))
+    start, place, amount = windows[[0, 2, 3]][:, (now < windows[1]) & (windows[0] < until)]
+    left, at = free.copy(), np.maximum(start, now)
+    for time in np.unique(at).tolist():
+        own, back = at == time, np.zeros(len(free), np.int64)
+        if time > now:
+            for claims in _back_by(view, time):
+                np.add.at(back, claims[:, PLACE], claims[:, AMOUNT])
+        left[place[own]] = np.minimum(left[place[own]], free[place[own]] + back[place[own]] - amount[own])
+    return left
+
+
+def kept_from(view: View, job: int, free: Ints | None = None, claims: Ints | None = None) -> Short | None:
     """The first place of which windows leave too little for a job if it starts now; ``None``: there is enough.
 
     What is free when a window begins is what is free now, and what those who run give back by their booked ends.
@@ -54,26 +74,28 @@ def kept_from(view: View, job: int, free: Ints | None = None) -> Short | None:
     ----------
     free : int64[places]
         What is free now; ``None``: as the view says.
+    claims : int64[claims, 2]
+        What it is to claim; ``None``: wherever it runs.
     """
     places, claimed = view.cluster.places, view.columns.claimed
     if claimed is None or not places.kept or view.knows_windows:
         return None
     now, until = view.now, view.now + max(1, int(view.columns.asks[ESTIMATE, job]))
     free = claimed.free if free is None else free
-    for place, asked in places.kept_claims(claimed.asked(job)).tolist():
-        for window in places.kept[place]:
+    claims = places.kept_claims(claimed.asked(job)) if claims is None else claims
+    for place, asked in claims.tolist():
+        for window in places.kept.get(place, ()):
             if now < window.end_us and window.start_us < until:
                 at = max(now, window.start_us)
-                left = int(free[place]) - window.amount + (_back_by(view, place, at) if at > now else 0)
+                back = _back_by(view, at) if at > now else ()
+                left = int(free[place]) - window.amount
+                left += sum(int(own[own[:, PLACE] == place, AMOUNT].sum()) for own in back)
                 if left < asked:
                     return Short(place, at, asked, left)
     return None
 
 
-def _back_by(view: View, place: int, time: int) -> int:
-    """How much of a place those who run give back until a time, µs, as booked, whatever else is expected of them."""
-    found, (ends, jobs) = 0, view.columns.running[:, : view.columns.running_count]
-    for job in jobs[np.maximum(ends, view.now + 1) <= time].tolist():
-        claims = view.lease(job).claims
-        found += int(claims[claims[:, PLACE] == place, AMOUNT].sum())
-    return found
+def _back_by(view: View, time: int) -> list[Ints]:
+    """What those who run give back until a time, µs, as booked, whatever else is expected of them: claims of each."""
+    ends, jobs = view.columns.running[:, : view.columns.running_count]
+    return [view.lease(job).claims for job in jobs[np.maximum(ends, view.now + 1) <= time].tolist()]

@@ -164,3 +164,34 @@ def test_a_job_of_a_reservation_starts_when_that_begins_and_others_go_round_it(
     refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
     assert not any(refused), set(refused)
     audit(driven, [*own, *others, wide])
+
+
+def test_cores_that_a_reservation_keeps_are_its_own_and_others_have_the_rest_of_its_nodes(
+    new_bed: Callable[..., Bed], tmp_path: Path
+) -> None:
+    bed = new_bed(nodes=3, remember_s=3000)
+    bed.scontrol("create", "reservation", "ReservationName=some", "StartTime=now", "Duration=60", "Nodes=n1,n2",
+                 "CoreCnt=5,3", "Users=nobody")  # fmt: skip
+    bed.scontrol("create", "reservation", "ReservationName=late", "StartTime=now+2minutes", "Duration=60", "Nodes=n3",
+                 "CoreCnt=6", "Users=nobody")  # fmt: skip
+    driven = Driven(bed, tmp_path, "easy", start_timeout="20 s")
+    asked = {"script": "sleep 4", "hold": True, "mem": 100, "partition": "main"}
+    driven.start()
+    try:
+        # others may have 3, 5 and, beyond the begin of the second, 2 cores
+        own = [
+            bed.submit(**asked, time="1", reservation="some", user="nobody", cpus_per_task=cpus) for cpus in (3, 3, 2)
+        ]
+        others = [bed.submit(**asked, time="5", cpus_per_task=cpus) for cpus in (5, 3, 2, 3, 6, 5)]
+        bed.wait_until(lambda: driven.all_over([*own, *others[:4], others[5]]), 90)
+        assert bed.state(others[4]) == "PENDING"
+        bed.scontrol("delete", "ReservationName=late")
+        bed.wait_until(lambda: driven.all_over([others[4]]), 40)
+    finally:
+        driven.stop()
+    assert {bed.job(job)["NodeList"] for job in own} == {"n1", "n2"}
+    ran = {job: bed.job(job)["NodeList"] for job in others}
+    assert [ran[others[i]] for i in (0, 4, 5)] == ["n2", "n3", "n2"], ran
+    refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
+    assert not any(refused), set(refused)
+    audit(driven, [*own, *others])

@@ -12,6 +12,7 @@ from threading import Event, Thread
 import pytest
 from slurm_bed import Bed
 
+from unrack.live.slurm.answers.shown import reservations_in
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
@@ -292,3 +293,10 @@ def test_reading_needs_no_rights(bed: Bed, client: CommandClient) -> None:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert job_of(client.read(), job).is_held
+
+
+def test_reservations_of_some_cores_say_which_of_which_node() -> None:
+    line = "ReservationName=r StartTime=60 EndTime=120 Nodes=n[1-2] CoreCnt=5   NodeName=n1 CoreIDs=0-1   NodeName=n2 "
+    (found,), unreadable = reservations_in(f"{line}CoreIDs=0,2-3 TRES=cpu=5 Users=ann")
+    assert (found.record["NodeName"], found.record["CoreIDs"], unreadable) == ("n1 n2", "0-1 0,2-3", [])
+    assert found.nodes == ("n1", "n2")

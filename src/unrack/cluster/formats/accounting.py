@@ -11,7 +11,6 @@ from unrack.cluster.formats.first import MODES
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.tres import tres
-from unrack.units import time_us
 
 _ENTRY = re.compile(r"""(Cluster|Parent|Account|User)\s+-\s+(?:'([^']*)'|"([^"]*)"|([^\s:'"]+))\s*(?::(.*))?""")
 DUMP = re.compile(r"^(Cluster|Parent|Account|User)\s+-\s+\S", re.MULTILINE)
@@ -168,12 +167,11 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
     for (account, name), keys in users.items():
         accounts[account].setdefault("users", []).append({"name": name, **keys} if keys else name)
     _check_parents(accounts, lines)
-    _note_looser(accounts, lost)
     header = {_plain(key) for key in rows[0].fields} if rows else set()
     flat = not any(row.said("account").startswith(" ") for row in rows)  # no tree of blanks
     if "account" in header and "parname" not in header and flat:
         lose(lost, "All accounts are under the root, as no parents are said (format=…,ParentName)", where)
-    return SaidSite(accounts=accounts, limits=limits, lost=lost)
+    return SaidSite(accounts=accounts, limits=limits, rules=_rules(accounts), lost=lost)
 
 
 def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str], Keys], lost: Lost) -> None:
@@ -210,21 +208,10 @@ def _check_parents(accounts: Mapping[str, Keys], rows: Mapping[str, _Row]) -> No
             parent = accounts[parent].get("parent", "")
 
 
-def _note_looser(accounts: Mapping[str, Keys], lost: Lost) -> None:
-    """In Slurm the nearest limit of a job or user counts, here all of them: where it is larger, that differs."""
-    text = "Limits above those of the account above hold in Slurm, while here the lowest does"
-    for name, keys in accounts.items():
-        lineage, own = [keys], [(f"account {name}", keys, 1)]
-        while parent := lineage[-1].get("parent", ""):
-            lineage.append(accounts[parent])
-        own += [(f"{one['name']} in {name}", one, 0) for one in keys.get("users", ()) if isinstance(one, dict)]
-        for whose, table, first in own:
-            for key, most in _amounts(table).items():
-                if key[0] != "all" and any(_amounts(above).get(key, most) < most for above in lineage[first:]):
-                    lose(lost, text, whose, f"{most} {key[1]}")
-            times = [time_us(above["max_time"]) for above in lineage[first:] if "max_time" in above]
-            if "max_time" in table and times and min(times) < time_us(table["max_time"]):
-                lose(lost, text, whose, f"MaxWall {table['max_time']}")
+def _rules(tables: Mapping[str, Keys]) -> Keys:
+    """How limits count, where there are some: as in Slurm."""
+    every = [one for keys in tables.values() for one in (keys, *keys.get("users", ())) if isinstance(one, dict)]
+    return {"nearest_limits": True} if any({"limits", "max_time"} & one.keys() for one in every) else {}
 
 
 def _shares(row: _Row) -> Keys:
@@ -254,7 +241,7 @@ def _qos(rows: list[tuple[str, dict[str, str]]]) -> SaidSite:
         if (factor := row.said("usagefactor").strip()) and not says_nothing(factor):
             priority["usage_factor"] = _factor(factor, f"{at}, UsageFactor")
         found[name] = priority | _bounds(own, f"QOS {name}", at, lost)
-    return SaidSite(qos=found, lost=lost)
+    return SaidSite(qos=found, rules=_rules(found), lost=lost)
 
 
 def _factor(text: str, at: str) -> float:

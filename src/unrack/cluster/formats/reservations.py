@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from unrack.cluster.formats.described import Described, counter, parsed
 from unrack.cluster.formats.partitions import members_of
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, lower
+from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower
 from unrack.resources.recurring import WEEK
-from unrack.slurm_text.records import records
+from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.records import BY_NODE, records
 from unrack.slurm_text.times import UNKNOWN, moment_s, span_s, week_day
-from unrack.slurm_text.tres import licences
+from unrack.slurm_text.tres import licences, tres
 
 SHOWN = re.compile(r"\s*ReservationName=\S+\s[^#]*?\bStartTime=", re.DOTALL)
 """What the first record looks like."""
@@ -92,8 +93,10 @@ def reservation_keys(
             lose(lost, f"Reservations for {what} are taken over without these", name, said)
     if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
         lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
-    if fields.get("CoreCnt", "").isdigit() and "SPEC_NODES" not in flags and "CoreIDs" in fields:
-        lose(lost, "Reservations of some cores of nodes are of the whole nodes here", name, fields["CoreCnt"])
+    if gres := parsed(fields.get("TRES", ""), f"{at}, TRES", tres).gres:
+        lose(lost, "Generic resources of reservations are not kept", name, ", ".join(gres))
+    if (cores := parsed(fields.get("CoreCnt", ""), f"{at}, CoreCnt", lambda _: _cores(fields, nodes))) is not None:
+        found |= {KEPT_CORES: cores}
     for key, text in (("users", fields.get("Users", "")), ("accounts", fields.get("Accounts", ""))):
         if text.strip().lower() in UNKNOWN:
             continue
@@ -116,7 +119,7 @@ def shown_reservations(text: str, where: str, name: str) -> Described:
     ClusterError
         A record has a value that cannot be.
     """
-    every = [(record.fields, f"{where}, line {record.line}") for record in records(text, "ReservationName")]
+    every = [(record.fields, f"{where}, line {record.line}") for record in records(text, "ReservationName", BY_NODE)]
     starts = [parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment) for fields, at in every]
     lost, found = Lost(), dict[str, Keys]()
     for fields, at in every:
@@ -125,6 +128,21 @@ def shown_reservations(text: str, where: str, name: str) -> Described:
     first = min(zip(starts, (fields for fields, _ in every), strict=True), key=lambda one: one[0])[1]
     note = f"Reservations are on a clock that is 0 at {first['StartTime']}: change start to that of the jobs."
     return Described(where, name, (), notes=(note,), site=SaidSite(reservations=found, lost=lost))
+
+
+def _cores(fields: Mapping[str, str], nodes: Sequence[str]) -> dict[str, int] | None:
+    """How many cores, as jobs ask for them, a reservation has at most of each of its nodes; ``None``: not said.
+
+    Which it has of which node Slurm says only while it lasts; at any time each has one or more.
+    """
+    count = fields.get("CoreCnt", "")
+    if not count.isdigit() or not int(count) or ALL in nodes:
+        return None
+    each = -(-(tres(fields.get("TRES", "")).cpus or int(count)) // int(count))
+    names, ids = (fields.get(key, "").split() for key in BY_NODE)
+    if names and len(names) == len(ids):
+        return {name: each * len(expand(f"c[{own}]")) for name, own in zip(names, ids, strict=True)}
+    return dict.fromkeys(nodes, each * (int(count) - len(nodes) + 1))
 
 
 def _moment(text: str) -> float:

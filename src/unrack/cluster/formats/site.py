@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import ClusterError
-from unrack.resources.site.kept import keeps_of
+from unrack.resources.site.kept import COUNTED, amounts_of, keeps_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.slurm_text.hostlists import compress
 from unrack.slurm_text.times import UNKNOWN, span_s
@@ -25,6 +25,8 @@ OWN_QOS = "own qos"
 """The key of a partition for the quality of service that bounds all of its jobs; no key of the cluster file."""
 
 
+KEPT_CORES = "kept cores"
+"""The key of a reservation for how many cores it keeps of each of its nodes at most; no key of the cluster file."""
 ALL = "ALL"
 """In place of the names of all nodes."""
 
@@ -129,7 +131,7 @@ def site_table(
         named = [name for one in partitions for name in (*(one.get(key) or ()), *one.get(f"denied_{key}", ()))]
         table[key] = [{"name": name, **known.get(name, {})} for name in dict.fromkeys([*known, *named])]
     table["limits"] = list(said.limits)
-    if reservations := _reservations(said, [node.name for node in nodes], counters or {}, lost):
+    if reservations := _reservations(said, nodes, counters or {}, lost):
         table["reservations"] = reservations
     table |= said.rules
     flavours = {"", *(one["name"] for one in partitions)}
@@ -151,24 +153,43 @@ def site_table(
     return {key: value for key, value in table.items() if value}, sentences(lost)
 
 
-def _reservations(said: SaidSite, nodes: Sequence[str], counters: Mapping[str, int], lost: Lost) -> list[Keys]:
-    """The reservations of nodes that there are, and of licences as far as there are enough."""
-    found, keeping = list[Keys](), list[ReservationFile]()
+def _reservations(
+    said: SaidSite, nodes: Sequence[DescribedNode], counters: Mapping[str, int], lost: Lost
+) -> list[Keys]:
+    """The reservations of nodes that there are, and of licences and cores as far as there are enough."""
+    found, kept, keeping = list[Keys](), dict[str, dict[str | int, int]](), list[ReservationFile]()
+    installed: dict[str | int, int] = {f"{COUNTED}{name}": amount for name, amount in counters.items()}
+    installed |= {i: node.cores for i, node in enumerate(nodes)}
     for name, keys in said.reservations.items():
         one, wanted = {"name": name, **keys}, set(keys.get("nodes", ()))
-        inside = [node for node in nodes if node in wanted or ALL in wanted]
-        if inside:
-            one["nodes"] = [compress(inside)]
-        else:
-            one.pop("nodes", None)
-        if "licences" in keys:
+        inside = [i for i, node in enumerate(nodes) if node.name in wanted or ALL in wanted]
+        some = one.pop(KEPT_CORES, None)
+        cores = {i: min(some[nodes[i].name], nodes[i].cores) for i in inside if some and some.get(nodes[i].name, 0)}
+        cores = {} if all(own == nodes[i].cores for i, own in cores.items()) else cores
+        inside = [i for i in inside if i in cores] or inside
+        one.pop("nodes", None)
+        file = ReservationFile.model_validate({"nodes": ["0"], **one})
+
+        def enough(own: Mapping[str | int, int], file: ReservationFile = file) -> bool:
+            kept[file.name] = {**kept.get(file.name, {}), **own}
             try:
-                keeping.append(ReservationFile.model_validate({"nodes": ["0"], **one}))
-                keeps_of(keeping, counters)
+                keeps_of([*keeping, file], kept, installed)
             except ValueError:
-                keeping.pop()
-                seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
-                lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
+                kept[file.name] = {what: count for what, count in kept[file.name].items() if what not in own}
+                return False
+            return True
+
+        if not enough(dict(cores.items())):
+            cores = {}
+            lose(lost, "Reservations of more cores of a node than it has keep the whole nodes here", name)
+        if not enough(amounts_of(file)):
+            seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
+            lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
+        keeping.append(file)
+        if inside:
+            by_count = {count: [i for i in cores if cores[i] == count] for count in cores.values()}
+            one["nodes"] = [compress(nodes[i].name for i in own) for own in by_count.values() or [inside]]
+            one |= {"cores": [*by_count]} if cores else {}
         if "nodes" in one or "licences" in one:
             found.append(one)
         else:

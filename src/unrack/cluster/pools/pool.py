@@ -220,6 +220,20 @@ class Devices(Sealed):
         row = self.quantities[which].index(name)
         return int(self.capacity[row, self.kind == which].sum())
 
+    def countable(self, cores: Ints) -> tuple[tuple[str, int], ...]:
+        """``KIND.devices`` and how many there are, of kinds of which some may be kept by number alone.
+
+        So they may where nothing but whole devices is asked, of one pool that all nodes with cores (int64[nodes])
+        reach: any that are left will do for whoever has a node.
+        """
+        found = []
+        for kind, quantities in zip(self.kinds, self.quantities, strict=True):
+            own = [p for p, pool in enumerate(self.pools) if pool.kind == kind]
+            pool = self.pools[own[0]]
+            if quantities == (WHOLE,) and len(own) == 1 and pool.split == 1 and self.reach[own[0]][cores > 0].all():
+                found.append((f"{kind}.{WHOLE}", pool.count))
+        return tuple(found)
+
     def identity(self) -> str:
         """A text that differs where schedules may differ."""
         columns = [column.tolist() for column in (self.pool, self.kind, self.home, self.capacity)]

@@ -49,7 +49,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation of nodes and licences; of one that has only some cores of them, the nodes all the same."""
+    """A reservation of nodes, or of some cores of them, and of licences."""
 
     name: str  # its name
     # start_s, end_s: when, s since 1970; of one that comes again, the next time

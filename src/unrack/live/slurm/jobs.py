@@ -21,7 +21,8 @@ from unrack.ledger.lease import Lease
 from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import Held, SlurmJob
-from unrack.resources.site.installed import Site, Where
+from unrack.resources.site.installed import Site
+from unrack.resources.site.wheres import Where
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job

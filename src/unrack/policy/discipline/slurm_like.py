@@ -17,7 +17,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
-from unrack.policy.discipline.skyline.columns import Round
+from unrack.policy.discipline.skyline.columns import CLOSES_US, Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
@@ -115,7 +115,8 @@ class SlurmLike(Planning):
         if not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us
-        if memory.planned_version != view.version or view.first_end_us <= following or len(memory.columns.windows):
+        windows = (memory.columns.windows[:, CLOSES_US] > now).any()
+        if memory.planned_version != view.version or view.first_end_us <= following or windows:
             return following
         again = changes_us(memory.noted, now)
         if again is not None:

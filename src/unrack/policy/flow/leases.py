@@ -105,7 +105,7 @@ def claims_of(left: Left, sort: Sort, rows: Ints, shares: list[Share]) -> Ints |
     if not claimed.places.agree(sort.claims, nodes, tasks, claims, devices):
         return None
     enough = bool((claims[:, AMOUNT] <= left.claims[claims[:, PLACE]]).all())
-    return claims if enough and kept_from(left.view, sort.job, left.claims) is None else None
+    return claims if enough and kept_from(left.view, sort.job, left.claims, claims) is None else None
 
 
 def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: Ints, task_node: Ints) -> list[Lease]:

@@ -13,7 +13,7 @@ from unrack.policy.flow.hosts import FreeDevices, Hosts
 from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
-from unrack.view.windows import kept_from
+from unrack.view.windows import beside_kept, kept_from
 
 MOST = 1 << 40
 
@@ -80,7 +80,8 @@ class Left:
         claimed = self.view.columns.claimed
         if claimed is not None and sort.claims.any():
             none = np.empty(0, np.int64)
-            open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, self.claims, none, none, sort.tasks)
+            left = beside_kept(self.view, sort.job, self.claims)
+            open_nodes = open_nodes & claimed.places.open_nodes(sort.claims, left, none, none, sort.tasks)
         if claimed is not None and claimed.places.windows:
             open_nodes = open_nodes & self.view.outside_windows(sort.job)
             open_nodes = open_nodes & (kept_from(self.view, sort.job, self.claims) is None)
@@ -146,7 +147,7 @@ class Left:
             bool((cores <= np.maximum(self.cores, 0)).all() and (self.cores[lease.nodes] >= 0).all())
             and bool((mb[mb > 0] <= self.mb[mb > 0]).all() and (amount <= self.claims[place]).all())
             and not any(device in self.kept for share in lease.shares for device in share.devices)
-            and kept_from(self.view, lease.job, self.claims) is None
+            and kept_from(self.view, lease.job, self.claims, lease.claims) is None
         )
 
 

@@ -13,7 +13,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
-from unrack.view.windows import kept_from
+from unrack.view.windows import beside_kept, kept_from
 from unrack.workload.job import CORES
 from unrack.workload.job import TASKS as ALL_TASKS
 
@@ -28,6 +28,7 @@ class Claiming:
         self._within: Bools | None = None  # of which nodes all tasks must be, and which are kept for others now
         self._shares: tuple[Share, ...] = ()
         self._short: Reason | None = None  # what windows leave too little of
+        self._free: Ints = seen.free  # of each place, while the job runs
 
     def put(self, node: int, shares: tuple[Share, ...] = ()) -> None:
         """A task has a place, and its devices."""
@@ -41,7 +42,7 @@ class Claiming:
         """
         nodes, tasks = self._where(self._placed)
         left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)
-        found = self._seen.places.open_nodes(self._asked, self._seen.free, nodes, tasks, left, devices)
+        found = self._seen.places.open_nodes(self._asked, self._free, nodes, tasks, left, devices)
         found = found if self._within is None else found & self._within
         return found & (cores >= left * self._cores) if self._one_node else found
 
@@ -81,8 +82,8 @@ class Claiming:
         """bool[nodes]: for a task on which of them so many of these devices may be had, each looked at by itself."""
         homes, count = np.unique(self._seen.home[devices], return_counts=True)
         found, on_each = self._where(self._placed)
-        left, so_far = self._seen.free.copy(), attached(self._shares, self._seen.home)
-        claims = self._seen.places.claims(self._asked, found, on_each, self._seen.free, so_far)
+        left, so_far = self._free.copy(), attached(self._shares, self._seen.home)
+        claims = self._seen.places.claims(self._asked, found, on_each, self._free, so_far)
         left[claims[:, PLACE]] -= claims[:, AMOUNT]
         costs = self._seen.places.device_costs(self._asked, left, nodes, homes)
         return ((costs >= 0) @ count) >= wanted
@@ -90,7 +91,7 @@ class Claiming:
     def with_claims(self, lease: Lease) -> Lease:
         """The lease with what the job claims there."""
         tasks, devices = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES]), attached(lease.shares, self._seen.home)
-        claims = self._seen.places.claims(self._asked, nodes_of(lease.rows), tasks, self._seen.free, devices)
+        claims = self._seen.places.claims(self._asked, nodes_of(lease.rows), tasks, self._free, devices)
         return lease._replace(claims=claims)
 
     def fits(self, lease: Lease) -> bool:
@@ -100,17 +101,18 @@ class Claiming:
         if not self._seen.places.agree(self._asked, nodes, tasks, lease.claims, devices):
             return False
         place, amount = lease.claims.T
-        return bool((amount <= self._seen.free[place]).all())
+        return bool((amount <= self._free[place]).all())
 
     def lacks(self) -> Reason | None:
         """What there is too little of now for the job, wherever it runs."""
-        return self._seen.places.lacks(self._asked, self._seen.free, self._tasks) or self._short
+        places, asked, tasks = self._seen.places, self._asked, self._tasks
+        return places.lacks(asked, self._seen.free, tasks) or self._short or places.lacks(asked, self._free, tasks)
 
     def short(self, node: int, shares: Sequence[Share]) -> Reason | None:
         """The first place that has too little for a task on a node with these devices."""
         claims = self._claims(node, shares)
         for place, amount in claims.tolist():
-            if amount > (free := int(self._seen.free[place])):
+            if amount > (free := int(self._free[place])):
                 resource, at = self._seen.places.at(place)
                 return Reason(Code.NO_ROOM, f"{resource}: {at.name}", amount, free)
         return None
@@ -130,10 +132,10 @@ class Claiming:
         """int64[claims, 2]: of the tasks so far and one more, with all these devices."""
         nodes, tasks = self._where({**self._placed, node: self._placed.get(node, 0) + 1})
         devices = attached(shares, self._seen.home)
-        return self._seen.places.claims(self._asked, nodes, tasks, self._seen.free, devices)
+        return self._seen.places.claims(self._asked, nodes, tasks, self._free, devices)
 
     def _left(self, node: int, shares: Sequence[Share]) -> Ints:
-        left, claims = self._seen.free.copy(), self._claims(node, shares)
+        left, claims = self._free.copy(), self._claims(node, shares)
         left[claims[:, PLACE]] -= claims[:, AMOUNT]
         return left
 
@@ -146,7 +148,7 @@ def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | No
     found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
     found._within = within
     if seen.places.windows:
-        short = kept_from(view, job)
+        found._free, short = sealed(beside_kept(view, job, seen.free)), kept_from(view, job)
         found._short = None if short is None else short.reason(view)
         open_now = view.outside_windows(job) if short is None else np.zeros(len(view.cluster), np.bool_)
         found._within = open_now if within is None else within & open_now

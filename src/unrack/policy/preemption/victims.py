@@ -85,7 +85,7 @@ def least(
 
 def fits(draft: Draft, lease: Lease) -> bool:
     """Whether a waiting job can start as its lease says; then it has."""
-    if kept_from(draft.view, lease.job) is not None:
+    if kept_from(draft.view, lease.job, claims=lease.claims) is not None:
         return False
     try:
         draft.start(lease)

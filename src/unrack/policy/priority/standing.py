@@ -27,8 +27,9 @@ from unrack.policy.priority.fair_tree import fair_tree
 from unrack.policy.priority.members import Members
 from unrack.policy.priority.multifactor import WEIGHTS, Jobs, Multifactor, Whole, priorities
 from unrack.policy.priority.usage import Decay
-from unrack.resources.site.installed import Site, Whose
+from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
+from unrack.resources.site.wheres import Whose
 from unrack.view import View
 from unrack.workload.job import ESTIMATE
 

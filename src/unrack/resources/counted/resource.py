@@ -170,8 +170,8 @@ class Counters(Usual):
 
     @property
     def whole(self) -> dict[str, int]:
-        """How much there is of each counter of the whole cluster."""
-        return {one.file.name: one.file.units for one in self._counters if one.file.per == "cluster"}
+        """``counted.NAME`` and how much there is of it, of each counter of the whole cluster."""
+        return {f"counted.{one.file.name}": one.file.units for one in self._counters if one.file.per == "cluster"}
 
     def _parted(self, file: CounterFile, where: str) -> tuple[list[str], Ints, Ints]:
         """The names of a counter's places, what is installed there, and the place of each node."""

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from unrack.errors import ClusterError
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Bools
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import Counts, Site, Where, Whose
+from unrack.resources.site.installed import Counts, Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
-from unrack.slurm_text.hostlists import expand
+from unrack.resources.site.wheres import Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
 """In place of whom a limit is of each of: members of an array of jobs."""
 
-
-class Said(NamedTuple):
-    """What jobs say, a text each, ``""``: nothing; and int64[jobs] what they ask."""
-
-    user: Sequence[str]
-    account: Sequence[str]
-    qos: Sequence[str]
-    partition: Sequence[str]  # one, or several between commas
-    features: Sequence[str]
-    nodes: Sequence[str]
-    without: Sequence[str]
-    reservation: Sequence[str]
-    queue: Sequence[str]
-    array: Sequence[str]  # the array of jobs that it is of
-    array_limit: Ints  # how many of that may run at once; 0: any number
-    submit_us: Ints
-    nice: Ints  # what is taken off its priority
-    tasks: Ints
-    cores: Ints
-    mb: Ints
-    request_us: Ints
-    totals: Mapping[str, Ints]  # KIND.QUANTITY → what all tasks of a job ask of it
+MAX_TIME = "max_time"
+"""In place of an amount: the longest that jobs may ask to run."""
 
 
 class Binding:
@@ -65,9 +44,11 @@ class Binding:
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
         self._rules: dict[tuple[str, ...], list[Rule]] = {}
+        self._bounds_of: dict[tuple[str, str, str], list[tuple[str, Bounded]]] = {}
         self._faults: dict[str, str] = {}
         self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
         self._says_nothing: dict[Where, bool] = {}
+        self._open: dict[Where, Bools] = {}
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
@@ -103,6 +84,16 @@ class Binding:
         if where not in self._says_nothing:
             self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
         return self._says_nothing[where]
+
+    def _open_to(self, where: Where) -> Bools:
+        """bool[nodes]: where a job may run."""
+        if where not in self._open:
+            try:
+                ways = self.site.ways_there(where)
+            except ClusterError:
+                ways = ()
+            self._open[where] = np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing])
+        return self._open[where]
 
     def _whose(self, job: int, where: Where) -> Whose:
         """What decides when it is its turn."""
@@ -186,22 +177,10 @@ class Binding:
         return ""
 
     def _nodes(self, text: str) -> tuple[str, str, str]:
-        """Those of a list of nodes that there are; that some are not, and what is wrong with it, in words."""
+        """As :func:`listed`."""
         if text not in self._lists:
-            try:
-                names = [text] if not text or self._there(text) else expand(text)
-                gone = [name for name in names if name and not self._there(name)]
-                missing = f"node {gone[0]!r}, which the cluster does not have" if gone else ""
-                self._lists[text] = ",".join(name for name in names if name not in gone), missing, ""
-            except ValueError as wrong:
-                self._lists[text] = "", "", str(wrong)
+            self._lists[text] = listed(text, self.site.cluster_nodes)
         return self._lists[text]
-
-    def _there(self, text: str) -> bool:
-        try:
-            return bool(self.site.cluster_nodes.named([text], "nodes"))
-        except ClusterError:
-            return False
 
     def _fault(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
@@ -255,16 +234,16 @@ class Binding:
         most = int((nodes[self.site.nodes_of[partition]] if partition else nodes).max())
         return -(-tasks // max(1, most // cores)) if cores else 1
 
-    def _over(self, job: int, bound: Bounded, what: str) -> str:
-        """What a job is over by itself, of what bounds it."""
+    def _over(self, job: int, bound: Bounded, what: str, without: Collection[str] = ()) -> str:
+        """What a job is over by itself, of what bounds it; ``without``: amounts that do not count."""
         asked_us = int(self.said.request_us[job])
-        if bound.max_time is not None and asked_us > bound.max_time:
+        if bound.max_time is not None and asked_us > bound.max_time and MAX_TIME not in without:
             most = seconds_text(bound.max_time / 1e6)
             return f"{what} is for jobs of {most} at most, and it asks for {seconds_text(asked_us / 1e6)}"
         for limit in bound.limits:
             if limit.per == "job":
                 for measure, allowed in limit.amounts.items():
-                    if (amount := abs(self._amount(job, measure))) > allowed:
+                    if (amount := abs(self._amount(job, measure))) > allowed and measure not in without:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
 
@@ -301,14 +280,33 @@ class Binding:
         return min((w for w in every if max(w[0], submit_us) + request_us <= w[1]), default=None)
 
     def _too_much(self, job: int) -> str:
-        """What it is over, wherever it runs."""
-        qos = self.qos.get(self.said.qos[job])
-        if qos is not None and (why := self._over(job, qos, f"quality of service {qos.name}")):
-            return why
-        for name in self._lineage(self.said.account[job]):
-            if name in self.accounts and (why := self._over(job, self.accounts[name], f"account {name}")):
+        """What it is over, wherever it runs; the nearest of each amount, where that counts."""
+        said, nearer, file = self.said, set[str](), self.site.file
+        key = said.user[job], said.account[job], said.qos[job]
+        if key not in self._bounds_of:
+            self._bounds_of[key] = self._bounds_on(*key)
+        for what, bound in self._bounds_of[key]:
+            if why := self._over(job, bound, what, nearer):
                 return why
-        return self._over(job, Bounded(name="site", limits=self.site.file.limits), "the site")
+            if file.nearest_limits:
+                nearer |= {measure for one in bound.limits if one.per == "job" for measure in one.amounts}
+                nearer |= set() if bound.max_time is None else {MAX_TIME}
+        return ""
+
+    def _bounds_on(self, user: str, account: str, qos: str) -> list[tuple[str, Bounded]]:
+        """What bounds jobs wherever they run, the nearest first."""
+        found: list[tuple[str, Bounded]] = []
+        if qos in self.qos:
+            found.append((f"quality of service {qos}", self.qos[qos]))
+        for name in self._lineage(account):
+            if name in self.accounts:
+                found += [
+                    (f"user {user} in account {name}", Bounded(name=user, limits=one.limits))
+                    for one in self.accounts[name].users
+                    if name == account and one.name == user
+                ]
+                found.append((f"account {name}", self.accounts[name]))
+        return [*found, ("the site", Bounded(name="site", limits=self.site.file.limits))]
 
     def _lineage(self, account: str) -> list[str]:
         """An account and those above it."""
@@ -324,8 +322,12 @@ class Binding:
         if where.why:
             return ()
         for keep in self.site.keeps:
-            if where.reservation not in keep.owners:
+            if where.reservation not in keep.owners and not isinstance(keep.of, int):
                 self._count(found, job, keep.place.name, keep.measure, keep.installed, "")
+        for place, at in self.site.by_node.items() if self.cores[job] else ():
+            keep = self.site.keeps[place]
+            if (where.reservation in keep.owners) == keep.inside and (at[self._open_to(where)] >= 0).any():
+                found[place, ""] = int(self.cores[job])
         if not self.limits:
             return _row(found)
         user, account = said.user[job], said.account[job]
@@ -387,7 +389,7 @@ class Binding:
                     if one.name == user:
                         rules += [Rule(limit, f"user {user} in account {name}") for limit in one.limits]
         rules = [rule for rule in rules if rule.file.per != "job"]
-        self._rules[key] = nearest(rules) if site.open else rules
+        self._rules[key] = nearest(rules) if site.file.nearest_limits else rules
         return self._rules[key]
 
 

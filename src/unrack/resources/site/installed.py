@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,46 +19,23 @@ from unrack.resources.checked import validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
-from unrack.resources.site.kept import keeps_of, windows_of
+from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
+from unrack.resources.site.reserved_cores import by_node, claimed_of, cores_of, open_of, room_of
+from unrack.resources.site.wheres import Where, Whose, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")
 NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
+NO_NODES: Ints = np.zeros(0, np.int64)
 Counts = tuple[tuple[int, int, str], ...]
 """What jobs count for: places, amounts, and the partition that they run in where that decides it.
 
 An amount below 0 says: as much as the job has nodes, and of how many nodes it has at least.
 """
-
-
-class Where(NamedTuple):
-    """Where jobs may run, in words of the site; jobs that say the same have the same number."""
-
-    partitions: tuple[str, ...] | None = None  # in one of these, the first that will do; ``None``: anywhere
-    features: str = ""
-    nodes: str = ""  # a list of nodes, of which each must be used; ``""``: any
-    without: str = ""  # a list of nodes that are not used
-    reservation: str = ""  # the reservation in which they run
-    why: str = ""  # why there is no such node, if something else than the nodes decides that
-    # its quality of service and its queue, where these say whom it may preempt
-    qos: str = ""
-    queue: str = ""
-
-
-class Whose(NamedTuple):
-    """What decides who is first, as far as it is not in what jobs ask; jobs that say the same have the same number."""
-
-    account: str = ""
-    user: str = ""
-    tier: int = 1  # of its partition; of several the highest
-    partition: int = 1  # the partition's priority, of the highest tier among several
-    qos: int = 0  # of its quality of service
-    usage_factor: float = 1.0  # so often what it uses counts
-    nice: int = 0
 
 
 class Site(Usual):
@@ -98,20 +75,29 @@ class Site(Usual):
         }
         open_at = [one for one in self.file.partitions if one.hours]
         self.hours = {one.name: number for number, one in enumerate(open_at, len(self.owners) + 1)}
+        # reservation → how many cores it keeps of each of its nodes; none: all
+        self.cores_of = {
+            one.name: cores_of(one, nodes, f"{where}.reservations.{i}") for i, one in enumerate(self.file.reservations)
+        }
+        of_nodes = {node: int(nodes.cores[node]) for own in self.cores_of.values() for node in own}
+        there = dict[str | int, int](nodes.counters)
+        there.update(of_nodes.items())
+        kept = {one.name: amounts_of(one) | dict(self.cores_of[one.name].items()) for one in self.file.reservations}
         try:
-            self.keeps = keeps_of(self.file.reservations, dict(nodes.counters))
+            self.keeps = keeps_of(self.file.reservations, kept, there)
         except ValueError as error:
             want, _, got = str(error).rpartition(", not ")
             raise ClusterError(f"{where}.reservations", got, want) from None
-        self.windows = windows_of(self.file, self.owners, self.reserved, self.hours, self.keeps, nodes)
+        self.by_node = by_node(self.keeps, len(nodes.cores))
+        whole = {name: mask for name, mask in self.reserved.items() if not self.cores_of[name]}
+        self.windows = windows_of(self.file, self.owners, whole, self.hours, self.keeps, nodes)
         bound = self.file.bound or {}
-        self.wheres = tuple(_where(one) for one in bound.get("where", ()))
+        self.wheres = tuple(where_of(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
         self.open = bool(bound.get("open"))  # whether jobs that come one at a time count for limits
-        kept = [keep.place for keep in self.keeps]
-        known = kept + places_of(self.file) if self.open else kept
+        known = [*(keep.place for keep in self.keeps), *(places_of(self.file) if self.open else ())]
         made = [Place(*one) for one in bound["places"]] if "places" in bound else known
         self.places: Sequence[Place] = tuple(made)
         self.limits = len(self.places) - len(self.keeps)  # what reservations keep comes first, and is none
@@ -250,34 +236,41 @@ class Site(Usual):
         first = None
         for way in self.ways(asked):
             if way.nodes[nodes].all():
-                found = self._claims(asked, way, nodes)
+                found = self._claims(asked, way, nodes, tasks)
                 if (found[:, 1] <= free[found[:, 0]]).all():
                     return found
                 first = found if first is None else first
         return NO_CLAIMS if first is None else first
 
-    def _claims(self, asked: Ints, way: Way, nodes: Ints) -> Ints:
-        own = _own(self._counts(asked), way.partition)
-        rows = [(place, len(nodes) if amount < 0 else amount) for place, amount in own]
-        return np.array([row for row in rows if row[1]], np.int64).reshape(-1, 2)
+    def _claims(self, asked: Ints, way: Way, nodes: Ints, tasks: Ints) -> Ints:
+        rows = list[tuple[int, int]]()
+        for place, amount in _own(self._counts(asked), way.partition):
+            if place in self.by_node:
+                rows += claimed_of(self.by_node[place], amount, nodes, tasks)
+            else:
+                rows.append((place, len(nodes) if amount < 0 else amount))
+        return np.array(sorted(row for row in rows if row[1]), np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
         ways, counts = self.ways(asked), self._counts(asked)
-        if len(ways) > 1 or any(way.counts for way in ways) or any(a < 0 or inside for _, a, inside in counts):
+        if len(ways) > 1 or any(way.counts for way in ways):
             return None
-        return self._claims(asked, Way(self.computing), np.zeros(0, np.int64))
+        if any(amount < 0 or inside or place in self.by_node for place, amount, inside in counts):
+            return None
+        return self._claims(asked, Way(self.computing), NO_NODES, NO_NODES)
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
-        rows = [(place, abs(amount)) for place, amount in _own(self._counts(asked), "")]
+        own = _own(self._counts(asked), "")
+        rows = [(place, abs(amount)) for place, amount in own if place not in self.by_node]
         return np.array(rows, np.int64).reshape(-1, 2)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether the nodes are of one way, and the claims what it counts for there."""
         return any(
             way.nodes[nodes].all() and still_wanted(way, nodes) == 0
-            and np.array_equal(self._claims(asked, way, nodes), claims)
+            and np.array_equal(self._claims(asked, way, nodes, tasks), claims)
             for way in self.ways(asked)
         )  # fmt: skip
 
@@ -288,11 +281,15 @@ class Site(Usual):
         counts, (found, there) = self._counts(asked), np.zeros((2, len(self.computing)), np.bool_)
         there[nodes] = True
         for way in self.ways(asked):
-            own = _own(counts, way.partition)
-            if not way.nodes[nodes].all() or any(amount > free[place] for place, amount in own):
+            own, by_node = _own(counts, way.partition), self.by_node
+            short = any(amount > free[place] for place, amount in own if place not in by_node)
+            if short or not way.nodes[nodes].all():
                 continue
             full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
-            found |= open_next(way, nodes, left) & (there | (not full))
+            more = open_next(way, nodes, left) & (there | (not full))
+            for place, cores in own:
+                more = more & open_of(by_node[place], cores, nodes, tasks, free) if place in by_node else more
+            found |= more
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
@@ -306,14 +303,17 @@ class Site(Usual):
         for number, counts in [] if quantity == WHOSE else np.unique(kinds, axis=1).T.tolist():
             own = (kinds == [[number], [counts]]).all(axis=0) & (asked > 0)
             if own.any():
-                ways = self._ways(number, counts)
-                found[own] = no_room(np.ones(int(own.sum()), np.int64), gangs.some(own), partial(self._room, ways))
+                ways, gang = self._ways(number, counts), np.ones(int(own.sum()), np.int64)
+                found[own] = no_room(gang, gangs.some(own), partial(self._room, ways, number))
                 none, tasks = np.zeros(0, np.int64), gangs.tasks[own].tolist()
                 found[own] |= [not any(open_next(way, none, n).any() for way in ways) for n in tasks]
         return found
 
-    def _room(self, ways: Sequence[Way], _: int, cores: int, mb: int) -> int:
-        fit = self.cluster_nodes.room_for(cores, mb)
+    def _room(self, ways: Sequence[Way], number: int, _: int, cores: int, mb: int) -> int:
+        fit, where = self.cluster_nodes.room_for(cores, mb), self.wheres[number - 1]
+        kept = self.cores_of[where.reservation] if self.owners.get(where.reservation, 0) > 0 and cores else {}
+        for node, most in kept.items():
+            fit[node] = min(fit[node], most // cores)
         return max(
             (
                 int(np.minimum(fit[way.nodes], 2**31).sum())
@@ -334,7 +334,7 @@ class Site(Usual):
         where, mb = self.wheres[asked - 1], 0 if gangs.elsewhere else int(gangs.memory_mb[0])
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
-        room = self._room(self._ways(asked, counts), 1, int(gangs.cores[0]), mb)
+        room = self._room(self._ways(asked, counts), asked, 1, int(gangs.cores[0]), mb)
         return Reason(Code.TOO_BIG, f"places for tasks on nodes {words(where)}", int(gangs.tasks[0]), room)
 
     def _ways(self, number: int, counts: int) -> tuple[Way, ...]:
@@ -344,21 +344,33 @@ class Site(Usual):
     def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
         """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
         own = _own(self.counts[number - 1] if number else (), partition)
-        over = ((self.places[place], abs(amount)) for place, amount in own)
+        over = ((self.places[place], abs(amount)) for place, amount in own if place not in self.by_node)
         return next((one for one in over if one[0].amount < one[1]), None)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
-        counts = self._counts(asked)
+        counts, by_node = self._counts(asked), self.by_node
         short = [
-            [(place, abs(amount)) for place, amount in _own(counts, name) if abs(amount) > free[place]]
+            [(p, abs(a)) for p, a in _own(counts, name) if p not in by_node and abs(a) > free[p]]
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):
-            return None
+            return self._lacks_cores(asked, free, tasks)
         place, amount = next((one for one in short[0] if one[0] >= len(self.keeps)), short[0][0])
         code = Code.NO_ROOM if place < len(self.keeps) else Code.LIMIT
         return Reason(code, self.places[place].name, amount, int(free[place]))
+
+    def _lacks_cores(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
+        """Too few cores beside what is kept of all nodes that it may use."""
+        nodes = np.logical_or.reduce([way.nodes for way in self.ways(asked)] or [~self.computing])
+        for place, cores, _ in self._counts(asked):
+            at = self.by_node.get(place)
+            room = None if at is None else room_of(at, cores, nodes, free)
+            if room is not None and room < tasks:
+                keep = self.keeps[place]
+                where = f"{INSIDE if keep.inside else OUTSIDE} {' and '.join(keep.owners)}"
+                return Reason(Code.NO_ROOM, f"places for tasks of {cores} cores{where}", tasks, room)
+        return None
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""
@@ -366,6 +378,10 @@ class Site(Usual):
         for one in made.get("reservations", ()):
             if one["name"] in self.reserved:
                 one["nodes"] = ranges(np.flatnonzero(self.reserved[one["name"]]).tolist())
+            if own := self.cores_of[one["name"]]:
+                some = {cores: ranges(node for node in own if own[node] == cores) for cores in own.values()}
+                one["nodes"] = [name for names in some.values() for name in names]
+                one["cores"] = [cores for cores, names in some.items() for _ in names]
         for one in made.get("partitions", ()):
             if "nodes" in one:
                 one["nodes"] = ranges(np.flatnonzero(self.nodes_of[one["name"]]).tolist())
@@ -378,21 +394,6 @@ class Site(Usual):
         return self.counts[number - 1] if number else ()
 
 
-def _where(kept: dict[str, Any]) -> Where:
-    partitions = kept["partitions"]
-    return Where(**{**kept, "partitions": None if partitions is None else tuple(partitions)})
-
-
 def _own(counts: Counts, partition: str) -> list[tuple[int, int]]:
     """What counts for jobs that run in a partition: places and amounts."""
     return [(place, amount) for place, amount, inside in counts if inside in ("", partition)]
-
-
-def words(where: Where) -> str:
-    """Where in words: "of partition a or b with ib, without n[1-2]"."""
-    parts = [] if where.partitions is None else [f"of partition {' or '.join(where.partitions)}"]
-    parts += [f"of reservation {where.reservation}"] if where.reservation else []
-    parts += [f"with {where.features}"] if where.features else []
-    parts += [f"among which are {where.nodes}"] if where.nodes else []
-    parts += [f"without {where.without}"] if where.without else []
-    return " ".join(parts) or "of the cluster"

@@ -1,4 +1,4 @@
-"""What reservations keep of counters of the whole cluster, such as licences, as places that all others claim.
+"""What reservations keep in number – licences, pooled devices, cores of nodes – as places that all others claim.
 
 Of those whose jobs do not run in a reservation no more may be held while it lasts than is installed less what it keeps.
 So it is a place of all that is installed, of which they claim what they ask and a window takes what is kept. Where
@@ -20,45 +20,69 @@ from unrack.resources.site.keys import ReservationFile, SiteFile
 
 MOST_SETS = 64
 """How many sets of reservations, of one or several at a time, may keep something of one counter."""
-OUTSIDE = " outside of reservation"
+OUTSIDE, INSIDE = " outside of reservation", " in reservation"
 """In the names of these places, before the names of reservations."""
+COUNTED, DEVICES = "counted.", ".devices"
+"""How what is kept of counters begins, and of pooled devices ends."""
+_WHOLE = "counters of the whole cluster"
 Spans = list[tuple[int, int]]
 
 
 class Keep(NamedTuple):
-    """A place that is claimed by the jobs of all others than some reservations."""
+    """A place that is claimed by the jobs of all others than some reservations; ``inside``: by those of one alone."""
 
-    measure: str  # what they ask: ``counted.NAME``
+    of: str | int  # what is kept: ``counted.NAME``, ``KIND.devices``, or the number of a node of which it is cores
     owners: tuple[str, ...]  # the reservations
     spans: Spans  # when all of them keep something, µs
     kept: int  # how much they keep together
     installed: int
+    inside: bool = False
+
+    @property
+    def measure(self) -> str:
+        """What jobs ask of it."""
+        return "cores" if isinstance(self.of, int) else self.of
 
     @property
     def place(self) -> Place:
         """The place."""
         who = f"{'s' * (len(self.owners) > 1)} {' and '.join(self.owners)}"
-        return Place(f"{self.measure}{OUTSIDE}{who}", self.measure, self.installed)
+        name = f"cores of node {self.of}" if isinstance(self.of, int) else self.of
+        return Place(f"{name}{INSIDE if self.inside else OUTSIDE}{who}", self.measure, self.installed)
 
 
-def keeps_of(reservations: Sequence[ReservationFile], counters: Mapping[str, int]) -> list[Keep]:
-    """What reservations keep of counters of the whole cluster, of which so much is installed.
+Kept = Mapping[str, Mapping[str | int, int]]
+"""Reservation → what it keeps, as of :attr:`Keep.of` → how much."""
+
+
+def amounts_of(one: ReservationFile) -> dict[str | int, int]:
+    """What a reservation keeps of counters and pooled devices, as jobs ask for them."""
+    licences: dict[str | int, int] = {f"{COUNTED}{name}": amount for name, amount in one.licences.items()}
+    return licences | {f"{kind}{DEVICES}": amount for kind, amount in one.devices.items()}
+
+
+def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Mapping[str | int, int]) -> list[Keep]:
+    """What reservations keep of what is installed so much of.
 
     Raises
     ------
     ValueError
-        There is no such counter, or less of it than they keep; its text is what was got, ``", not "`` and that.
+        There is no such counter, or less than they keep; its text is what was got, ``", not "`` and that.
     """
     found = list[Keep]()
-    for name in dict.fromkeys(name for one in reservations for name in one.licences):
-        if name not in counters:
-            known = ", ".join(counters) or "none"
-            raise ValueError(f"counters of the whole cluster, of which there are {known}, not {name!r}")
+    for of in dict.fromkeys(of for one in reservations for of in kept[one.name]):
+        name = f"the cores of node {of}" if isinstance(of, int) else of.removeprefix(COUNTED)
+        if of not in installed:
+            pooled = isinstance(of, str) and of.endswith(DEVICES) and not of.startswith(COUNTED)
+            alike = [one for one in installed if isinstance(one, str) and one.startswith(COUNTED) != pooled]
+            known = ", ".join(one.removeprefix(COUNTED).removesuffix(DEVICES) for one in alike) or "none"
+            what = "kinds of whole devices alone, in one pool that all nodes reach" if pooled else _WHOLE
+            raise ValueError(f"{what}, of which there are {known}, not {name.removesuffix(DEVICES)!r}")
         by_set = list[Keep]()
         for one in reservations:
-            if not (own := one.licences.get(name, 0)):
+            if not (own := kept[one.name].get(of, 0)):
                 continue
-            alone = Keep(f"counted.{name}", (one.name,), sorted(one.windows_us), own, counters[name])
+            alone = Keep(of, (one.name,), sorted(one.windows_us), own, installed[of])
             by_set += [
                 keep._replace(owners=(*keep.owners, one.name), spans=spans, kept=keep.kept + own)
                 for keep in by_set
@@ -69,6 +93,8 @@ def keeps_of(reservations: Sequence[ReservationFile], counters: Mapping[str, int
                 raise ValueError(
                     f"at most {MOST_SETS} sets of reservations at a time that keep {name}, not {len(by_set)}"
                 )
+            if isinstance(of, int) and not one.flex and not one.maintenance:
+                found.append(Keep(of, (one.name,), [], own, own, inside=True))
         for keep in by_set:
             if keep.kept > keep.installed:
                 who = " and ".join(keep.owners)

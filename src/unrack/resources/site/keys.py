@@ -60,6 +60,10 @@ def _kept(value: object) -> object:
     return found
 
 
+def _numbers(value: object) -> object:
+    return [_whole(one) for one in (value if isinstance(value, list) else [value])]
+
+
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
@@ -205,7 +209,7 @@ class QueueFile(Strict):
 
 
 class ReservationFile(Recurring):
-    """A ``[[site.reservations]]`` table: nodes or licences that are kept for some jobs, or for none, for a time.
+    """A ``[[site.reservations]]`` table: nodes, licences, devices that are kept for some jobs, or for none, for a time.
 
     Jobs ask for it by name (column ``reservation``). They start when it has begun, and only if they end in it as they
     ask. Other jobs do not use what it keeps then, as far as their requests say when they end.
@@ -213,8 +217,12 @@ class ReservationFile(Recurring):
 
     name: str = Field(min_length=1)
     nodes: Annotated[list[str], Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
+    # how many cores are kept of each of its nodes, or of each node of every entry of ``nodes``; default: whole nodes
+    cores: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), BeforeValidator(_numbers)] | None = None
     # counters of the whole cluster (``[[counted]]``) → how much is kept of each
     licences: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
+    # kinds of whole devices, in a pool that all nodes reach → how many are kept
+    devices: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
     # its jobs may start before it begins, run beyond its end, and use other nodes
     flex: bool = False
     # Whose jobs may use it, and whose may not; default: everybody's who ask for it. ``maintenance``: nobody's.
@@ -226,8 +234,11 @@ class ReservationFile(Recurring):
 
     @model_validator(mode="after")
     def _of_something(self) -> ReservationFile:
-        if self.nodes is None and not self.licences:
-            raise ValueError(f"nodes or licences of reservation {self.name}")
+        if self.nodes is None and not self.licences and not self.devices:
+            raise ValueError(f"nodes, licences or devices of reservation {self.name}")
+        if self.cores is not None and (self.nodes is None or len(self.cores) not in (1, len(self.nodes))):
+            got = f"{len(self.cores)} beside {len(self.nodes or ())} entries of nodes in reservation {self.name}"
+            raise ValueError(f"one number of cores beside nodes, for each of them, or as many as entries, not {got}")
         if self.maintenance and self.flex:
             raise ValueError(f"maintenance or flex of reservation {self.name}, not both: nobody's jobs run in it")
         if self.maintenance and (self.users or self.denied_users or self.accounts or self.denied_accounts):
@@ -276,6 +287,9 @@ class SiteFile(Strict):
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
+    # Slurm's rule: what the quality of service of a job bounds is in place of what accounts do, and what the nearest
+    # allows to each user, or to one job, of what those above do; default: all of them hold
+    nearest_limits: bool = False
     queues: list[QueueFile] = Field(default_factory=list)
     reservations: list[ReservationFile] = Field(default_factory=list)
     preempt: PreemptFile | None = None  # default: nobody is preempted
@@ -321,6 +335,14 @@ class SiteFile(Strict):
                 for name in getattr(partition, key) or ():
                     if name not in there:
                         raise ValueError(f"{key} of partition {partition.name} that there are, not {name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _suspends_nobody(self) -> SiteFile:
+        modes = [*(one.preempt_mode for one in self.partitions), *(one.preempt_mode for one in self.qos)]
+        modes += [] if self.preempt is None else [self.preempt.mode]
+        if "suspend" in modes and (kept := [one.name for one in self.reservations if one.cores is not None]):
+            raise ValueError(f"whole nodes in reservations where jobs are suspended, not cores, as in {kept[0]}")
         return self
 
     @model_validator(mode="after")

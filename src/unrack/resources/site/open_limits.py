@@ -69,19 +69,23 @@ def nearest(rules: Sequence[Rule]) -> list[Rule]:
 
     What a QOS allows to all of its jobs together is in place of what accounts allow to all of theirs, by amount; what
     it allows to each user is in place of what they allow to each. Of the latter the nearest counts, from the user up.
-    Of what a user's own association says it is not known which of both it is: either is in place of it.
+    Of what a user's own association says it is not known which of both it is: either is in place of it. What is allowed
+    to each account is in place of nothing.
     """
     found = [rule for rule in rules if not rule.owner.startswith((USER, ACCOUNT, "site"))]
     together, each = set[str](), set[str]()
     for rule in found:
-        if rule.owner.startswith(QOS):
+        if rule.owner.startswith(QOS) and rule.file.per != "account":
             (together if rule.file.per == "all" else each).update(rule.file.amounts)
-    for level in ((USER,), (ACCOUNT,), ("site",)):
-        for rule in [rule for rule in rules if rule.owner.startswith(level)]:
-            is_user, of_all = level == (USER,), rule.file.per == "all"
-            without = together | each if is_user else together if of_all else each
-            if amounts := {measure: most for measure, most in rule.file.amounts.items() if measure not in without}:
-                found.append(rule._replace(file=rule.file.model_copy(update={"amounts": amounts})))
-            if is_user or not of_all:
-                each = each | set(rule.file.amounts)
+    for level in (USER, ACCOUNT, "site"):
+        for owner in dict.fromkeys(rule.owner for rule in rules if rule.owner.startswith(level)):
+            nearer = set(each)
+            for rule in [rule for rule in rules if rule.owner == owner]:
+                per = rule.file.per
+                own = level == USER and per != "account"
+                without = together | nearer if own else {"all": together, "user": nearer}.get(per, set())
+                if amounts := {measure: most for measure, most in rule.file.amounts.items() if measure not in without}:
+                    found.append(rule._replace(file=rule.file.model_copy(update={"amounts": amounts})))
+                if own or per == "user":
+                    each |= set(rule.file.amounts)
     return found

@@ -65,7 +65,9 @@ def cluster_again(kept: Mapping[str, Any]) -> Cluster:
     columns["torus"] = np.stack(sides, axis=1) if sides else None
     columns["memory_mb"][columns["memory_mb"] < 0] = UNCOUNTED_MB
     rack_names, count = tuple(kept["rack_names"]), len(columns["cores"])
-    nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names)
+    devices = _devices(kept.get("devices"), count)
+    countable = devices.countable(columns["cores"])
+    nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names, counters=countable)
     levels = []
     for level, domains in kept.get("failure_domains", {}).items():
         members = {name: [node for text in texts for node in node_ids(text, count, name)]
@@ -77,7 +79,7 @@ def cluster_again(kept: Mapping[str, Any]) -> Cluster:
         rack_names=rack_names,
         domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
         failure_levels=tuple(levels),
-        devices=_devices(kept.get("devices"), count),
+        devices=devices,
         tiers=tiers_again(kept.get("tiers")),
         places=built(kept.get("resources", {}), nodes, kept["name"]),
         names=tuple(expand(kept["names"])) if "names" in kept else (),

@@ -14,10 +14,11 @@ from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
-from unrack.resources.site.binding import Binding, Said
-from unrack.resources.site.installed import QUANTITIES, Site, Where
+from unrack.resources.site.binding import Binding
+from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.open_limits import counted
+from unrack.resources.site.wheres import Said, Where
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.components import as_long_as_the_longest

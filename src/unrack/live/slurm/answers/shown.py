@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import records
+from unrack.slurm_text.records import BY_NODE, records
 from unrack.slurm_text.times import span_s
 from unrack.slurm_text.values import number, text
 
@@ -72,15 +72,15 @@ def reservations_in(printed: str) -> tuple[tuple[Reservation, ...], list[str]]:
         start_s, end_s = number(fields.get("StartTime")), number(fields.get("EndTime"), 2**40)
         return Reservation(name, start_s, end_s, tuple(expand(nodes)) if nodes else (), fields)
 
-    found, unreadable = _read(printed, "reservation", "ReservationName", made)
+    found, unreadable = _read(printed, "reservation", "ReservationName", made, BY_NODE)
     return tuple(found.values()), unreadable
 
 
 def _read(
-    printed: str, what: str, key: str, made: Callable[[str, Mapping[str, str]], Made]
+    printed: str, what: str, key: str, made: Callable[[str, Mapping[str, str]], Made], listed: Collection[str] = ()
 ) -> tuple[dict[str, Made], list[str]]:
     found, unreadable = {}, []
-    for record in records(printed, key):
+    for record in records(printed, key, listed):
         name = text(record.fields[key])
         try:
             found[name] = made(name, record.fields)

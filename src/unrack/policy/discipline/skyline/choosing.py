@@ -69,7 +69,7 @@ class Choices:
         # what was chosen for whom, of those that hold devices or have components
         self.made: dict[int, Lease] = {}
         self.now, self._trust, self._kept, self._told = now, trust, kept, told
-        self._job = -1
+        self._job, self._looked_at = -1, view
         self._last: tuple[int, Lease | None] = -1, None
         self._old: tuple[int, int] | None = None  # what was reserved for the job
         self._starting = False
@@ -136,7 +136,7 @@ class Choices:
         return self._found(self.view, job, self.now, max(1, self._expected_us(job)))
 
     def _found(self, view: View, job: int, start_us: int, length: int) -> Chosen | None:
-        lease = self.placement.find(view, self.notes, job, start_us)
+        self._looked_at, lease = view, self.placement.find(view, self.notes, job, start_us)
         self._last = start_us, lease
         if lease is None:
             return None
@@ -177,8 +177,8 @@ class Choices:
         timeline.remove(job)
 
     def limited(self, job: int) -> bool:
-        """Whether a limit leaves a job too little, wherever it runs."""
-        lacks = lacking(self.view, job)
+        """Whether a limit leaves the job that was asked about last too little, wherever it runs."""
+        lacks = lacking(self._looked_at, job)
         return lacks is not None and lacks.code == Code.LIMIT
 
     def kind(self, job: int) -> object:

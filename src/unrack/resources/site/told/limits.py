@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.site.kept import OUTSIDE
+from unrack.resources.site.kept import OUTSIDE, amounts_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.resources.site.told.partitions import MOST, length_s, share_text
 from unrack.resources.telling import Kept, Table
@@ -51,11 +51,11 @@ def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]
             owners.append((f"user {user['name']} in account {account['name']}", user.get("limits", ())))
     kept = list[Rule]()
     for one in site.get("reservations", ()):
-        times = [(start / SECOND_US, end / SECOND_US) for start, end in ReservationFile(**one).windows_us]
-        for name, amount in one.get("licences", {}).items():
-            place = f"counted.{name}{OUTSIDE} {one['name']}"
+        file = ReservationFile(**one)
+        times = [(start / SECOND_US, end / SECOND_US) for start, end in file.windows_us]
+        for name, amount in amounts_of(file).items():
             spans = tuple((start, end, amount) for start, end in times)
-            kept.append(Rule(f"counted.{name}", "all", place, counters[name], spans))
+            kept.append(Rule(str(name), "all", f"{name}{OUTSIDE} {file.name}", counters[str(name)], spans))
     return kept + [
         Rule(measure, per, owner, most)
         for owner, limits in owners

@@ -1,0 +1,176 @@
+"""Reservations that keep some cores of nodes: laws, words, refusals and the audit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from test_kept_licences import plain
+from test_site_laws import NODES, POLICIES, jobs_of
+from twins import RandomSite, random_cores
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError, PolicyError
+from unrack.metric.audit.audit import violations
+from unrack.metric.audit.tables import Tables
+from unrack.policy.table import parse_policy
+from unrack.sim.explained.job import explain
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import JobTable, Workload, job_table
+
+SHARED = [one for one in POLICIES if "whole" not in one and not one.startswith("disaggregated")]
+TWO = {"nodes": [{"count": 2, "cores": 4, "memory": 8}]}
+COURSE = {"name": "course", "nodes": ["0-1"], "cores": 3, "start": 100, "duration": 100}
+
+
+def table_of(jobs: dict[str, Any], **columns: Any) -> JobTable:
+    return job_table(**jobs, extra=pl.DataFrame(columns) if columns else None)
+
+
+def run(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, **columns: Any) -> Any:
+    workload = Workload("kept", table_of(jobs, **columns), Intake("", "", (), {}, {}, {}, {}, {}))
+    return unrack.simulate(Cluster.from_dict(cluster), workload, policy)
+
+
+def starts(*how: Any, **columns: Any) -> list[float | None]:
+    return list(run(*how, **columns).jobs.sort("job")["start_s"].to_list())
+
+
+def of(reservation: dict[str, Any], cluster: dict[str, Any] = TWO, **more: Any) -> dict[str, Any]:
+    return cluster | {"site": {"reservations": [reservation], **more}}
+
+
+def misuse(site: RandomSite, tables: Any) -> list[str]:
+    """Who holds too many cores of a node while some are kept, from who ran where alone."""
+    found = []
+    held = tables["placements"].select("job", "first_node", "nodes", "cores_per_node", "start_s", "end_s").rows()
+    for at in sorted({row[4] for row in held}):
+        for node, cores in enumerate(site.nodes):
+            on = [(site.jobs[row[0] - 1], row[3]) for row in held
+                  if row[4] <= at < row[5] and row[1] <= node < row[1] + row[2]]  # fmt: skip
+            there = {name for name, start, end, _ in site.windows if name in site.parts and start <= at < end}
+            own = {name: sum(some for job, some in on if job.reservation == name) for name in there}
+            others = sum(some for job, some in on if job.reservation not in there)
+            kept = {name: site.parts[name].get(node, 0) for name in there}
+            if others + sum(max(own[name], kept[name]) for name in there) > cores:
+                found.append(f"{at}: {others} of node {node} by others, {own} of {kept}")
+            found += [f"{at}: {own[name]} of {kept[name]} on node {node}" for name in there - site.flex
+                      if own[name] > kept[name]]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("policy", SHARED)
+def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) -> None:
+    for seed in range(20, 24):
+        site = random_cores(seed, 40)
+        result = unrack.simulate(site.cluster, site.workload, policy)
+        assert misuse(site, result.tables) == [], seed
+        for job, start in zip(site.jobs, result.jobs.sort("job")["start_s"].to_list(), strict=True):
+            assert start is not None or job.reservation or not site.possible(job), (seed, job)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("policy", SHARED)
+def test_cores_of_nodes_that_nobody_may_use_or_far_away_change_nothing(policy: str, seed: int) -> None:
+    if policy.startswith("flow") and seed == 1:
+        pytest.xfail("one network for all nodes: where reservations are, jobs of unlike length are no more one class")
+    jobs = jobs_of(seed)
+    more = {"nodes": [*NODES["nodes"], {"count": 1, "cores": 2, "memory": 4}]}
+    parts = [{"name": "main", "nodes": ["0-3"]}, {"name": "other", "nodes": ["4"]}]
+    names = ["main"] * len(jobs["tasks"])
+    before = starts(more | {"site": {"partitions": parts}}, jobs, policy, partition=names)
+    far = {"name": "r", "nodes": ["0-3"], "cores": [1], "start": "90 d", "duration": "1 d"}
+    unused = {"name": "r", "nodes": ["4"], "cores": 2, "start": 20, "duration": 30}
+    for one in (far, unused, far | {"flex": True}):
+        assert starts(of(one, more, partitions=parts), jobs, policy, partition=names) == before
+
+
+@pytest.mark.parametrize("policy", ["list(backfill=any)", "easy", "conservative", "slurm(interval=5 s)", "first-fit"])
+def test_its_own_jobs_have_those_cores_and_others_the_rest(policy: str) -> None:
+    jobs = plain((0, 90), (0, 150), (0, 150), (120, 20), (120, 20), (120, 20))
+    jobs["cores"] = np.array([4, 1, 2, 3, 2, 1])
+    own = ["", "", "", "course", "course", ""]
+    # of 2 x 4 cores others have 1 each from 100 s on: the third waits until that is over
+    assert starts(of(COURSE), jobs, policy, reservation=own) == [0, 0, 200, 120, 120, 120]
+    wide = plain((0, 20), (0, 20))
+    wide["cores"], wide["tasks"] = np.array([2, 4]), np.array([2, 1])
+    found = run(of(COURSE), wide, policy, reservation=["course", "course"]).jobs.sort("job")
+    assert found["start_s"].to_list() == [100, None]  # 3 cores of each node are a task of 2 each, and none of 4
+    assert "places for tasks on nodes of reservation course" in found["reason"][1]
+
+
+def test_maintenance_and_a_reservation_on_each_node_by_itself_take_as_many_cores_as_they_say() -> None:
+    jobs = plain((100, 20), (100, 20))
+    jobs["cores"] = np.array([3, 4])
+    mended = {key: COURSE[key] for key in ("name", "nodes", "start", "duration")} | {"maintenance": True}
+    assert starts(of(mended | {"cores": [1]}), jobs, "easy") == [100, 200]
+    each = COURSE | {"nodes": ["0", "1"], "cores": [1, 4]}
+    assert starts(of(each), jobs, "easy") == [100, 200]
+    (written,) = Cluster.from_dict(of(each)).places.written()["site"]["reservations"]
+    assert (written["nodes"], written["cores"]) == (["0", "1"], [1, 4])
+
+
+def test_who_waits_for_cores_that_are_kept_is_told_so() -> None:
+    jobs = plain((0, 150), (110, 20))
+    jobs["cores"] = np.array([2, 2])
+    cluster, table = Cluster.from_dict(of(COURSE)), table_of(jobs)
+    for policy in ("easy", "list(backfill=any)", "conservative", "first-fit"):
+        told = [str(explain(cluster, table, parse_policy(policy), job).spells[0].reason) for job in (0, 1)]
+        words = "no-room: places for tasks of 2 cores outside of reservation course (asked 1, free 0)"
+        assert told == [words, words], policy
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"cores": 0}, "greater than or equal to 1"),
+        ({"cores": True}, "a whole number"),
+        ({"cores": 2.5}, "cores"),
+        ({"cores": []}, "cores"),
+        ({"cores": 5}, "got 5 for course, wanted at most 4 of the cores of node 0 kept at a time"),
+        ({"cores": [1, 2]}, "not 2 beside 1 entries of nodes"),
+        ({"nodes": ["0-1", "1"], "cores": [1, 2]}, "1 and 2 of node 1"),
+        ({"nodes": None, "cores": 2, "licences": {"seat": 1}}, "cores beside nodes"),
+    ],
+)
+def test_cores_that_cannot_be_kept_are_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(ClusterError) as error:
+        Cluster.from_dict(of(COURSE | keys) | {"counted": [{"name": "seat", "amount": 1}]})
+    assert words in str(error.value)
+
+
+def test_two_that_keep_more_cores_of_a_node_at_a_time_than_it_has_are_refused() -> None:
+    second = COURSE | {"name": "second", "nodes": ["1"], "cores": 2, "start": 150}
+    with pytest.raises(ClusterError, match="got 5 for course and second, wanted at most 4 of the cores of node 1"):
+        Cluster.from_dict(TWO | {"site": {"reservations": [COURSE, second]}})
+    Cluster.from_dict(TWO | {"site": {"reservations": [COURSE, second | {"start": 200}]}})
+
+
+def test_what_does_not_go_with_cores_that_are_kept_is_refused() -> None:
+    for policy in ("easy(nodes=whole)", "disaggregated(scheduler=conservative)"):
+        with pytest.raises(PolicyError, match="reservation course of some cores of nodes"):
+            run(of(COURSE), plain((0, 1)), policy)
+    parts = [{"name": "low", "preempt_mode": "suspend"}, {"name": "high", "tier": 2}]
+    with pytest.raises(ClusterError, match="where jobs are suspended, not cores, as in course"):
+        Cluster.from_dict(of(COURSE, partitions=parts, preempt={"by": "partition", "mode": "requeue"}))
+
+
+def test_a_partition_of_whole_nodes_finds_no_node_of_which_cores_are_kept() -> None:
+    jobs, parts = plain((120, 20), (120, 20)), [{"name": "whole", "whole_nodes": True}, {"name": "shared"}]
+    found = starts(of(COURSE | {"nodes": ["0"]}, partitions=parts), jobs, "easy", partition=["whole"] * 2)
+    assert found == [120, 140]
+
+
+def test_the_audit_finds_who_uses_cores_that_are_kept_for_others() -> None:
+    jobs = plain((0, 150), (0, 150), (120, 10))
+    jobs["cores"] = np.array([2, 1, 1])
+    found = run(of(COURSE | {"start": 1000}), jobs, "easy")
+    tables = dict(found.tables.items())
+    assert violations(Tables(found.log.cluster, tables)) == []
+    for start, at in ((100, 0), (-50, 0), (200, None)):
+        kept = run(of(COURSE | {"start": start}), jobs, "easy").log.cluster
+        wrong = [one for one in violations(Tables(kept, tables)) if "kept for others" in one.what]
+        assert [one.at_us for one in wrong] == ([] if at is None else [at]), start
