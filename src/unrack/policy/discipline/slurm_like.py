@@ -92,7 +92,7 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
-        what = Round(compress=False, trust=False, brief=brief)
+        what = Round(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
