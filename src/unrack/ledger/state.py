@@ -78,8 +78,9 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
-    sizes, wanted, suspended
-        Job → its sizes, of those that may change; the size that it asks for; and, suspended, what it goes on with.
+    sizes, wanted, suspended, extended_us
+        Job → its sizes, of those that may change; the size that it asks for; what it goes on with, suspended; and more
+        time than it asked for that it was given, µs.
     jobs, known, first_unequal
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers; and the
         first whose tasks ask for more or less than one core, or for memory.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.lease import LENDER
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.units import SECOND_US
@@ -68,6 +69,26 @@ def kept_from(view: View, job: int, free: Ints | None = None) -> Short | None:
                 if left < asked:
                     return Short(place, at, asked, left)
     return None
+
+
+def may_go_on(view: View, job: int, until: int) -> bool:
+    """Whether windows leave a running job what it holds until its booked end, µs."""
+    state, places, claimed, lease = view._state, view.cluster.places, view.columns.claimed, view.lease(job)
+    mine, now = int(state.set_owner[state.set_of[job]]), view.now
+    nodes = np.concatenate([lease.nodes, lease.borrowed[:, LENDER]])
+    inside = mine <= 0
+    for window in places.windows:
+        if window.owner == abs(mine):
+            inside = inside or (window.start_us <= now and until <= window.end_us)
+        elif now < window.end_us and window.start_us < until and window.nodes[nodes].any():
+            return False
+    for place, _ in [] if claimed is None or not places.kept else places.kept_claims(claimed.asked(job)).tolist():
+        for window in places.kept[place]:
+            at = max(now, window.start_us)
+            free = int(claimed.free[place]) + (_back_by(view, place, at) if at > now else 0)
+            if at < min(window.end_us, until) and free < window.amount:
+                return False
+    return inside
 
 
 def _back_by(view: View, place: int, time: int) -> int:
