@@ -183,5 +183,5 @@ BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, EXPIRE,
     range(14)
 )
 """Ranks: what comes first at one time. MONITOR, LACK: memory in use is looked at; a job needs more than it holds.
-CLOSE: a window is over. EXPIRE: a limit is used up. RELEASE: what a job waited for by its own word has come. ASK: a running job asks for
-another size."""
+CLOSE: a window is over. EXPIRE: a limit is used up. RELEASE: what a job waited for by its own word has come. ASK: a
+running job asks for another size."""

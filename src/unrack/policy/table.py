@@ -272,7 +272,7 @@ EXTENSION = Parameter(
     "step_us",
     duration,
     "",
-    "how much more time a job at its limit is given at once, if nobody is delayed; default: none",
+    "how much more time a job at its limit is given at once, where that delays nobody",
 )
 MOST = Parameter("most_us", duration, "4 times extension", "how much more time it is given in all")
 OF_ALL = {

@@ -82,7 +82,9 @@ def may_go_on(view: View, job: int, until: int) -> bool:
             inside = inside or (window.start_us <= now and until <= window.end_us)
         elif now < window.end_us and window.start_us < until and window.nodes[nodes].any():
             return False
-    for place, _ in [] if claimed is None or not places.kept else places.kept_claims(claimed.asked(job)).tolist():
+    if claimed is None or not places.kept:
+        return inside
+    for place, _ in places.kept_claims(claimed.asked(job)).tolist():
         for window in places.kept[place]:
             at = max(now, window.start_us)
             free = int(claimed.free[place]) + (_back_by(view, place, at) if at > now else 0)

@@ -14,10 +14,10 @@ SIZE_METRICS = by_name(
     Metric("jobs_shortened", "", "", "share of jobs that started with a shorter limit than they ask", "jobs / jobs"),
     Metric("jobs_cut", "", "low", "share of jobs that ended at their limit with work left", "jobs / jobs"),
     Metric("jobs_extended", "", "", "share of jobs that were given more time than they ask", "jobs / jobs"),
-    Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit with work left", "Σ cores x run"),
+    Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit", "Σ cores x run, of those cut"),
     Metric(
-        "core_h_saved", "core-h", "", "core-hours of jobs that finished in time that they were given, and would be lost",
-        "Σ cores x run of jobs with limit above request that are not cut",
+        "core_h_saved", "core-h", "", "core-hours of jobs that finished in more time than they ask, and would be lost",
+        "Σ cores x run of jobs whose limit is above their request, of those not cut",
     ),
 )  # fmt: skip
 """Metrics of sizes."""
