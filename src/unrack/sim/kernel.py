@@ -365,6 +365,7 @@ class Kernel:
             self.following.note_stop(decision.reason, lost_us)
         self.update_speeds(self.end(job, now, OUTCOMES.get(code, Outcome.PREEMPTED)), now)
         self.detach()
+        self.windows.came_back(job, now)
 
     def update_speeds(self, lease: Lease, now: int, started: int = -1) -> None:
         """After a lease came, went or changed: new speeds, and new ends, for the jobs that this touches.

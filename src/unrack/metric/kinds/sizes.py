@@ -14,7 +14,7 @@ SIZE_METRICS = by_name(
     Metric("jobs_shortened", "", "", "share of jobs that started with a shorter limit than they ask", "jobs / jobs"),
     Metric("jobs_cut", "", "low", "share of jobs that ended at their limit with work left", "jobs / jobs"),
     Metric("jobs_extended", "", "", "share of jobs that were given more time than they ask", "jobs / jobs"),
-    Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit", "Σ cores x run, of those cut"),
+    Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit", "Σ cores x run of those"),
     Metric(
         "core_h_saved", "core-h", "", "core-hours of jobs that finished in more time than they ask, and would be lost",
         "Σ cores x run of jobs whose limit is above their request, of those not cut",

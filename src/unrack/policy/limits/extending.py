@@ -20,12 +20,14 @@ from unrack.policy.around.around import AroundAnother, innermost, queue_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.discipline.walk import HEADS, PLACE
 from unrack.policy.members import traits_of
+from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
+from unrack.reasons import Code
 from unrack.view import Draft, View
 from unrack.view.windows import may_go_on
 
@@ -96,21 +98,36 @@ def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> b
     if isinstance(policy, SlurmLike):
         before, after = policy.starts_us(ended.view, now), policy.starts_us(longer.view, now)
         return any(not 0 <= after.get(other, -1) <= at for other, at in before.items())
-    decisions, memory = policy.decide(longer.view, policy.begin(longer.view), now)
-    for one in decisions:
-        if isinstance(one, Start):
-            for draft in (ended, longer):
-                draft.start(one.lease)
-    if not isinstance(policy, ListScheduler) or policy.backfill != "easy":
-        decisions, _ = policy.decide(ended.view, policy.begin(ended.view), now)
-        return any(isinstance(one, Start) for one in decisions)
-    order = queue_of(policy, memory, view, now)
-    heads = order[memory.columns.heads[: memory.columns.walk[HEADS], PLACE]].tolist()
-    for head in heads:
+    easy = isinstance(policy, ListScheduler) and policy.backfill == "easy"
+    policy = replace(policy, backfill="none", backfill_order=None) if easy else policy
+    starts = _starts(policy, longer)
+    if not easy:
+        return not _starts(policy, ended).keys() <= starts.keys()
+    for start in starts.values():  # who is before the heads
+        for draft in (ended, longer):
+            draft.start(start.lease)
+    for head in _heads(policy, longer.view, now):
         at = _first_us(policy, ended.view, head, now, until)
         if at is not None and _first_us(policy, longer.view, head, now, at + 1) is None:
             return True
     return False
+
+
+def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
+    """Whom a policy would start on a draft."""
+    decisions, _ = policy.decide(draft.view, policy.begin(draft.view), draft.now)
+    return {one.lease.job: one for one in decisions if isinstance(one, Start)}
+
+
+def _heads(policy: Policy[Any], view: View, now: int) -> list[int]:
+    """Those who wait and hold up others: each the first on its nodes, and not for room in a limit."""
+    meets, of, found, memory = met(view.columns.open_to), view.columns.set_of, list[int](), policy.begin(view)
+    for job in queue_of(policy, memory, view, now).tolist():
+        if any(meets[of[job], of[head]] for head in found):
+            continue
+        if policy.why(view, memory, job, now).code != Code.LIMIT:
+            found.append(job)
+    return found
 
 
 def _first_us(policy: Policy[Any], view: View, job: int, now: int, before: int) -> int | None:
@@ -119,9 +136,7 @@ def _first_us(policy: Policy[Any], view: View, job: int, now: int, before: int) 
     draft.only([job])
     windows = [at for window in view.cluster.places.windows for at in (window.start_us, window.end_us)]
     while True:
-        seen = draft.view
-        decisions, _ = policy.decide(seen, policy.begin(seen), draft.now)
-        if any(isinstance(one, Start) for one in decisions):
+        if _starts(policy, draft):
             return draft.now
         ends = draft.next_end_us()
         times = [at for at in (*windows, before if ends is None else ends) if draft.now < at < before]
@@ -141,7 +156,7 @@ def extended(policy: Policy[Any], step_us: int, most_us: int | None, where: str)
     traits, inner = traits_of(policy), innermost(policy)
     for why, wrong in (
         ("places servers of one task in tiers of memory", traits.tiers),
-        ("learns run times from those of other jobs", traits.learns),
+        ("learns run times from those of other jobs", isinstance(inner, EasyPlusPlus)),
         ("changes the memory of running jobs", isinstance(policy, Dynamic) or traits.monitor_us > 0),
         ("is asked in rounds of its own", isinstance(inner, Rounds)),
         ("chooses or changes sizes", isinstance(policy, Sizing)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrack.events import CLOSE, Opened, Withdrawn
+from unrack.ledger.state import QUEUED
 from unrack.reasons import Code, Reason
 
 if TYPE_CHECKING:
@@ -42,12 +43,16 @@ class Windows:
 
     def _close(self, number: int, now: int) -> None:
         """Who waits for another window of its kind waits in vain if none comes."""
-        owner, kernel = self.windows[number].owner, self.kernel
-        if any(window.owner == owner and window.end_us > now for window in self.windows):
-            return
         for job in self._waiting(number):
-            kernel.core.handle(
-                Withdrawn(job, Reason(Code.WITHDRAWN, "no window in which it may run comes any more")), now
-            )
-            if kernel.graph is not None:
-                kernel.graph.ended(job, now, well=False)
+            self.came_back(job, now)
+
+    def came_back(self, job: int, now: int) -> None:
+        """A job waits, again or still: in vain if all windows in which it may run are over."""
+        kernel, state = self.kernel, self.kernel.core.state
+        owner = abs(int(state.set_owner[state.set_of[job]])) if self.windows else 0
+        still = any(window.owner == owner and window.end_us > now for window in self.windows)
+        if owner == 0 or still or state.condition(job) != QUEUED:
+            return
+        kernel.core.handle(Withdrawn(job, Reason(Code.WITHDRAWN, "no window in which it may run comes any more")), now)
+        if kernel.graph is not None:
+            kernel.graph.ended(job, now, well=False)
