@@ -111,9 +111,11 @@ class Extended(Loop):
         """Whether somebody who waits would start later if a job ran until a time."""
         ended, longer = self.copy(without=number), self.copy(booked=(number, until))
         if self.rule != "easy":
-            for loop in (ended, longer):
+            one, two = self.copy(without=number), self.copy(booked=(number, until))
+            for loop in (one, two):
                 RULES[self.rule](loop, waiting, now)
-            return any(other in ended.start and other not in longer.start for other in waiting)
+            if any(other in one.start and other not in two.start for other in waiting):
+                return True
         fcfs(longer, waiting, now)
         for other in waiting:
             if other in longer.start:

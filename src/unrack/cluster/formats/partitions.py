@@ -64,9 +64,9 @@ def partition_keys(fields: Mapping[str, str], at: str, lost: Lost) -> Keys:
             found["whole_nodes"] = True
         elif key == "preemptmode" and value.lower() in MODES:
             found["preempt_mode"] = MODES[value.lower()]
-        elif key == "overtimelimit" and not says_nothing(value.replace("0", "1")):
+        elif key == "overtimelimit" and value.strip().lower() != "unlimited":
             found |= over_time(value, f"{at}, OverTimeLimit")
-        elif key not in _TAKEN.split() and not says_nothing(value):
+        elif key == "overtimelimit" or (key not in _TAKEN.split() and not says_nothing(value)):
             lose(lost, f"{spelled(key)} of partitions is not taken over", name, value)
     return found
 

@@ -36,5 +36,7 @@ def limit_violation(t: Tables) -> Violation | None:
     for window in places.windows if len(row) else ():
         into = (first <= window.start_us) & (window.start_us < held.end[row]) & window.nodes[node]
         if (wrong := np.flatnonzero(into & (owner[held.job[row]] != window.owner))).size:
-            return Violation(f"{t.name(held.job[row[wrong[0]]])} is given time on a node kept for others", window.start_us)
+            return Violation(
+                f"{t.name(held.job[row[wrong[0]]])} is given time on a node kept for others", window.start_us
+            )
     return None

@@ -2,9 +2,10 @@
 
 The walltime extension of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which nobody has to ask:
 when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays nobody who was promised
-anything. The discipline says who was, on drafts with the longer job: of a plan all whose reservations, of Slurm's those
-for whom it would plan now, under EASY the heads. Elsewhere nothing is promised, and a job runs on unless somebody who
-waits would start if it ended. Nobody runs into a window, or beyond the end of his own.
+anything. The discipline says who was, on drafts with the longer job: of a plan all who have reservations, of Slurm's
+those for whom it would plan now, under lists and EASY the heads, by what is booked. Where anybody may pass a head, and
+under other policies, a job runs on only if nobody would start if it ended. Nobody runs into a window, or beyond the end
+of his own.
 
 Two drafts, a decision or plan on each, and one at every end within the step for each head.
 """
@@ -98,12 +99,16 @@ def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> b
     if isinstance(policy, SlurmLike):
         before, after = policy.starts_us(ended.view, now), policy.starts_us(longer.view, now)
         return any(not 0 <= after.get(other, -1) <= at for other, at in before.items())
-    easy = isinstance(policy, ListScheduler) and policy.backfill == "easy"
-    policy = replace(policy, backfill="none", backfill_order=None) if easy else policy
-    starts = _starts(policy, longer)
-    if not easy:
-        return not _starts(policy, ended).keys() <= starts.keys()
-    for start in starts.values():  # who is before the heads
+    promises = isinstance(policy, ListScheduler)
+    if not (promises and policy.backfill == "easy") and _starts(policy, ended).keys() - _starts(policy, longer).keys():
+        return True
+    return promises and _delays_heads(replace(policy, backfill="none", backfill_order=None), ended, longer, until)
+
+
+def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int) -> bool:
+    """Whether one of those who hold up others could start earlier, by what is booked, if a job had ended now."""
+    now = ended.now
+    for start in _starts(policy, longer).values():  # who is before the heads
         for draft in (ended, longer):
             draft.start(start.lease)
     for head in _heads(policy, longer.view, now):
