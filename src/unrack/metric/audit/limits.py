@@ -26,7 +26,10 @@ def limit_violation(t: Tables) -> Violation | None:
         job = int(late[0])
         return Violation(f"{t.name(job)} runs for {ran[job] / 1e6:g} s, and its limit is {most[job] / 1e6:g} s")
     p, held = t["placements"], t.held
-    rows = np.flatnonzero(limit[held.job] > request[held.job]) if places.windows else np.zeros(0, np.int64)
+    longer = limit > request if places.windows else np.zeros(jobs.height, np.bool_)
+    if "suspensions" in jobs.columns:
+        longer &= (jobs["suspensions"] == 0).to_numpy()  # others were to end earlier
+    rows = np.flatnonzero((held.job >= 0) & longer[held.job])
     which, node = each_of(*(whole(p[name])[rows] for name in ("first_node", "nodes")))
     row = rows[which]
     first = held.start[row] + request[held.job[row]] + grace

@@ -20,6 +20,7 @@ class ExpiringKernel(LimitedKernel):
 
     def __init__(self, core: Core, world: World = NOTHING_SPECIAL, jobs: JobTable | None = None) -> None:
         self.due: dict[int, int] = {}  # running job → when it is stopped
+        self.may: dict[int, int] = {}  # running job → for how long it may run
         self.left: dict[int, int] = {}  # suspended job → how much longer it may run
         super().__init__(core, world, jobs)
         self.given = self.recorder.extensions = dict[int, list[Extension]]()
@@ -29,7 +30,8 @@ class ExpiringKernel(LimitedKernel):
         SuspendingKernel.begin(self, lease, now)
         state, job = self.core.state, lease.job
         limit_us = self.expected_us(job) if job in self.standing else self.core.booked_us(job)
-        self._stop_at(job, state.begins_us(job, now) + limit_us + state.grace_us[job])
+        self.may[job] = limit_us + int(state.grace_us[job])
+        self._stop_at(job, state.begins_us(job, now) + self.may[job])
 
     def _stop_at(self, job: int, time: int) -> None:
         self.due[job] = time
@@ -55,7 +57,8 @@ class ExpiringKernel(LimitedKernel):
             assert isinstance(decision, Extend)
             self._stop_at(job, decision.until_us)
             self.given.setdefault(job, []).append(Extension(now, decision.until_us))
-            self.recorder.limits[job] = self.core.booked_us(job)
+            self.may[job] += decision.until_us - now
+            self.recorder.limits[job] = self.may[job]
             return True
         self.recorder.cut.add(job)
         return super().happen((now, FINISH, sequence, job, self.version[job]), now)
@@ -64,4 +67,5 @@ class ExpiringKernel(LimitedKernel):
         """Note that an attempt has ended; returns what it held."""
         self.due.pop(job, None)
         self.left.pop(job, None)
+        self.may.pop(job, None)
         return super().end(job, now, outcome)
