@@ -97,15 +97,10 @@ class Draft:
         state.promises = state.promises._replace(made=made)
 
     def extend(self, job: int, until_us: int) -> None:
-        """Let a running job run until a time, µs; before the draft is looked at.
-
-        Raises
-        ------
-        RefusedError
-            As of :func:`unrack.ledger.sizes.limits.extend`.
-        """
+        """Let a running job ask for, and run until, a time, µs; before the draft is looked at."""
         self._state.asks_anew()
         extend(self._state, job, until_us, self.now)
+        self._state.expect(job, until_us - self.now)
 
     def stop(self, job: int) -> None:
         """Stop a running job for good."""

@@ -71,26 +71,16 @@ def kept_from(view: View, job: int, free: Ints | None = None) -> Short | None:
     return None
 
 
-def may_go_on(view: View, job: int, until: int) -> bool:
-    """Whether windows leave a running job what it holds until its booked end, µs."""
-    state, places, claimed, lease = view._state, view.cluster.places, view.columns.claimed, view.lease(job)
-    mine, now = int(state.set_owner[state.set_of[job]]), view.now
-    nodes = np.concatenate([lease.nodes, lease.borrowed[:, LENDER]])
-    inside = mine <= 0
-    for window in places.windows:
-        if window.owner == abs(mine):
-            inside = inside or (window.start_us <= now and until <= window.end_us)
-        elif now < window.end_us and window.start_us < until and window.nodes[nodes].any():
-            return False
-    if claimed is None or not places.kept:
-        return inside
-    for place, _ in places.kept_claims(claimed.asked(job)).tolist():
-        for window in places.kept[place]:
-            at = max(now, window.start_us)
-            free = int(claimed.free[place]) + (_back_by(view, place, at) if at > now else 0)
-            if at < min(window.end_us, until) and free < window.amount:
-                return False
-    return inside
+def may_go_on(view: View, job: int) -> bool:
+    """Whether windows leave a running job what it holds for as long as it is expected to run from now on."""
+    lease, claimed = view.lease(job), view.columns.claimed
+    if not outside_windows(view, job)[np.concatenate([lease.nodes, lease.borrowed[:, LENDER]])].all():
+        return False
+    if claimed is None:
+        return True
+    free = claimed.free.copy()
+    np.add.at(free, lease.claims[:, PLACE], lease.claims[:, AMOUNT])
+    return kept_from(view, job, free) is None
 
 
 def _back_by(view: View, place: int, time: int) -> int:

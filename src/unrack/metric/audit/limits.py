@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
 from unrack.resources.site.installed import Site
@@ -19,6 +20,8 @@ def limit_violation(t: Tables) -> Violation | None:
     limit, request, ran = (micro(jobs[name]) for name in ("limit_s", "request_s", "run_s"))
     grace = max((time for time in said if time is not None), default=0)
     bounded = jobs["state"].to_numpy() == "finished"
+    if "het" in jobs.columns:  # components run for as long as the longest of them asks
+        bounded &= (jobs["het"].cast(pl.String).fill_null("") == "").to_numpy()
     if any(time is None for time in said) and not all(time is None for time in said):
         bounded &= (jobs["cut"] | (jobs["extensions"] > 0)).to_numpy()  # others run where nobody is stopped
     most = np.where(limit > request, limit, np.where(limit >= 0, limit, request) + grace) + places.delay_us

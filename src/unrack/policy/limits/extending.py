@@ -84,7 +84,7 @@ def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> b
     """Whether somebody who waits would be worse off, by what a discipline promises, if a job ran until a time, µs."""
     longer = Draft(view, now)
     longer.extend(job, until)
-    if not may_go_on(longer.view, job, until):
+    if not may_go_on(longer.view, job):
         return True
     if not view.waiting:
         return False

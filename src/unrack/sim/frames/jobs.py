@@ -17,6 +17,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import SECOND_US
+from unrack.workload.site.components import first_of
 from unrack.workload.site.graph import STATE_KEPT
 
 BOUND_US = 10 * SECOND_US
@@ -263,7 +264,7 @@ def limit_columns(log: RunLog) -> list[pl.Series]:
     ended there with work left); where jobs are stopped at limits also extensions (how often it was given more time) and
     extended_s (how much).
     """
-    count = range(len(log.jobs))
+    count = first_of(log.jobs).tolist()
     limits = [log.limits[job] / SECOND_US if job in log.limits else None for job in count]
     found = [pl.Series("limit_s", limits, pl.Float64), pl.Series("cut", [job in log.cut for job in count])]
     if log.extensions is not None:
