@@ -99,10 +99,12 @@ def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> b
     if isinstance(policy, SlurmLike):
         before, after = policy.starts_us(ended.view, now), policy.starts_us(longer.view, now)
         return any(not 0 <= after.get(other, -1) <= at for other, at in before.items())
-    promises = isinstance(policy, ListScheduler)
-    if not (promises and policy.backfill == "easy") and _starts(policy, ended).keys() - _starts(policy, longer).keys():
+    listed = policy if isinstance(policy, ListScheduler) else None
+    promises = listed is not None and listed.backfill == "easy"
+    if not promises and _starts(policy, ended).keys() - _starts(policy, longer).keys():
         return True
-    return promises and _delays_heads(replace(policy, backfill="none", backfill_order=None), ended, longer, until)
+    first = None if listed is None else replace(listed, backfill="none", backfill_order=None)
+    return first is not None and _delays_heads(first, ended, longer, until)
 
 
 def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int) -> bool:

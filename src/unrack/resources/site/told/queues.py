@@ -66,26 +66,26 @@ def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
                 pool = one.cohort or f" {one.name}", quota.flavour, measure
                 own_quota = Quota(one.name, pool, nominal, min(nominal, quota.lend.get(measure, nominal)))
                 pools.setdefault(pool, []).append(own_quota)
-    rows, pictures = [], list[Table]()
+    told, pictures = list[tuple[str, ...]](), list[Table]()
     for policy in dict.fromkeys(run.policy for run in runs):
         own_runs = [run for run in runs if run.policy == policy]
         used = {pool: [_use(run, quotas) for run in own_runs] for pool, quotas in pools.items()}
         for pool, quotas in pools.items():
-            for i, quota in enumerate(quotas):
+            for i, own_quota in enumerate(quotas):
                 held, borrowed, lent, beyond = (np.mean([getattr(one, name)[i] for one in used[pool]])
                                                 for name in _Used._fields[:4])  # fmt: skip
-                most = max(one.most[i] for one in used[pool])
-                rows.append((policy, quota.queue, name_of(pool), f"{quota.nominal:,}", f"{held:,.2f}", f"{most:,.0f}",
-                             f"{borrowed:,.2f}", f"{lent:,.2f}", share_text(float(beyond))))  # fmt: skip
-        pool = max(pools, key=lambda pool: float(used[pool][0].borrowed.sum()), default=None)
-        if pool is not None:
+                most = f"{max(one.most[i] for one in used[pool]):,.0f}"
+                told.append((policy, own_quota.queue, name_of(pool), f"{own_quota.nominal:,}", f"{held:,.2f}",
+                             most, f"{borrowed:,.2f}", f"{lent:,.2f}", share_text(float(beyond))))  # fmt: skip
+        if pools:
+            pool = max(pools, key=lambda pool: float(used[pool][0].borrowed.sum()))
             first = used[pool][0]
             lines = {one.queue: (first.edges, line) for one, line in zip(pools[pool], first.lines, strict=True)}
             words = "What each queue used, in the first run of the policy; averages over pieces of time."
             drawn = picture(dict(list(lines.items())[: len(COLOURS)]), "used")
             pictures.append(Table(f"Use of {name_of(pool)} over time, {policy}", words, (), (), drawn))
-    if rows:
-        yield from (Table("Quotas", WORDS, HEAD, tuple(rows)), *pictures)
+    if told:
+        yield from (Table("Quotas", WORDS, HEAD, tuple(told)), *pictures)
 
 
 class _Used(NamedTuple):
@@ -116,6 +116,5 @@ def _use(run: Kept, quotas: Sequence[Quota]) -> _Used:
     borrowed, spare = np.maximum(level - nominal, 0), np.clip(nominal - level, 0, lends)
     lent = spare * np.minimum(borrowed.sum(axis=0) / np.maximum(spare.sum(axis=0), 1e-9), 1)
     part, edges = np.diff(times) / max(end - begin, 1e-9), np.linspace(begin, max(end, begin + 1e-9), PIECES + 1)
-    averages = (row @ part for row in (level, borrowed, lent, (borrowed > 0).astype(np.float64)))
-    lines = [means(times, row, edges) for row in level]
-    return _Used(*averages, level.max(axis=1, initial=0), edges, lines)
+    beyond, lines = (borrowed > 0).astype(np.float64) @ part, [means(times, row, edges) for row in level]
+    return _Used(level @ part, borrowed @ part, lent @ part, beyond, level.max(axis=1, initial=0), edges, lines)
