@@ -272,3 +272,14 @@ def test_a_job_that_does_not_run_or_has_the_time_already_cannot_be_given_more() 
 
     kernel.run(after_round=refuse)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "list(backfill=any)", "easy", "conservative"])
+def test_a_job_that_is_stopped_after_its_reservation_never_runs_again_and_holds_up_nobody(policy: str) -> None:
+    words = {"partition": ["low", "high", "low"], "reservation": ["r", "", ""]}
+    kept = [{"name": "r", "nodes": ["0-1"], "start": 0, "duration": 50}]
+    found = run(policy, [(0, 100, 40, 2), (60, 20, 20, 2), (65, 10, 10, 2)], extra=words, reservations=kept,
+                partitions=[{"name": "low"}, {"name": "high", "tier": 2}],
+                preempt={"by": "partition", "mode": "requeue"}).jobs.sort("job")  # fmt: skip
+    assert found["start_s"].to_list()[1:] == [60, 80]
+    assert found["state"].to_list() == ["rejected", "finished", "finished"]
