@@ -94,6 +94,12 @@ class Opened(NamedTuple):
     foreseen: bool = True  # whether it was planned with
 
 
+class Expired(NamedTuple):
+    """A running job has used up its limit, and is stopped now unless the policy gives it more time."""
+
+    job: int
+
+
 class Round(NamedTuple):
     """Time for the policy to decide."""
 
@@ -168,12 +174,14 @@ class Drained(NamedTuple):
 
 Event = (
     Submitted | Held | Adopted | Started | StartFailed | Finished | Vacated | Withdrawn | Expected | Kept | Used
-    | Asked | Promised | Failed | Drained | Repaired | Detached | Opened | Stuck | Round
+    | Asked | Expired | Promised | Failed | Drained | Repaired | Detached | Opened | Stuck | Round
 )  # fmt: skip
 
 ROUND = Round()
 
-BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, RELEASE, SUBMIT, LATE_FINISH, ASK = range(13)
+BOOKED, FINISH, DETACH, FAIL, REPAIR, ACKNOWLEDGE, MONITOR, LACK, CLOSE, EXPIRE, RELEASE, SUBMIT, LATE_FINISH, ASK = (
+    range(14)
+)
 """Ranks: what comes first at one time. MONITOR, LACK: memory in use is looked at; a job needs more than it holds.
-CLOSE: a window is over. RELEASE: what a job waited for by its own word has come. ASK: a running job asks for
-another size."""
+CLOSE: a window is over. EXPIRE: a limit is used up. RELEASE: what a job waited for by its own word has come. ASK: a
+running job asks for another size."""

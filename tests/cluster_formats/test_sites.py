@@ -179,6 +179,26 @@ def test_every_way_to_write_a_time_is_read(text: str, time: str | None) -> None:
     assert (time_us(found["max_time"]) if "max_time" in found else None) == (None if time is None else time_us(time))
 
 
+@pytest.mark.parametrize(
+    ("line", "partition", "usual", "own"),
+    [("10", "", "10 min", None), ("0", "", None, None), ("UNLIMITED", "", None, None), ("10", "0", "10 min", "0 min"),
+     ("", "5", None, "5 min"), ("3", "NONE", "3 min", None)],
+)  # fmt: skip
+def test_the_grace_after_a_limit_is_taken_over(line: str, partition: str, usual: str | None, own: str | None) -> None:
+    own_line = f" OverTimeLimit={partition}" if partition else ""
+    text = f"OverTimeLimit={line}\nNodeName=a CPUs=1\nPartitionName=p Nodes=a MaxTime=9{own_line}\n"
+    found = site(text if line else text.partition("\n")[2])
+    assert (found.get("over_time"), found["partitions"][0].get("over_time")) == (usual, own)
+    assert not [note for note in read(text).notes if "OverTimeLimit" in note]
+
+
+def test_a_grace_that_is_no_number_is_refused_and_one_without_end_is_not_taken_over() -> None:
+    with pytest.raises(ClusterError, match="OverTimeLimit: got 'soon'"):
+        read("OverTimeLimit=soon\nNodeName=a CPUs=1\nPartitionName=p Nodes=a\n")
+    notes = read("OverTimeLimit=5\nNodeName=a CPUs=1\nPartitionName=p Nodes=a OverTimeLimit=UNLIMITED\n").notes
+    assert "OverTimeLimit of partitions is not taken over: p (UNLIMITED)." in notes
+
+
 def test_what_is_not_taken_over_is_said_once_a_kind() -> None:
     notes = read(CONF, PARTITIONS, DUMP, QOS).notes
     for words in (

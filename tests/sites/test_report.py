@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -106,3 +108,64 @@ def test_members_of_an_account_without_shares_of_its_own_count_as_those_of_the_a
     }
     # of science: ann 1, cy 2, lab 5
     assert _due(accounts) == {"science": 0.75, "lab": pytest.approx(0.75 * 5 / 8), "rest": 0.25}
+
+
+QUEUES = """
+policies = ["fcfs"]
+[[clusters]]
+nodes = [{ count = 4, cores = 2 }]
+[clusters.site]
+preempt = { by = "quota", mode = "requeue" }
+partitions = [{ name = "spot", nodes = ["0-1"] }]
+[[clusters.site.queues]]
+name = "a"
+also = ["team/a"]
+cohort = "all"
+reclaim = "any"
+quotas = [{ nominal = { cores = 4 } }]
+[[clusters.site.queues]]
+name = "b"
+cohort = "all"
+default = true
+quotas = [{ nominal = { cores = 4 }, lend = { cores = 2 } }]
+[[clusters.site.queues]]
+name = "alone"
+quotas = [{ flavour = "spot", nominal = { cores = 2, jobs = 3 } }]
+[[workloads]]
+trace = "jobs.csv"
+"""
+QUEUED = """id,submit,run,request,tasks,cores,queue
+1,0,100,100,1,2,
+2,0,100,100,2,2,b
+3,50,100,100,2,2,team/a
+4,300,50,50,3,2,a
+5,320,50,50,1,1,a
+6,390,10,10,1,1,alone
+"""
+
+
+def test_queues_tell_what_they_used_borrowed_and_lent_and_how_their_jobs_waited(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(QUEUES)
+    (tmp_path / "jobs.csv").write_text(QUEUED)
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    (section,) = resource_sections(settings_of(read_finished(tmp_path / "out").runs))
+    ((_, own),) = section.settings
+    found = {table.title: table for table in own}
+    waits = rows(found["Queues"], "jobs", "not served", "stopped", "mean wait")
+    # at 50 s a has its quota back from b, which had borrowed 2 of 6 cores; job 5 waits 30 s for what a borrows of b
+    assert waits == {
+        ("fcfs", "a"): ("3", "0", "0", "10 s"),
+        ("fcfs", "b"): ("2", "0", "1", "50 s"),
+        ("fcfs", "alone"): ("1", "0", "0", "0 s"),
+    }
+    columns = ("policy", "queue", "quota", "nominal", "used", "used at most", "borrowed", "lent", "time borrowing")
+    assert found["Quotas"].head == columns
+    assert [row[1:] for row in found["Quotas"].rows] == [
+        ("a", "cores", "4", f"{(4 * 100 + 6 * 50 + 50) / 400:.2f}", "6", f"{2 * 50 / 400:.2f}", "0.25", "12.5 %"),
+        ("b", "cores", "4", f"{(6 * 50 + 2 * 50 + 4 * 100) / 400:.2f}", "6", "0.25", "0.25", "12.5 %"),
+        ("alone", "cores in spot", "2", f"{10 / 400:.2f}", "1", "0.00", "0.00", "0.0 %"),
+        ("alone", "jobs in spot", "3", f"{10 / 400:.2f}", "1", "0.00", "0.00", "0.0 %"),
+    ]
+    assert "b: 2.00 used on average" in found["Use of cores over time, fcfs"].picture
+    assert "Limits" not in found

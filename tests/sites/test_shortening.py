@@ -107,6 +107,17 @@ def test_with_suspension(seed: int, policy: str) -> None:
     assert one.attempt_end_us.tolist() == two.attempt_end_us.tolist()
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_reservations_move_into_the_place_that_a_shorter_job_was_promised(forgets: bool) -> None:
+    seconds = np.array([[0, 0, 1, 2, 5], [100, 30, 50, 200, 30]]) * 10**6
+    least = pl.DataFrame({"time_min_s": [None, None, None, 20.0, None]})
+    jobs = job_table(submit_us=seconds[0], work_us=seconds[1], tasks=np.array([1, 1, 2, 1, 2]), extra=least)
+    kernel = prepared(Cluster.homogeneous(nodes=2, cores=1), jobs, parse_policy("conservative"))
+    log = kernel.run(after_round=lambda now: kernel.core.begin_anew() if forgets else None)
+    starts = zip(log.attempt_job.tolist(), (log.attempt_start_us // 10**6).tolist(), strict=True)
+    assert sorted(starts) == [(0, 0), (1, 0), (2, 100), (3, 30), (4, 150)]  # promised from 350 s on
+
+
 def test_explain_tells_the_limit() -> None:
     cluster, workload = three(60)
     assert explain(cluster, workload.jobs, parse_policy("easy"), 2).limit_us == 98 * 10**6

@@ -122,6 +122,25 @@ def test_who_does_not_fit_beside_the_memory_that_is_kept_suspends_nobody() -> No
     assert result.metrics["suspensions"] == 0
 
 
+@pytest.mark.parametrize("mode", ["suspend", "requeue"])
+@pytest.mark.parametrize("forgets", [False, True])
+def test_reservations_move_forward_when_a_job_that_was_to_start_gives_way(mode: str, forgets: bool) -> None:
+    jobs = [(0, 100, 2, 4, 0, "high"), (1, 300, 2, 4, 0, "low"), (2, 10, 2, 4, 0, "low"), (50, 10, 2, 4, 0, "high")]
+    # at 100 s the last one takes the place of the second, which would then wait until the third has had its own
+    cluster, workload = small(jobs, site={"preempt": {"by": "partition", "mode": mode}})
+    kernel = prepared(cluster, workload.jobs, parse_policy("conservative"))
+    log = kernel.run(after_round=lambda now: kernel.core.begin_anew() if forgets else None)
+    starts = zip(log.attempt_job.tolist(), (log.attempt_start_us // 10**6).tolist(), strict=True)
+    assert sorted(starts) == [(0, 0), (1, 120), (2, 110), (3, 100)]
+
+
+def test_room_that_was_kept_for_a_suspended_job_is_given_away_when_a_node_of_it_fails() -> None:
+    jobs = [(0, 50, 2, 4, 100, "low"), (10, 100, 1, 4, 0, "high"), (20, 60, 1, 4, 0, "low")]
+    world = World(faults=[Fault("node1", 60 * 10**6, 1000 * 10**6)])  # the first was booked to end at 50 s
+    result = unrack.simulate(*small(jobs), "conservative", world=world)
+    assert times(result) == [(1060, 1110), (10, 110), (110, 170)]
+
+
 def test_three_tiers_suspend_each_other_and_go_on_in_order() -> None:
     jobs = [(0, 100, 2, 4, 0, "low"), (10, 100, 2, 3, 0, "mid"), (20, 100, 2, 2, 0, "high"), (30, 10, 2, 2, 0, "mid")]
     result = unrack.simulate(*small(jobs), "easy")

@@ -7,9 +7,22 @@ from typing import Any
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.sizes.changes import change_size, reshape
+from unrack.ledger.sizes.limits import extend
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 from unrack.ledger.suspended.changes import resume, suspend
-from unrack.policy.contract import Decision, Hold, Policy, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
+from unrack.policy.contract import (
+    Decision,
+    Extend,
+    Hold,
+    Policy,
+    Reject,
+    Requeue,
+    Reshape,
+    Resize,
+    Resume,
+    Start,
+    Suspend,
+)
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
@@ -54,6 +67,8 @@ def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[
         suspend(state, decision.job, now)
     elif isinstance(decision, Resume):
         resume(state, decision.job, now)
+    elif isinstance(decision, Extend):
+        extend(state, decision.job, decision.until_us, now)
     elif isinstance(decision, Hold):
         if state.condition(decision.job) != RUNNING:
             raise RefusedError(f"hold job {decision.job}: it is not running")

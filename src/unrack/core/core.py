@@ -26,6 +26,7 @@ from unrack.events import (
     Drained,
     Event,
     Expected,
+    Expired,
     Failed,
     Finished,
     Held,
@@ -170,7 +171,7 @@ class Core:
         if isinstance(event, Kept):
             state.correct(event.job, event.done_us)
             return NOTHING
-        if isinstance(event, Used):
+        if isinstance(event, Used | Expired):
             return self._memory.provision(event, now)
         if isinstance(event, Failed):
             return self._fail(event, now)

@@ -1,10 +1,11 @@
-"""Memory that follows what running jobs use: the policy is asked what to change, and what waiting jobs are given."""
+"""Memory and time of running jobs: the policy is asked what to change as they use more, and what others are given."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from unrack.errors import RefusedError
+from unrack.events import Expired
 from unrack.ledger.memory.lacking import lacks
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.policy.contract import Ability, Decision, Hold, Reject, Requeue, Used
@@ -15,16 +16,26 @@ if TYPE_CHECKING:
 
 
 class Provisions:
-    """The part of a core that is about memory that changes; of other policies it only ends jobs that lack memory."""
+    """The part of a core that is about what running jobs lack; of most policies it only ends jobs that lack memory."""
 
     def __init__(self, core: Core) -> None:
         policy: Any = core.policy  # for methods beyond the contract, which its traits declare
         self.core = core
         self._adjusts = policy.adjust if Ability.ADJUST in core.traits.does else None
+        self._extends = policy.extends if Ability.EXTENDS in core.traits.does else None
         self._reserves = policy.reserves_mb if Ability.RESERVES_MB in core.traits.does else None
 
-    def provision(self, used: Used, now: int) -> list[Decision]:
+    def _more_time(self, expired: Expired, now: int) -> list[Decision]:
+        """Ask the policy whether a job that has used up its limit may run on."""
+        core = self.core
+        found = None if self._extends is None else self._extends(core.view, core.memory, expired.job, now)
+        core.commit(done := [] if found is None else [found], now)
+        return done
+
+    def provision(self, used: Used | Expired, now: int) -> list[Decision]:
         """Ask the policy what to change, as long as jobs lack memory and it decides something; stop those that do."""
+        if isinstance(used, Expired):
+            return self._more_time(used, now)
         core = self.core
         for job in used.jobs.tolist():
             if core.state.condition(job) != RUNNING:

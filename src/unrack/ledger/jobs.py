@@ -35,6 +35,9 @@ UNKNOWN, QUEUED, RUNNING, FINISHED, REJECTED, HELD = (int(status) for status in 
 """The same as plain integers: looking up a member of an enumeration is slow in the inner loop."""
 
 
+NO_GRACE: Ints = np.zeros(0, np.int64)
+
+
 class Runs(NamedTuple):
     """Columns of the ledger about runs; they are kept for policies that declare ``learns``."""
 
@@ -89,6 +92,8 @@ class JobLedger:
         self.wanted: dict[int, int] = {}
         self.least_us: Mapping[int, int] = {}
         self._unlimited_us: dict[int, int] = {}
+        self.extended_us: dict[int, int] = {}
+        self.grace_us: Ints = NO_GRACE
         self.suspended: dict[int, Suspended] = {}
         none = np.full(jobs, -1, np.int64)
         self.runs = Runs(none, none.copy(), np.zeros(jobs, np.int64), none.copy()) if learns else None
@@ -161,10 +166,10 @@ class JobLedger:
             self.expect(job, self._whole_us.pop(job))
 
     def limit(self, job: int, limit_us: int) -> None:
-        """Expect of a job that starts now no more than its limit, until it is stopped."""
+        """Expect a job that starts or runs now to run up to another limit than it asked for, until it is stopped."""
         if self.before is not None:
             self.before.asked(job)
-        self._unlimited_us[job] = self.expected_us[job]
+        self._unlimited_us.setdefault(job, self.expected_us[job])
         self.expect(job, limit_us)
 
     def _without_limit(self, job: int) -> None:
@@ -174,7 +179,8 @@ class JobLedger:
             self.expect(job, self._unlimited_us.pop(job))
 
     def forget_changes(self, job: int) -> None:
-        """A job runs no more: it wants no other size, and is not suspended."""
+        """A job runs no more: it wants no other size, has been given no time, and is not suspended."""
+        self.extended_us.pop(job, None)
         self.wanted.pop(job, None)
         self.suspended.pop(job, None)
 
@@ -210,7 +216,7 @@ class JobLedger:
     def asks_anew(self) -> None:
         """Of a copy: let what jobs ask be its own, which was shared until now."""
         self.asks, self.expected_us = self.asks.copy(), self.expected_us[:]
-        for name in ("_own_us", "_whole_us", "_before_us"):
+        for name in ("_own_us", "_whole_us", "_before_us", "_unlimited_us"):
             setattr(self, name, dict(getattr(self, name)))
 
     def expect(self, job: int, time_us: int) -> None:

@@ -12,6 +12,9 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import from_rows
 
+STIRRED = -1
+"""What policies compare, where reservations may move forward whatever was given back."""
+
 
 class Promise(NamedTuple):
     """When a waiting job is to start, and on what."""
@@ -48,7 +51,7 @@ class Promises(NamedTuple):
     """All that a policy has promised after a round."""
 
     made: Mapping[int, Promise] | PromisedRows  # by job, or in columns
-    # what the policy compares to see whether anything was given back since; ``None``: nothing was
+    # what the policy compares to see whether anything was given back since; ``None``: nothing was; or STIRRED
     freed: int | None = None
 
     def by_job(self) -> dict[int, Promise]:
@@ -65,6 +68,10 @@ class Promises(NamedTuple):
     def and_one(self, job: int, promise: Promise) -> Promises:
         """These and one that was made before this ledger began."""
         return Promises({**self.by_job(), job: promise}, None)
+
+    def stirred(self) -> Promises:
+        """The same, for a policy that has to see that jobs were started, or were not, other than it planned."""
+        return self._replace(freed=STIRRED)
 
 
 NO_PROMISES = Promises({})

@@ -78,8 +78,9 @@ class ClusterState(LeaseLedger):
         How long each job is expected to run from its next start on when nothing slows it down, µs.
     before
         Keeps what a plan changes while one is carried out; ``None``: none is.
-    sizes, wanted, suspended
-        Job → its sizes, of those that may change; the size that it asks for; and, suspended, what it goes on with.
+    sizes, wanted, suspended, extended_us
+        Job → its sizes, of those that may change; the size that it asks for; what it goes on with, suspended; and more
+        time than it asked for that it was given, µs.
     jobs, known, first_unequal
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers; and the
         first whose tasks ask for more or less than one core, or for memory.
@@ -286,7 +287,7 @@ class ClusterState(LeaseLedger):
             raise RefusedError(f"release job {job}: it is not running")
         if self.before is not None:
             self.before.held(job)
-        self.unforeseen += self._is_early(job, now)
+        self.unforeseen += job in self.suspended or self._is_early(job, now)
         extra = self.take_back(job)
         self.forget_changes(job)
         self._note(job, -1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unrack.ledger.memory.shrinking import smaller as smaller
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
+    from unrack.policy.contract import Extend as Extend
     from unrack.policy.contract import Need as Need
     from unrack.policy.contract import Policy as Policy
     from unrack.policy.contract import Provisioning as Provisioning

@@ -146,7 +146,14 @@ class Resume(NamedTuple):
     job: int
 
 
-Decision = Start | Reshape | Resize | Requeue | Reject | Hold | Suspend | Resume
+class Extend(NamedTuple):
+    """Let a running job that has reached its limit run until a later time, µs; it is booked to end then."""
+
+    job: int
+    until_us: int
+
+
+Decision = Start | Reshape | Resize | Requeue | Reject | Hold | Suspend | Resume | Extend
 
 
 class Estimates(StrEnum):
@@ -166,6 +173,7 @@ class Ability(StrEnum):
     ADJUST = "adjust"  # of Provisioning
     RESERVES_MB = "reserves_mb"  # of Provisioning
     TERMS = "terms"  # (cluster): the Terms on which it lends memory
+    EXTENDS = "extends"  # (view, memory, job, now): more time for a job at its limit, an Extend or None
     HOLDS = "holds"  # (view, job): whether all components of a heterogeneous job have a place on what is free
 
 

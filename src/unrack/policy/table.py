@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from unrack.errors import PolicyError
 from unrack.plugins.table import Table
@@ -36,6 +36,7 @@ from unrack.policy.keys import (
     SCHEDULING,
     TERMS,
 )
+from unrack.policy.limits.extending import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
 from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.mixed import PLACES
@@ -267,7 +268,16 @@ MOLDING = Parameter(
 RESIZING = Parameter(
     "resizing", one_of(RESIZINGS), "", "how malleable jobs grow and shrink: fpsma or egs; default: they do not"
 )
-OF_ALL = {"preempt": PREEMPT, "molding": MOLDING, "resizing": RESIZING}
+EXTENSION = Parameter(
+    "step_us",
+    duration,
+    "",
+    "how much more time a job at its limit is given at once, where that delays nobody",
+)
+MOST = Parameter("most_us", duration, "4 times extension", "how much more time it is given in all")
+OF_ALL = {
+    "preempt": PREEMPT, "molding": MOLDING, "resizing": RESIZING, "extension": EXTENSION, "extension_most": MOST
+}  # fmt: skip
 """What every policy takes."""
 
 POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
@@ -309,10 +319,14 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     label = label or (f"{name}({written})" if written else name)
     of_memory = {field: values.pop(field) for field in list(values) if field.startswith(PREFIX)}
     preempts = values.pop(PREEMPT.field, None)
+    step_us, most_us = (cast("int | None", values.pop(one.field, None)) for one in (EXTENSION, MOST))
     sizing = {field: values.pop(field) for field in (MOLDING.field, RESIZING.field) if field in values}
     made = provisioned(entry.make(**values, label=label), of_memory, f"policy {name}", label)
     made = made if preempts is None else Preempting(made, bool(preempts))
-    return sized(made, sizing, f"policy {name}") if sizing else made
+    made = sized(made, sizing, f"policy {name}") if sizing else made
+    if most_us is not None and step_us is None:
+        raise PolicyError(f"policy {name}", "extension_most", "extension beside it: how much more is given at once")
+    return made if step_us is None else extended(made, step_us, most_us, f"policy {name}")
 
 
 def split_policy(text: str) -> tuple[str, dict[str, object]]:

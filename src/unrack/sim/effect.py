@@ -11,10 +11,11 @@ from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.around.around import innermost
 from unrack.policy.contract import Ability, Policy
+from unrack.policy.limits.extending import Extending
 from unrack.policy.limits.refusal import backfills
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
-from unrack.policy.preemption.preempting import Preempting, preempts
+from unrack.policy.preemption.preempting import Preempting, preempts, site_of
 from unrack.policy.sizing.sizing import Sizing
 from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import Site
@@ -27,6 +28,7 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
+from unrack.workload.site.over_time import says_over_time
 from unrack.workload.site.settled import idle, unused
 from unrack.workload.sizing.least import COLUMN, least_times
 from unrack.workload.sizing.sizes import sizes_of
@@ -40,8 +42,8 @@ class Effect(NamedTuple):
 
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
     # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
-    # ``"preempt"``, ``"sizes"``, ``"limits"``, ``"molding"``, ``"resizing"``, ``"provisioning"`` or
-    # ``"memory_changes"``
+    # ``"preempt"``, ``"sizes"``, ``"limits"``, ``"extension"``, ``"over_time"``, ``"molding"``, ``"resizing"``,
+    # ``"provisioning"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -70,6 +72,7 @@ def effects(
         *_sizes(jobs, policy),
         *_use(jobs, policy, world.changes),
         *_limits(jobs, policy),
+        *_stops(cluster, jobs, policy, world),
     )
     return tuple(parts)
 
@@ -238,6 +241,15 @@ def _limits(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
         yield Effect("limits", COLUMN, why, counted=True)
 
 
+def _stops(cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World) -> Iterator[Effect]:
+    why = "" if world.overruns(cluster, jobs) else "no job runs beyond its limit"
+    if isinstance(policy, Extending):
+        yield Effect("extension", "", why, counted=True)
+    site = site_of(cluster)
+    if site is not None and says_over_time(site):
+        yield Effect("over_time", cluster.name, why, counted=True)
+
+
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
     unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
@@ -262,7 +274,8 @@ WORDS = {
     "site": "the weights of priorities of {of}",
     "slowdowns": "how slowdowns combine",
     "preempt": "preempt=yes", "sizes": "the sizes of jobs",
-    "limits": "{of}", "molding": "molding={of}", "resizing": "resizing={of}",
+    "limits": "{of}", "extension": "extension", "over_time": "over_time of {of}",
+    "molding": "molding={of}", "resizing": "resizing={of}",
     "resources": "the {of} of the cluster",
     "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",

@@ -18,7 +18,7 @@ from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults.failure import Failure
-from unrack.sim.recorder import MemoryStop, Preemption, Recorder, Rows, Suspension
+from unrack.sim.recorder import Extension, MemoryStop, Preemption, Recorder, Rows, Suspension
 from unrack.workload.job import JobTable
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class RunLog:
     memory_stops: dict[int, MemoryStop] = field(default_factory=dict)
     preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
     suspended: dict[int, list[Suspension]] = field(default_factory=dict)  # job → its suspensions
-    limits: dict[int, int] = field(default_factory=dict)  # job → the shorter limit that it was started with, µs
+    limits: dict[int, int] = field(default_factory=dict)  # job → the limit that it had last, if it asks another, µs
+    # job → when it was given more time; ``None``: nobody is stopped at a limit
+    extensions: dict[int, list[Extension]] | None = None
     cut: frozenset[int] = frozenset()  # the jobs that ended at these with work left
     # job that stood still for lack of memory → nodes x time, µs
     held_node_us: dict[int, int] = field(default_factory=dict)
@@ -137,6 +139,7 @@ class RunLog:
             preempted=recorder.preempted,
             suspended=recorder.suspended,
             limits=recorder.limits,
+            extensions=recorder.extensions,
             cut=frozenset(recorder.cut),
             held_node_us=recorder.held_node_us,
             deadlocks=tuple(recorder.deadlocks),

@@ -64,6 +64,14 @@ class Suspension(NamedTuple):
     reason: Reason  # what the scheduler said: for which job
 
 
+class Extension(NamedTuple):
+    """More time for a job that had used up its limit."""
+
+    # at_us, until_us: when, and until when it may run
+    at_us: int
+    until_us: int
+
+
 class Preemption(NamedTuple):
     """Why an attempt was preempted."""
 
@@ -102,6 +110,7 @@ class Recorder:
         self.suspended: dict[int, list[Suspension]] = {}
         self.limits: dict[int, int] = {}
         self.cut: set[int] = set()
+        self.extensions: dict[int, list[Extension]] | None = None
         self.held_since: dict[int, int] = {}
         self.held_node_us: dict[int, int] = {}
         self.deadlocks: list[int] = []

@@ -246,7 +246,7 @@ def _jobs(result: Result) -> pl.DataFrame:
         site = site_of(log.cluster)
         suspends = site is not None and site.ranks is not None and SUSPEND in site.ranks.mode
         more += preemption_columns(log, suspends)
-    if COLUMN in log.jobs.extra.columns:
+    if COLUMN in log.jobs.extra.columns or log.extensions is not None:
         more += limit_columns(log)
     if "power" in result.tables:
         more += [energy_column(log)]

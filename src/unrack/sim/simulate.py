@@ -11,7 +11,8 @@ from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.limits.refusal import shortening
+from unrack.policy.limits.extending import Extending
+from unrack.policy.limits.refusal import check_stopping, shortening
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import Preempting, as_site_says
@@ -20,6 +21,7 @@ from unrack.policy.sizing.refusal import check_sizes
 from unrack.policy.sizing.sizing import Sizing
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
+from unrack.sim.changing.expiring import ExpiringKernel
 from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.changing.limits import LimitedKernel
 from unrack.sim.changing.possible import possible_sizes
@@ -31,6 +33,7 @@ from unrack.sim.result import Result
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
+from unrack.workload.site.over_time import graces_us
 from unrack.workload.site.settled import settled
 from unrack.workload.sizing.least import least_times
 from unrack.workload.sizing.sizes import sizes_of
@@ -150,12 +153,17 @@ def prepared(
     make
         Which kernel drives it; ``None``: the usual one.
     """
-    policy, told, sizes = seeded(policy, seed), jobs, sizes_of(jobs)
+    policy, told, before, sizes = seeded(policy, seed), jobs, cluster, sizes_of(jobs)
     cluster, jobs = settled(cluster, jobs)
     jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
     if make is not None and isinstance(policy, Preempting) and suspends(policy, cluster):
         policy = policy.inner  # a world that tells what really happened: who was suspended there, Slurm suspended
+    stops = None if make is not None else graces_us(before, told, isinstance(policy, Extending))
+    if stops is not None:
+        check_stopping(policy, jobs)
+    if isinstance(policy, Extending) and (stops is None or not world.overruns(cluster, jobs)):
+        policy = policy.inner
     least_us = least_times(told)
     policy = shortening(policy, jobs) if least_us and not arrivals else policy
     keeps = world.contention is not None or jobs.usage is not None
@@ -172,4 +180,9 @@ def prepared(
         usual = SuspendingKernel
     if least_us and not arrivals:
         core.state.least_us, usual = least_us, LimitedKernel
-    return (make or usual)(core, world, jobs if arrivals else None)
+    if stops is not None and world.overruns(cluster, jobs):
+        core.state.grace_us, usual = stops, ExpiringKernel
+    kernel = (make or usual)(core, world, jobs if arrivals else None)
+    if stops is not None and kernel.recorder.extensions is None:
+        kernel.recorder.extensions = {}  # nobody reaches a limit
+    return kernel

@@ -117,6 +117,11 @@ class World:
         parts += [] if memory is None else [memory]
         return together([*parts, *by_resource(cluster, jobs)], self.together or Together.ADD), memory
 
+    def overruns(self, cluster: Cluster, jobs: JobTable) -> bool:
+        """Whether a job may run for longer than it asks."""
+        slower = self.changes is not None or self.slowdown(cluster, jobs)[0] is not None
+        return slower or bool((jobs.work_us > jobs.request_us).any())
+
 
 NOTHING_SPECIAL = World()
 """Jobs run their base times, nothing fails, and all that happens at one time is looked at together."""

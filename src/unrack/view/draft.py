@@ -11,6 +11,7 @@ from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.sizes.changes import reshape
+from unrack.ledger.sizes.limits import extend
 from unrack.ledger.state import QUEUED, REJECTED
 from unrack.ledger.suspended.changes import keep_cores, suspend
 from unrack.ledger.suspended.suspended import Suspended
@@ -94,6 +95,12 @@ class Draft:
         made = state.promises.by_job()
         made.pop(job, None)
         state.promises = state.promises._replace(made=made)
+
+    def extend(self, job: int, until_us: int) -> None:
+        """Let a running job ask for, and run until, a time, µs; before the draft is looked at."""
+        self._state.asks_anew()
+        extend(self._state, job, until_us, self.now)
+        self._state.expect(job, until_us - self.now)
 
     def stop(self, job: int) -> None:
         """Stop a running job for good."""

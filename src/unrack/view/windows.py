@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.lease import LENDER
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.units import SECOND_US
@@ -93,6 +94,18 @@ def kept_from(view: View, job: int, free: Ints | None = None, claims: Ints | Non
                 if left < asked:
                     return Short(place, at, asked, left)
     return None
+
+
+def may_go_on(view: View, job: int) -> bool:
+    """Whether windows leave a running job what it holds for as long as it is expected to run from now on."""
+    lease, claimed = view.lease(job), view.columns.claimed
+    if not outside_windows(view, job)[np.concatenate([lease.nodes, lease.borrowed[:, LENDER]])].all():
+        return False
+    if claimed is None:
+        return True
+    free = claimed.free.copy()
+    np.add.at(free, lease.claims[:, PLACE], lease.claims[:, AMOUNT])
+    return kept_from(view, job, free, lease.claims) is None
 
 
 def _back_by(view: View, time: int) -> list[Ints]:

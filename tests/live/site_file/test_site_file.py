@@ -244,3 +244,9 @@ def test_every_key_of_a_site_file_has_a_row_with_its_default(table: type[SiteTab
     described = {key: row for row in rows for key in re.findall(r"`\[?([a-z_]+)\]?`", row[1])}
     assert {info.alias or name for name, info in table.model_fields.items()} == set(described)
     assert all(len(row) == 5 and row[2].strip() and row[3].strip() for row in rows)
+
+
+@pytest.mark.parametrize("policy", ["easy(extension=5 min)", "conservative(extension=5 min, extension_most=1 h)"])
+def test_a_policy_that_gives_running_jobs_more_time_is_refused(policy: str) -> None:
+    with pytest.raises(InputError, match=r"the parameter extension in .*, wanted none of it: the driver leaves limits"):
+        Site.of({"partitions": ["a"], "policy": policy})

@@ -64,9 +64,14 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
         if most is not None and len(story.passed) > most:
             lines.append(f"    … {len(story.passed) - most} more (--all)")
     lines += [line for attempt in story.attempts for line in attempt_lines(story, attempt, clock, after, most)]
-    if story.limit_us:
-        whole, given = (seconds_text(time / SECOND_US) for time in (story.job.request_us, story.limit_us))
+    whole, given = (seconds_text(time / SECOND_US) for time in (story.job.request_us, story.limit_us))
+    if 0 < story.limit_us < story.job.request_us:
         lines.append(f"  its limit   was shortened from {whole} to {given}, so that it could start")
+    for one in story.extensions:
+        more = seconds_text((one.until_us - one.at_us) / SECOND_US)
+        lines.append(f"  its limit   was used up at {after(one.at_us)}; it got {more} more, as that delayed nobody")
+    if story.cut:
+        lines.append("  its limit   was used up with work left, and it was stopped")
     if story.blocked_node_us:
         lines.append(f"  stood still {node_hours(story.blocked_node_us)}, as memory that it needed was not to be had")
     return lines

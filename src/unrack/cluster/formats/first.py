@@ -1,4 +1,4 @@
-"""What ``slurm.conf`` says of who is first and who is stopped for others: the tables ``priority`` and ``preempt``."""
+"""What ``slurm.conf`` says of who is first and who is stopped: ``priority``, ``preempt`` and ``over_time``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from unrack.cluster.formats.site import Keys, Lost, lose, says_nothing, whole
 from unrack.errors import ClusterError
-from unrack.slurm_text.times import span_s
+from unrack.slurm_text.times import ENDLESS, UNKNOWN, span_s
 
 _WEIGHTS = {
     "PriorityWeightAge": "age", "PriorityWeightFairshare": "fair_share", "PriorityWeightJobSize": "job_size",
@@ -59,6 +59,13 @@ def preempt_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
     if text := settings.get("preemptexempttime", ""):
         found["exempt_time"] = _seconds(text, f"{where}, PreemptExemptTime")
     return found
+
+
+def over_time(text: str, at: str) -> Keys:
+    """The key ``over_time`` of a site or partition from minutes; none: nothing is said."""
+    if text.strip().lower() in UNKNOWN | ENDLESS:
+        return {}
+    return {"over_time": f"{whole(text.strip(), at)} min"}
 
 
 def _seconds(text: str, at: str) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from unrack.cluster.formats.described import Described, parsed
-from unrack.cluster.formats.first import MODES
+from unrack.cluster.formats.first import MODES, over_time
 from unrack.cluster.formats.site import ALL, OWN_QOS, Keys, Lost, SaidSite, lose, lower, max_time, says_nothing, whole
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
@@ -64,7 +64,9 @@ def partition_keys(fields: Mapping[str, str], at: str, lost: Lost) -> Keys:
             found["whole_nodes"] = True
         elif key == "preemptmode" and value.lower() in MODES:
             found["preempt_mode"] = MODES[value.lower()]
-        elif key not in _TAKEN.split() and not says_nothing(value):
+        elif key == "overtimelimit" and value.strip().lower() != "unlimited":
+            found |= over_time(value, f"{at}, OverTimeLimit")
+        elif key == "overtimelimit" or (key not in _TAKEN.split() and not says_nothing(value)):
             lose(lost, f"{spelled(key)} of partitions is not taken over", name, value)
     return found
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.cluster.formats.described import Described, DescribedNode, parsed
-from unrack.cluster.formats.first import preempt_of, priority_of
+from unrack.cluster.formats.first import over_time, preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, says_nothing
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import Record, records
@@ -166,6 +166,8 @@ def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, D
     where = lines[0].where.rpartition(", line ")[0] if lines else ""
     rules = {"priority": priority_of(settings, where, lost), "preempt": preempt_of(settings, where, lost)}
     rules = {name: table for name, table in rules.items() if table}
+    if not says_nothing(text := settings.get("overtimelimit", "")):
+        rules |= over_time(text, f"{where}, OverTimeLimit")
     return SaidSite(partitions, members=members, rules=rules, lost=lost, lost_of_partitions=lost_of)
 
 

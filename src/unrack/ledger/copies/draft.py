@@ -42,7 +42,8 @@ def copied(state: ClusterState) -> ClusterState:
         twin.runs = Runs(*(column.copy() for column in state.runs))
     twin.conditions = bytearray(state.conditions)
     twin.status = np.frombuffer(twin.conditions, np.int8)
-    twin.wanted, twin.suspended = state.wanted.copy(), state.suspended.copy()
+    for name in ("wanted", "suspended", "extended_us"):
+        setattr(twin, name, getattr(state, name).copy())
     twin.extra = state.extra.copy()  # nothing on a draft changes an entry: jobs start and end
     if state.memory is not None:
         twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})

@@ -86,6 +86,11 @@ class Seen:
         return self._state.least_us
 
     @property
+    def extended_us(self) -> Mapping[int, int]:
+        """Running job → for how long it may run beyond the limit that it had at first, µs."""
+        return MappingProxyType(self._state.extended_us)
+
+    @property
     def draining(self) -> frozenset[int]:
         """The nodes on which jobs go on, and what they give back is kept from others."""
         return frozenset(self._state.withheld)

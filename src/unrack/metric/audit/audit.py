@@ -8,6 +8,7 @@ import numpy as np
 
 from unrack.metric.audit.asked import asked_violation, claim_violation
 from unrack.metric.audit.capacity import device_violation, node_violation
+from unrack.metric.audit.limits import limit_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
 from unrack.metric.audit.suspended import suspension_violation
 from unrack.metric.audit.tables import Tables, Violation, micro, whole
@@ -50,6 +51,7 @@ RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     kept_violation,
     asked_violation,
     suspension_violation,
+    limit_violation,
     usage_violation,
     round_violation,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from unrack.kernels.arrays import Ints
 from unrack.metric.audit.asked import first_of
@@ -41,7 +42,7 @@ def kept_violation(t: Tables) -> Violation | None:
         return None
     amount, asked, began = whole(claims["amount"]), t["jobs"]["request_s"], (own.span == 1) & (own.attempt == 1)
     if "limit_s" in t["jobs"].columns:  # of the last start
-        asked = t["jobs"]["limit_s"].fill_null(asked)
+        asked = pl.select(pl.min_horizontal(t["jobs"]["limit_s"], asked)).to_series()
         began &= ~np.isin(own.job, own.job[own.attempt > 1])
     request = micro(asked)
     keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)

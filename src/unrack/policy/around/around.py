@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.promises import Promises
-from unrack.policy.contract import Decision, Policy, Traits, Used
+from unrack.policy.contract import Decision, Extend, Policy, Traits, Used
 from unrack.policy.members import seeded, traits_of
 from unrack.policy.orders import ORDERS, in_order
 from unrack.policy.provisioning.dynamic import Dynamic
@@ -61,6 +61,11 @@ class AroundAnother:
         """As the policy inside says."""
         decisions, memory.inner = cast(Any, self.inner).adjust(view, memory.inner, used, now)
         return decisions, memory
+
+    def extends(self, view: View, memory: Any, job: int, now: int) -> Extend | None:
+        """As the policy inside says."""
+        found: Extend | None = cast(Any, self.inner).extends(view, memory.inner, job, now)
+        return found
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """As the policy inside says."""

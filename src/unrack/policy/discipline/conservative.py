@@ -2,6 +2,7 @@
 
 Every job gets a reservation when it arrives, the earliest that disturbs no other, and never a later one. When a job
 ends early, reservations move forward one by one, in order; an end at its booked time was planned for, and moves none.
+They do twice once a job did not start that was to, and finds reservations of those behind it in its way.
 O(waiting x steps of the plan) a round.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from unrack.ledger.promises import Promises
+from unrack.ledger.promises import STIRRED, Promises
 from unrack.policy.contract import Ability, Decision, Estimates
 from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.skyline.columns import Round
@@ -75,7 +76,7 @@ class Conservative(Planning):
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
         mark = freed(view, self.compress)
-        compress, memory.freed = mark != memory.freed, mark
+        compress, stirred, memory.freed = mark != memory.freed, memory.freed == STIRRED, mark
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now, memory.noted).copy()
@@ -84,7 +85,8 @@ class Conservative(Planning):
             jobs = memory.by_start(jobs)
             noted, memory = memory.noted, self.new_plan(view)
             memory.freed, memory.noted = mark, noted
-        starts = memory.round(view, jobs, now, Round(compress, trust=True), partial(self.choices, view, memory))
+        what = Round(2 if stirred and not (memory.chosen or memory.lends) else int(compress), trust=True)
+        starts = memory.round(view, jobs, now, what, partial(self.choices, view, memory))
         return self.by_rule(view, memory, starts), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

@@ -92,8 +92,15 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
-        what = Round(compress=False, trust=False, brief=brief)
+        what = Round(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
+
+    def starts_us(self, view: View, now: int) -> dict[int, int]:
+        """When those would start, µs, for whom a backfill now would plan."""
+        whole = self.begin(view)
+        starts = {start.lease.job: now for start in self._plan(view, whole, now, brief=False)}
+        jobs = self._jobs(view, whole, now)[: self.depth].tolist()
+        return {job: at for job in jobs if (at := starts.get(job, whole.reserved(job))) >= 0}
 
     def _in_order(self, view: View, memory: Plan, now: int) -> list[Decision]:
         """The main loop."""
@@ -133,9 +140,7 @@ class SlurmLike(Planning):
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
         reserved = memory.reserved(job)
         if reserved < 0:  # behind the last who might have started
-            whole = self.begin(view)
-            self._plan(view, whole, now, brief=False)
-            reserved = whole.reserved(job)
+            reserved = self.starts_us(view, now).get(job, -1)
         if reserved > now:
             return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")
         return Reason(Code.NOT_YET)

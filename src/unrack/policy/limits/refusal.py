@@ -10,9 +10,11 @@ from unrack.policy.contract import Estimates, Policy
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.limits.extending import Extending
 from unrack.policy.limits.shortening import Shortening
 from unrack.policy.members import traits_of
 from unrack.policy.sizing.sizing import Sizing
+from unrack.resources.places import is_resource
 from unrack.workload.job import JobTable
 from unrack.workload.site.components import components_of
 from unrack.workload.sizing.least import COLUMN
@@ -21,6 +23,33 @@ from unrack.workload.sizing.least import COLUMN
 def backfills(policy: Policy[Any]) -> bool:
     """Whether jobs may pass others under a policy."""
     return getattr(innermost(policy), "backfill", "easy") != "none"
+
+
+def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
+    """Refuse what does not go with jobs that are stopped at their limits.
+
+    Raises
+    ------
+    PolicyError, InputError
+        It names the first.
+    """
+    where, inner = "jobs that are stopped at their limits (site.over_time, extension)", policy
+    if isinstance(inner, Shortening):
+        inner = inner.inner
+    for why, wrong in (
+        ("chooses or changes sizes", isinstance(inner, Sizing)),
+        ("changes the memory of running jobs", traits_of(policy).monitor_us > 0),
+        ("knows how long jobs run, whatever they ask", traits_of(policy).estimates == Estimates.EXACT),
+    ):
+        if wrong:
+            raise PolicyError(where, f"{policy.name}, which {why}", "another policy, or neither")
+    extends = isinstance(inner, Extending)
+    for got, wrong in (
+        ("jobs whose use of memory is known", jobs.usage is not None),
+        ("extension, and jobs with pooled devices", extends and any(not is_resource(kind) for kind, _ in jobs.devices)),
+    ):
+        if wrong:
+            raise InputError(where, got, "either, not both")
 
 
 def shortening(policy: Policy[Any], jobs: JobTable) -> Policy[Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.slurm_like import SlurmLike
@@ -42,6 +43,11 @@ class Shortening(AroundAnother):
     def begin(self, view: View) -> Notes:
         """Nothing was looked at yet."""
         return Notes(self.inner.begin(view))
+
+    def promised(self, view: View, memory: Notes) -> Promises:
+        """As the policy inside says, which did not plan for who was just started."""
+        found = super().promised(view, memory)
+        return found.stirred() if memory.started else found
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the policy inside decides; then one job is started with a shorter limit."""

@@ -20,6 +20,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "adjust": ("view", "memory", "used", "now"),
     "reserves_mb": ("view", "memory", "job", "asked_mb"),
     "promised": ("view", "memory"),
+    "extends": ("view", "memory", "job", "now"),
     "expected_end_us": ("view", "memory", "job", "now"),
     "possible": ("cluster", "jobs"),
     "seeded": ("seed",),

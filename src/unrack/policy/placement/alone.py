@@ -56,7 +56,7 @@ class Alone(NamedTuple):
 @compiled
 def plan_round(
     terms: Any, aware: Any, line: Any, room: Any, rule: int, order: Ints, now: int, running: int, grain: int,
-    whole: bool, fit: int, compress: bool, trust: bool, brief: bool, sky: Any,
+    whole: bool, fit: int, compress: int, trust: bool, brief: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As of :class:`Alone`."""
     while True:

@@ -68,7 +68,7 @@ class Preempting(AroundAnother):
     def promised(self, view: View, memory: Notes) -> Promises:
         """As the policy inside says; it has promised nothing to who was just stopped."""
         found = super().promised(view, memory)
-        return without(found, memory.stopped) if memory.stopped else found
+        return without(found, memory.stopped).stirred() if memory.stopped else found
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
         """When the policy inside wants it, or somebody has run for long enough to be preempted."""

@@ -106,6 +106,7 @@ class PartitionFile(Bounded):
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
     whole_nodes: bool = False
     open: bool = True  # False: nothing is started here
+    over_time: Time | None = None  # as of the site
     hours: list[Recurring] = Field(default_factory=list)  # when jobs run here, from start to end; default: ever
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
@@ -293,6 +294,8 @@ class SiteFile(Strict):
     queues: list[QueueFile] = Field(default_factory=list)
     reservations: list[ReservationFile] = Field(default_factory=list)
     preempt: PreemptFile | None = None  # default: nobody is preempted
+    # when jobs are stopped that overrun their limits: so long after these; default: never
+    over_time: Time | None = None
     priority: PriorityFile | None = None  # weights of the order ``multifactor``
     # What the jobs of a run ask, by number; made when a run begins, for its record.
     bound: dict[str, Any] | None = None

@@ -9,6 +9,7 @@ from unrack.resources.contract import Installed, Nodes, UsualResource
 from unrack.resources.site.installed import Site
 from unrack.resources.site.told.limits import limit_tables
 from unrack.resources.site.told.partitions import account_tables, partition_tables
+from unrack.resources.site.told.queues import queue_tables
 from unrack.resources.telling import Kept, Table
 
 
@@ -23,7 +24,7 @@ class SiteResource(UsualResource):
         return Site(table, nodes, where)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """Its partitions, accounts and limits under every policy."""
+        """Its partitions, accounts, queues and limits under every policy."""
         told = [run for run in runs if run.table is not None]
-        parts = (partition_tables, account_tables, limit_tables) if told else ()
+        parts = (partition_tables, account_tables, queue_tables, limit_tables) if told else ()
         return tuple(table for part in parts for table in part(told))

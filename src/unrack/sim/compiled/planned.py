@@ -54,7 +54,7 @@ def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
         order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
         sky.cursor[STAGE_OF_PLAN] = BEGIN
         carry_on(order, at[NOW], at[RUNNING_COUNT], terms.rule, sky)
-        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, Round(mark != before, True, False), sky)
+        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, Round(int(mark != before), True, False), sky)
         if count < 0:
             at[FREED], at[NEEDED] = before, -1
             return False

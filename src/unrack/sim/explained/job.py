@@ -23,7 +23,7 @@ from unrack.sim.explained.waits import Waits
 from unrack.sim.faults.failure import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import OUTCOME_NAMES, MemoryStop, Preemption
+from unrack.sim.recorder import OUTCOME_NAMES, Extension, MemoryStop, Preemption
 from unrack.sim.simulate import prepared
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
@@ -67,7 +67,9 @@ class Story:
     passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
     attempts: tuple[Attempt, ...]  # when and where it ran
     reason: Reason | None  # why it never ran, or ``None``
-    limit_us: int = 0  # the shorter limit that it was started with, µs; 0: it has what it asks
+    limit_us: int = 0  # the limit that it had last, µs; 0: it has what it asks
+    extensions: tuple[Extension, ...] = ()  # when it was given more time
+    cut: bool = False  # whether it ended at its limit with work left
     blocked_node_us: int = 0  # for how long it stood still for lack of memory, times its nodes, µs
 
 
@@ -153,6 +155,8 @@ def explain(
         attempts=attempts,
         reason=log.reasons.get(job),
         limit_us=log.limits.get(job, 0),
+        extensions=tuple((log.extensions or {}).get(job, ())),
+        cut=job in log.cut,
         blocked_node_us=log.held_node_us.get(job, 0),
     )
 

@@ -17,6 +17,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import SECOND_US
+from unrack.workload.site.components import first_of
 from unrack.workload.site.graph import STATE_KEPT
 
 BOUND_US = 10 * SECOND_US
@@ -257,14 +258,20 @@ def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
 
 
 def limit_columns(log: RunLog) -> list[pl.Series]:
-    """Further columns of jobs where some accept shorter limits.
+    """Further columns of jobs where some accept shorter limits, or are stopped at theirs.
 
-    Columns: limit_s (with which a job last started, if that is shorter than it asks; else null), and cut (whether it
-    ended there with work left).
+    Columns: limit_s (that a job had in its last attempt, if it is another than it asks; else null), and cut (whether it
+    ended there with work left); where jobs are stopped at limits also extensions (how often it was given more time) and
+    extended_s (how much).
     """
-    count = range(len(log.jobs))
+    count = first_of(log.jobs).tolist()
     limits = [log.limits[job] / SECOND_US if job in log.limits else None for job in count]
-    return [pl.Series("limit_s", limits, pl.Float64), pl.Series("cut", [job in log.cut for job in count])]
+    found = [pl.Series("limit_s", limits, pl.Float64), pl.Series("cut", [job in log.cut for job in count])]
+    if log.extensions is not None:
+        own = [log.extensions.get(job, []) for job in count]
+        more = [sum(one.until_us - one.at_us for one in some) / SECOND_US for some in own]
+        found += [pl.Series("extensions", [len(some) for some in own]), pl.Series("extended_s", more, pl.Float64)]
+    return found
 
 
 def rounds_frame(counts: Ints | None) -> pl.DataFrame:

@@ -65,6 +65,9 @@ class Site(SiteTable):
         if sizing := sorted({"molding", "resizing"} & dict(site._policy.parameters).keys()):
             got = f"the parameter {sizing[0]} in {site.policy!r}"
             raise document.fault(("policy",), got, "none of it: what Slurm tells of jobs has no sizes")
+        if more := sorted({"extension", "extension_most"} & dict(site._policy.parameters).keys()):
+            got = f"the parameter {more[0]} in {site.policy!r}"
+            raise document.fault(("policy",), got, "none of it: the driver leaves limits of running jobs to Slurm")
         with document.part("models"):
             site._models = make_models(site.models, document.folder)
         return site

@@ -52,7 +52,7 @@ class Rule(NamedTuple):
 class Round(NamedTuple):
     """What one round does."""
 
-    compress: bool  # whether reservations may move forward
+    compress: int  # how often reservations may move forward, one by one in order
     # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool

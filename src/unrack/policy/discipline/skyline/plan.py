@@ -150,7 +150,7 @@ class Plan(Passes):
                 self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE], cursor[KEPT] = BEGIN, 0
             made = self._begun(jobs, now, what, choices)
-        if keeps and not keep_levels(*how[:5], count, what.compress, self.columns.kernel):
+        if keeps and not keep_levels(*how[:5], count, what.compress > 0, self.columns.kernel):
             self.replace(**more_room(self.columns, len(jobs), running))
         if line is not None:
             self._reserved_in_kernel(line, self.columns.started[JOB, :count] if what.brief else jobs)

@@ -196,14 +196,14 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
 
 @compiled
 def plan_round(
-    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: bool, trust: bool, brief: bool,
+    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool,
     sky: Any,
 ) -> int:  # fmt: skip
     """Plan for the jobs of ``order`` and choose those that start now.
 
     Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
     one that disturbs nobody, in order. With ``compress`` every job in order is then moved to the earliest time that
-    disturbs nobody, which is never later than the one it had.
+    disturbs nobody, which is never later than the one it had; with 2, all are once more, if no choices are asked for.
 
     Parameters
     ----------
@@ -260,7 +260,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     cursor[STAGE] = PLAN
     begun = cursor[FROM]
     less = brief and not chosen  # whether less is free now than when it was last seen who may start
-    for q in range(cursor[AT], jobs):
+    for n in range(cursor[AT], jobs * max(1, compress)):
+        q = n % jobs
         while less and cursor[LAST] > q and not may_start(order[cursor[LAST] - 1], groups, slots, sky):
             cursor[LAST] -= 1
         less = False

@@ -65,7 +65,7 @@ def usable(job: int, time: int, sky: Any) -> Ints:
     """What is installed on the nodes that a job may use if it starts at a time (µs), until the next such question."""
     own: Ints = sky.installed[sky.set_of[job]]
     mine = sky.set_owner[sky.set_of[job]]
-    if sky.windows.shape[0] == 0:
+    if sky.windows.shape[0] == 0 and mine == 0:
         return own
     found: Ints = sky.usable
     windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])

@@ -19,7 +19,7 @@ NO_PARTITION = "(none)"
 NO_ACCOUNT = "(not known)"
 MOST = 10
 """Accounts and limits of a table."""
-_WAITS = ("mean wait", "p95 wait", "mean bounded slowdown")
+WAITS = ("mean wait", "p95 wait", "mean bounded slowdown")
 
 
 def partition_tables(runs: Sequence[Kept]) -> Iterator[Table]:
@@ -37,14 +37,14 @@ def partition_tables(runs: Sequence[Kept]) -> Iterator[Table]:
         "the first submission to the last end; nodes may be in several partitions. Waits are of jobs that ended."
     )
     rows = []
-    for policy, jobs, runs_of in _jobs_of(runs, of):
+    for policy, jobs, runs_of in jobs_of(runs, of):
         whole_s = length_s(jobs)
         for name in [*cores, NO_PARTITION]:
             own = jobs.filter(pl.col("of") == name)
             if own.height:
                 used = float(own["core_s"].sum()) / (cores[name] * whole_s * runs_of) if name in cores else None
-                rows.append((policy, name, *_counts(own, runs_of), share_text(used), *_waits(own)))
-    yield Table("Partitions", words, ("policy", "partition", "jobs", "not served", "used", *_WAITS), tuple(rows))
+                rows.append((policy, name, *counts_of(own, runs_of), share_text(used), *waits_of(own)))
+    yield Table("Partitions", words, ("policy", "partition", "jobs", "not served", "used", *WAITS), tuple(rows))
 
 
 def account_tables(runs: Sequence[Kept]) -> Iterator[Table]:
@@ -58,7 +58,7 @@ def account_tables(runs: Sequence[Kept]) -> Iterator[Table]:
         return jobs.with_columns(pl.Series("of", above, dtype=pl.List(pl.String)))
 
     rows: list[tuple[str, ...]] = []
-    for policy, jobs, runs_of in _jobs_of(runs, of):
+    for policy, jobs, runs_of in jobs_of(runs, of):
         total, counted = float(jobs["core_s"].sum()) or 1.0, jobs.explode("of")
         if counted["of"].n_unique() < 2 and counted["of"].first() == NO_ACCOUNT:
             continue
@@ -66,13 +66,13 @@ def account_tables(runs: Sequence[Kept]) -> Iterator[Table]:
         for name, core_s in top.head(MOST).iter_rows():
             own, hours = counted.filter(pl.col("of") == name), f"{core_s / 3600 / runs_of:,.0f}"
             shares = share_text(due.get(name)), share_text(core_s / total)
-            rows.append((policy, name, *_counts(own, runs_of), hours, *shares, *_waits(own)))
+            rows.append((policy, name, *counts_of(own, runs_of), hours, *shares, *waits_of(own)))
     if rows:
         words = (
             f"The {MOST} with the most core-hours, each with the accounts below it. Shares: its part of those of its "
             "siblings, times that of those above it; use: of the core-hours of all jobs. Users are under Who waits."
         )
-        head = ("policy", "account", "jobs", "not served", "core-hours", "shares", "use", *_WAITS)
+        head = ("policy", "account", "jobs", "not served", "core-hours", "shares", "use", *WAITS)
         yield Table("Accounts", words, head, tuple(rows))
 
 
@@ -135,11 +135,11 @@ def _shares(one: Mapping[str, Any]) -> int:
     return 0 if shares == "parent" else int(shares)
 
 
-def _jobs_of(runs: Sequence[Kept], of: Any) -> Iterator[tuple[str, pl.DataFrame, int]]:
-    """Policy, the jobs of all its runs with a column ``of``, and how many runs these are."""
+def jobs_of(runs: Sequence[Kept], of: Any, *more: str) -> Iterator[tuple[str, pl.DataFrame, int]]:
+    """Policy, the jobs of all its runs with a column ``of`` and ``more``, and how many runs these are."""
     for policy in dict.fromkeys(run.policy for run in runs):
         frames = [of(run, run.table("jobs")) for run in runs if run.policy == policy and run.table is not None]
-        columns = ["of", "state", "core_s", "wait_s", "bounded_slowdown", "submit_s", "end_s"]
+        columns = ["of", "state", "core_s", "wait_s", "bounded_slowdown", "submit_s", "end_s", *more]
         if frames:
             yield policy, pl.concat([frame.select(columns) for frame in frames]), len(frames)
 
@@ -150,11 +150,13 @@ def length_s(jobs: pl.DataFrame) -> float:
     return max(float(end) - float(begin), 1e-9) if isinstance(begin, float) and isinstance(end, float) else 1e-9
 
 
-def _counts(jobs: pl.DataFrame, runs: int) -> tuple[str, str]:
+def counts_of(jobs: pl.DataFrame, runs: int) -> tuple[str, str]:
+    """How many jobs there are, and how many did not end, in a run."""
     return f"{jobs.height / runs:,.0f}", f"{int((jobs['state'] != 'finished').sum()) / runs:,.0f}"
 
 
-def _waits(jobs: pl.DataFrame) -> tuple[str, str, str]:
+def waits_of(jobs: pl.DataFrame) -> tuple[str, str, str]:
+    """The texts of ``WAITS``."""
     mean, high, slow = jobs["wait_s"].mean(), jobs["wait_s"].quantile(0.95, "linear"), jobs["bounded_slowdown"].mean()
     waits = (seconds_text(value) if isinstance(value, float) else "–" for value in (mean, high))
     return (*waits, f"{slow:,.1f}" if isinstance(slow, float) else "–")  # type: ignore[return-value]  # two of them
