@@ -145,7 +145,8 @@ def _counted(said: SaidSite) -> SaidSite:
         return own | ({"limits": limits} if limits else {}) | ({"users": users} if users else {})
 
     qos, accounts = ({name: kept(keys) for name, keys in of.items()} for of in (said.qos, said.accounts))
-    return SaidSite(qos=qos, accounts=accounts, limits=[one for one in said.limits if one.get("per") != "job"])
+    limits = [one for one in said.limits if one.get("per") != "job"]
+    return SaidSite(qos=qos, accounts=accounts, limits=limits, rules=said.rules)
 
 
 def cluster_of(
