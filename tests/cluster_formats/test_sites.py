@@ -301,10 +301,13 @@ def test_a_tree_of_blanks_says_parents_and_without_any_that_is_said() -> None:
 
 
 def test_the_policy_that_is_like_the_scheduler_is_told() -> None:
-    assert "Its scheduler as a policy: slurm(order=fcfs, interval=30 s, depth=500, queue=500)." in read(CONF).notes
+    told, rest = "Its scheduler as a policy: slurm(order=", "reserve=nodes, place=tightest-run)."
+    assert f"{told}fcfs, interval=30 s, depth=500, queue=500, {rest}" in read(CONF).notes
     own = "SchedulerParameters=bf_interval=60,bf_max_job_test=40 # ours\nPriorityWeightAge=10\n"
-    told = "Its scheduler as a policy: slurm(order=multifactor, interval=60 s, depth=40, queue=100)."
-    assert told in read(CONF + own).notes
+    assert f"{told}multifactor, interval=60 s, depth=40, queue=100, {rest}" in read(CONF + own).notes
+    alone = own.replace("bf_interval", "sched_interval=-1,bf_interval")
+    wanted = f"{told}multifactor, interval=60 s, main=interval, depth=40, queue=100, {rest}"
+    assert wanted in read(CONF + alone).notes
     builtin = f"{CONF}SchedulerType=sched/builtin\nSelectType=select/linear\n"
     assert "Its scheduler as a policy: list(order=fcfs, nodes=whole)." in read(builtin).notes
 

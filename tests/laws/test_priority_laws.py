@@ -14,7 +14,8 @@ from unrack.workload.site.settled import settled
 EVERY = (
     "list(order=multifactor)", "list(order=multifactor, backfill=any, depth=2)", "easy(order=multifactor)",
     "easy(backfill_order=multifactor)", "conservative(order=multifactor)", "slurm(order=multifactor)",
-    "slurm(order=multifactor, main=interval, interval=20 s)", "flow(order=multifactor, cost=network)",
+    "slurm(order=multifactor, main=interval, interval=20 s)",
+    "slurm(order=multifactor, reserve=nodes, place=tightest-run)", "flow(order=multifactor, cost=network)",
     "first-fit(order=multifactor)",
 )  # fmt: skip
 

@@ -78,3 +78,29 @@ def test_a_stream_of_small_jobs_of_overlapping_partitions_starves_no_wide_job(po
     start = found[wide]
     assert start is not None
     assert start <= max(submit[wide], before) + 60
+
+
+@pytest.mark.parametrize("by", ["tree", "classic"])
+@pytest.mark.parametrize("half_life", [50, 0])
+def test_what_was_used_before_a_run_counts_as_if_jobs_had_used_it(half_life: int, by: str) -> None:
+    """Ann runs for 100 s, and then both have jobs; beside it a run that begins then, and is told what she used."""
+    rules = {"fair_share": 1000, "half_life": half_life, "calc_period": 10, "fair_share_by": by}
+
+    def site(usage: float) -> dict[str, Any]:
+        users = [{"name": "ann", "usage": usage}, {"name": "bob"}]
+        return {"accounts": [{"name": "phys", "users": users}], "priority": rules}
+
+    def jobs(first: int, count: int) -> dict[str, Any]:
+        names = ["ann"] * first + ["ann", "bob"] * count
+        begins, work = [0] * first + [100 * first] * 2 * count, [100] * first + [10] * 2 * count
+        made = {"submit_us": np.array(begins) * S, "work_us": np.array(work) * S, "request_us": np.array(work) * S}
+        made |= {"tasks": np.ones(len(names), np.int64), "cores": np.full(len(names), 2), "user": pl.Series(names)}
+        return made | {"memory_mb": np.zeros(len(names), np.int64)}
+
+    cores = {"nodes": [{"count": 1, "cores": 2}]}
+    used = 200.0 if not half_life else 2 * half_life / np.log(2) * (1 - 2.0 ** (-100 / half_life))
+    policy = "list(order=multifactor)"
+    whole = starts({**cores, "site": site(0.0)}, jobs(1, 12), policy, account=["phys"] * 25)
+    later = starts({**cores, "site": site(used)}, jobs(0, 12), policy, account=["phys"] * 24)
+    assert [start - 100 for start in whole[1:]] == later
+    assert later != starts({**cores, "site": site(0.0)}, jobs(0, 12), policy, account=["phys"] * 24)

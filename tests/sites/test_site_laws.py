@@ -27,6 +27,8 @@ POLICIES = (
     "conservative(nodes=whole)", "slurm(interval=10 s)", "slurm(interval=10 s, nodes=whole)", "flow(interval=0)",
     "first-fit", "lookahead", "easy(memory=disaggregated)", "conservative(memory=disaggregated)",
     "disaggregated(scheduler=conservative)", "disaggregated(scheduler=slurm)", "topo-aware", "easy++",
+    "slurm(interval=10 s, reserve=nodes, place=tightest-run)", "easy(place=tightest-run)",
+    "conservative(place=tightest-run)",
 )  # fmt: skip
 
 
@@ -345,3 +347,16 @@ def test_jobs_that_are_brought_one_by_one_are_turned_away_alike(policy: str) -> 
         found.append((sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons))
     assert found[0] == found[1]
     assert sorted(found[0][1]) == [2, 8]
+
+
+@pytest.mark.parametrize(("reserve", "start"), [("cores", 150.0), ("nodes", 10.0)])
+def test_who_lacks_room_in_a_limit_is_given_no_time_where_nodes_are_reserved_whole(reserve: str, start: float) -> None:
+    """Ann may run one job at a time; her second, of both nodes, is planned for the end of the first, or not at all."""
+    limits = [{"per": "user", "amounts": {"jobs": 1}}]
+    site = {"partitions": [{"name": "all", "default": True, "limits": limits}]}
+    jobs = {"submit_us": np.array([0, 1, 2]) * S, "work_us": np.array([100, 50, 200]) * S}
+    jobs |= {"request_us": jobs["work_us"], "tasks": np.array([1, 2, 1]), "cores": np.ones(3, np.int64)}
+    jobs |= {"memory_mb": np.zeros(3, np.int64), "user": pl.Series(["ann", "ann", "bob"])}
+    policy = f"slurm(reserve={reserve}, interval=10 s, main=interval)"
+    found = starts({"nodes": [{"count": 2, "cores": 1}], "site": site}, jobs, policy, partition=["all"] * 3)
+    assert found[2] == start

@@ -18,7 +18,7 @@ from typing import Any
 from unrack.errors import PolicyError
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
-from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.discipline.slurm_like import RESERVES, SlurmLike
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.keys import OWN, TERMS
@@ -51,6 +51,7 @@ def slurm_like(**values: Any) -> SlurmLike:
     """A Slurm-like scheduler; its plans count on whole nodes that lend memory, the first that will do first."""
     memory = values.get("memory")
     counts = isinstance(memory, LentMemory) and values.get("nodes") == "whole" and memory.place == "first-fit"
+    counts = counts and values.get("reserve", RESERVES[0]) == RESERVES[0]
     return LentSlurm(**values) if counts else SlurmLike(**values)
 
 

@@ -15,7 +15,7 @@ from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
-from unrack.policy.discipline.slurm_like import MAINS, SlurmLike
+from unrack.policy.discipline.slurm_like import MAINS, RESERVES, SlurmLike
 from unrack.policy.file import policy_of
 from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.scheduler import Flow
@@ -39,7 +39,7 @@ from unrack.policy.keys import (
 from unrack.policy.limits.extending import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
 from unrack.policy.placement.local_memory import FITS
-from unrack.policy.placement.mixed import PLACES
+from unrack.policy.placement.mixed import OF_DEVICES
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
@@ -147,6 +147,12 @@ _OWN: dict[str, Entry] = {
             "depth": Parameter("depth", count, "100", "how many jobs a backfill plans for"),
             "queue": Parameter("queue", count, "100", "how many jobs either loop looks at"),
             "main": Parameter("main", one_of(MAINS), "events", "when the main loop runs: events or interval"),
+            "reserve": Parameter(
+                "reserve",
+                one_of(RESERVES),
+                "cores",
+                "what a plan keeps for whoever starts later: cores, or nodes whole and nothing where a limit is full",
+            ),
             "order": ORDER,
             **COMMON,
             **TERMS,
@@ -170,7 +176,7 @@ _OWN: dict[str, Entry] = {
             "order": ORDER,
             **COMMON,
             "place": Parameter(
-                "place", one_of(PLACES), "first-fit", "which shares and parts of devices: " + ", ".join(PLACES)
+                "place", one_of(OF_DEVICES), "first-fit", "which shares and parts of devices: " + ", ".join(OF_DEVICES)
             ),
             **TERMS,
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
@@ -23,7 +23,11 @@ class Scheduler:
     memory: bool = True  # whether memory is counted
     whole_nodes: bool = False  # whether jobs get whole nodes
     limits: bool = False  # whether limits of accounts and QOS are enforced
+    accounts: bool = False  # whether it keeps accounts
+    # what it says of priorities, keys in small letters, where it goes by more than who came first
+    priorities: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""  # its name in accounting; ``""``: not said
+    main: bool = True  # whether there is a main loop beside the backfill
 
     @property
     def policy(self) -> dict[str, Any]:
@@ -38,18 +42,20 @@ class Scheduler:
         Examples
         --------
         >>> Scheduler(interval_s=60).spec("multifactor")
-        'slurm(order=multifactor, interval=60 s, depth=500, queue=500)'
+        'slurm(order=multifactor, interval=60 s, depth=500, queue=500, reserve=nodes, place=tightest-run)'
         """
         name, parameters = self._like(order)
         return f"{name}({', '.join(f'{key}={value}' for key, value in parameters.items())})"
 
     def _like(self, order: str) -> tuple[str, dict[str, Any]]:
-        nodes = {"nodes": "whole"} if self.whole_nodes else {}
+        nodes = {"nodes": "whole"} if self.whole_nodes else {"place": "tightest-run"}
         if self.kind == "builtin":
             return "list", {"order": order, **nodes}
         queue = max(self.queue_depth, self.backfill_depth)
         interval = f"{self.interval_s} s"
-        return "slurm", {"order": order, "interval": interval, "depth": self.backfill_depth, "queue": queue, **nodes}
+        depths = {"depth": self.backfill_depth, "queue": queue}
+        main = {} if self.main else {"main": "interval"}
+        return "slurm", {"order": order, "interval": interval, **main, **depths, "reserve": "nodes", **nodes}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,14 +89,19 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         return max(int(value), 1) if _NUMBER.fullmatch(value) else default
 
     enforced = {one.strip().lower() for one in said.get("accountingstorageenforce", "").split(",")}
+    accounts = "slurmdbd" in said.get("accountingstoragetype", "")
+    multifactor = "multifactor" in said.get("prioritytype", "")
     kind = said.get("schedulertype", "").rpartition("/")[2].lower()
     return Scheduler(
         kind=re.sub(r"[^a-z0-9_-]", "", kind)[:40],
         interval_s=number("bf_interval", 30),
         backfill_depth=number("bf_max_job_test", 500),
         queue_depth=number("default_queue_depth", 100),
+        main=parameters.get("sched_interval") != "-1",
         memory="memory" in said.get("selecttypeparameters", "").lower(),
         whole_nodes=said.get("selecttype", "").endswith("linear"),
-        limits="slurmdbd" in said.get("accountingstoragetype", "") and bool(enforced & {"limits", "safe", "all"}),
+        limits=accounts and bool(enforced & {"limits", "safe", "all"}),
+        accounts=accounts,
+        priorities={key: value for key, value in said.items() if multifactor and key.startswith("priority")},
         cluster=said.get("clustername", ""),
     )

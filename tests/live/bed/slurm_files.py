@@ -19,6 +19,7 @@ class Layout:
     ``scheduler`` is ``builtin`` or ``backfill``. ``hooks`` has keys of slurm.conf (``Prolog``, ``Epilog``,
     ``PrologSlurmctld``, ``EpilogSlurmctld``) → paths of scripts. ``job_submit`` is the text of a job_submit.lua,
     ``""``: none. ``node_words`` are more words on the line of the nodes, ``extra`` more lines for slurm.conf.
+    ``features`` has a word such as ``fast,ib`` for each node; ``""``: the node has none.
     """
 
     nodes: int = 16
@@ -35,6 +36,7 @@ class Layout:
     node_words: str = "ThreadsPerCore=1"
     hooks: Mapping[str, Path] = field(default_factory=dict)
     extra: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -90,17 +92,27 @@ def _slurm_conf(folder: Path, layout: Layout, ports: range, host: str) -> str:
         *([f"GresTypes={','.join(gres)}"] if gres else []),
         *([f"Licenses={','.join(f'{name}:{n}' for name, n in layout.licences.items())}"] if layout.licences else []),
         *layout.extra,
-        f"NodeName=n[1-{layout.nodes}] NodeHostname={host} NodeAddr=127.0.0.1 "
-        f"Port=[{ports[1]}-{ports[layout.nodes]}] CPUs={layout.cores} Sockets=1 "
-        f"CoresPerSocket={layout.cores // (2 if 'ThreadsPerCore=2' in layout.node_words else 1)} {layout.node_words} "
-        f"RealMemory={layout.memory_mb} State=UNKNOWN" + (f" Gres={','.join(counts)}" if counts else ""),
-    ]
+        *(
+            f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs={layout.cores} Sockets=1 "
+            f"CoresPerSocket={layout.cores // (2 if 'ThreadsPerCore=2' in layout.node_words else 1)} "
+            f"{layout.node_words} RealMemory={layout.memory_mb} State=UNKNOWN"
+            + (f" Gres={','.join(counts)}" if counts else "") + (f" Features={words}" if words else "")
+            for names, own, words in _lines(layout, ports)
+        ),
+    ]  # fmt: skip
     default = "YES"
     for name, hosts in layout.partitions.items():
         nodes = hosts or f"n[1-{layout.nodes}]"
         lines.append(f"PartitionName={name} Nodes={nodes} Default={default} MaxTime=INFINITE State=UP")
         default = "NO"
     return "\n".join(lines) + "\n"
+
+
+def _lines(layout: Layout, ports: range) -> list[tuple[str, str, str]]:
+    """Names, ports and features of the nodes, a line for all, or for each where they have features."""
+    if not layout.features:
+        return [(f"n[1-{layout.nodes}]", f"[{ports[1]}-{ports[layout.nodes]}]", "")]
+    return [(name, str(ports[i]), layout.features[i - 1]) for i, name in enumerate(layout.names, 1)]
 
 
 def _gres_conf(layout: Layout, gpus: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.site.site import Site
 from unrack.live.slurm.site.tables import MemoryUse
 from unrack.live.watch.log import Events
+from unrack.policy.orders import MULTIFACTOR
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -70,10 +72,11 @@ class Agreed:
             early_s = self.start_timeout_us / SECOND_US
             found = machines_of(reading, partitions=self.site.partitions, origin_s=origin_s, early_s=early_s)
             content = self.site.additions.joined(found.content, found.names)
-            for note in [note for note in found.notes if note not in self._said]:
-                log.info("not all that Slurm says is taken over", what=note)
-            self._said |= set(found.notes)
             policy = self.site.policy_spec
+            notes = (*found.notes, *_by_usage(dict(policy.parameters), content, reading))
+            for note in [note for note in notes if note not in self._said]:
+                log.info("not all that Slurm says is taken over", what=note)
+            self._said |= set(notes)
             made = {"file": _absolute(policy.file)} if policy.file else {"name": policy.name, **dict(policy.parameters)}
             spec = {"label": policy.label, **made}
             self._beginning = Beginning(content, found.names, spec, self.site.performance_models)
@@ -114,6 +117,15 @@ class Agreed:
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that somebody else has started holds of the site's nodes."""
         return stands(job, names.node_of, names.cluster, self._how)
+
+
+def _by_usage(parameters: Mapping[str, Any], content: Mapping[str, Any], reading: Reading) -> list[str]:
+    """What the order by multifactor priority lacks."""
+    if parameters.get("order") != MULTIFACTOR:
+        return []
+    if "priority" not in content.get("site", {}):
+        return ["No weights of priorities: jobs go by tier, then first come, first served."]
+    return [] if reading.used is not None else ["Nobody says what was used: usage counts from zero."]
 
 
 def _too_little(key: str, got: str, least: str) -> Problem:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from unrack.cluster.formats.site import SaidSite
 from unrack.live.slurm.constraints import Partition, Reservation
+from unrack.live.slurm.used import Used
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
 
@@ -196,3 +197,4 @@ class Reading:
     unreadable: tuple[str, ...] = ()
     # its accounts, qualities of service and limits; ``None``: not known, or Slurm does not enforce them
     accounting: SaidSite | None = None
+    used: Used | None = None  # what accounts and users have used; ``None``: not known, or nobody goes by it

@@ -17,7 +17,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
-from unrack.policy.discipline.skyline.columns import CLOSES_US, Round
+from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
@@ -29,6 +29,8 @@ from unrack.view import View
 
 MAINS = ("events", "interval")
 """When the main loop of a Slurm-like scheduler runs."""
+RESERVES = ("cores", "nodes")
+"""What is kept for a job that is to start later."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class SlurmLike(Planning):
         How many jobs, from the first, are looked at by either loop.
     main
         ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
+    reserve
+        What a plan keeps for a job that is to start later: ``"cores"``, those that it asks for; ``"nodes"``: its nodes
+        whole, and for a job for which a limit has no room now nothing, as Slurm's backfill does.
     order, place, nodes, estimates, label, memory
         As for :class:`Conservative`.
     """
@@ -53,6 +58,7 @@ class SlurmLike(Planning):
     depth: int = 100
     queue: int = 100
     main: str = "events"
+    reserve: str = "cores"
     order: str | Order = "fcfs"
     place: str = "first-fit"
     nodes: str = "shared"
@@ -92,6 +98,7 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
+        memory.columns.cursor[COARSE] = view.total[0].max() if self.reserve == "nodes" else 0
         what = Round(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 

@@ -21,7 +21,8 @@ from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.job import TASKS as ALL_TASKS
 
-FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST)}
+RUNS = "tightest-run"
+FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST), RUNS: int(Fit.RUN)}
 """Which nodes are filled first, of jobs that ask for nothing but nodes; under any other rule the first."""
 
 

@@ -24,7 +24,7 @@ from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import LentMemory
-from unrack.policy.placement.local_memory import FITS, LocalMemory, room_on
+from unrack.policy.placement.local_memory import FITS, RUNS, LocalMemory, room_on
 from unrack.policy.placement.together import components_of, found_together, kind_together, why_not_together
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
@@ -39,9 +39,11 @@ from unrack.workload.job import CORES, ESTIMATE, TASKS
 
 PLACES = (
     "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
-    "resource-aware", "lookahead",
+    "resource-aware", "lookahead", RUNS,
 )  # fmt: skip
 """Rules for nodes and pools of devices; each places jobs without devices too."""
+OF_DEVICES = PLACES[:-1]
+"""Those that say something of devices."""
 
 
 @dataclass(slots=True)
@@ -67,13 +69,14 @@ class Mixed:
     @cached_property
     def pooled(self) -> Pooled:
         """The rule for pools."""
-        return Lookahead() if self.place == "lookahead" else Pooled(rule=self.place, order="fcfs")
+        rule = "first-fit" if self.place == RUNS else self.place
+        return Lookahead() if rule == "lookahead" else Pooled(rule=rule, order="fcfs")
 
     @cached_property
     def timeless(self) -> bool:
         """Whether deadlines do not count, so that time alone changes nothing."""
         patient = self.gpus is not None and self.gpus.postpone
-        return RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT and not patient
+        return (self.place == RUNS or RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT) and not patient
 
     def begin(self, view: View) -> Notes:
         """Notes on a cluster as it is now."""

@@ -1,4 +1,4 @@
-"""Compiled: put a gang of equal tasks on nodes by first, best or worst fit, on shared or whole nodes.
+"""Compiled: put a gang of equal tasks on nodes by first, best or worst fit or in runs, on shared or whole nodes.
 
 O(nodes) a job for first fit, or O(nodes used + nodes / 64) where a summary by blocks is at hand; O(nodes + used log
 nodes) for best and worst fit.
@@ -24,6 +24,7 @@ class Fit(IntEnum):
     FIRST = 0  # by id
     BEST = 1  # least left: fewest free cores, then least free memory (whole nodes: fewest cores, then least memory)
     WORST = 2  # most left
+    RUN = 3  # the smallest run of nodes side by side that suffices: :func:`place_in_runs`; whole nodes: by id
 
 
 @inlined
@@ -90,6 +91,48 @@ def before(keys: Ints, ids: Ints, a: int, b: int) -> bool:
     return bool(ids[a] < ids[b])
 
 
+@compiled
+def place_in_runs(free: Ints, total: Ints, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
+    """As :func:`place_job` on shared nodes, a task a node; -1 also if fewer nodes have room than there are tasks.
+
+    Of all runs of nodes side by side that have room the one with the fewest free cores that suffices is taken, or,
+    while none does, the one with the most. A task by itself goes where the fewest cores are free there, several go to
+    the first nodes. O(nodes) for each run that is taken.
+    """
+    nodes = total.shape[1]
+    has = zeros(nodes)  # cores that tasks of the job could have, of nodes that are not taken
+    taken, room = zeros(nodes), 0
+    for node in range(nodes):
+        here = tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, False)
+        has[node] = max(min(here, free[CPU, node]) * cores, 1) if here > 0 else 0
+        room += min(here, 1)
+    left = tasks if room >= tasks else 0
+    while left > 0:
+        first, last, most, enough, node = 0, 0, 0, False, 0
+        while node < nodes:
+            begin, sum_ = node, 0
+            while node < nodes and has[node] > 0:
+                sum_ += has[node]
+                node += 1
+            suffices = node - begin >= left
+            better = sum_ < most if suffices and enough else suffices or (not enough and sum_ > most)
+            if sum_ > 0 and better:
+                first, last, most, enough = begin, node, sum_, suffices
+            node += 1
+        if left == 1:
+            for node in range(first, last):
+                if has[node] < has[first]:
+                    first = node
+        for node in range(first, min(last, first + left)):
+            taken[node], has[node] = 1, 0
+            left -= 1
+    start = at
+    for node in range(nodes):
+        if taken[node] == 1:
+            at = add_node(out, start, at, node, 1, cores, mb)
+    return at if room >= tasks else -1
+
+
 @inlined
 def place_job(
     free: Ints, total: Ints, tasks: int, cores: int, mb: int, whole: bool, fit: int, out: Ints, at: int
@@ -101,7 +144,12 @@ def place_job(
     """
     nodes = total.shape[1]
     start, left = at, tasks
-    if fit == 0:
+    if fit == 3 and not whole:
+        at = place_in_runs(free, total, tasks, cores, mb, out, start)
+        if at > start or tasks == 0:
+            return at
+        at = start  # several tasks on a node
+    if fit == 0 or fit == 3:
         for node in range(nodes):
             if free[CPU, node] < cores:
                 continue

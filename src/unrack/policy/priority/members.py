@@ -32,6 +32,9 @@ class Members:
         own = {(one.name, ""): one.priority for one in accounts}
         own |= {(one.name, user.name): user.priority for one in accounts for user in one.users}
         self.priority = np.zeros(len(rows), np.int64)  # the factor of each row
+        used = {(one.name, ""): one.usage for one in accounts}
+        used |= {(one.name, user.name): user.usage for one in accounts for user in one.users}
+        self.used = np.array([used[key] for key in rows])  # what each row used before the run, times seconds
         for key, row in rows.items():
             up, said = int(self.tree.parent[row]), own[key]
             self.priority[row] = said if said is not None else self.priority[up] if up >= 0 else 0

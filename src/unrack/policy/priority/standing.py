@@ -140,8 +140,8 @@ class Standing:
         self.whose, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
         self.rate = np.zeros(0)
         # by row: what was used as of `at_us`, with the first `ended` jobs that have ended; and the factors
-        self.used, self.factor = np.zeros(0), np.zeros(0)
-        self.at_us, self.ended = -1, 0
+        self.used, self.factor = self.members.used * 1e6, np.zeros(0)
+        self.at_us, self.ended, self.begin_us = -1, 0, self.rules.table.used_until or 0
 
     def order(self, view: View, queue: Ints, now: int) -> Ints:
         """The queue in order."""
@@ -179,6 +179,10 @@ class Standing:
         claimed, whose = view.columns.claimed, np.zeros(len(jobs), np.int64)
         if claimed is not None and rules.quantity >= 0:
             whose = claimed.asked_by(jobs)[rules.quantity]
+        grows = int(whose.max(initial=0)) >= len(self.row)
+        if grows:  # jobs that come one at a time
+            rules = self.rules = Rules.of(view)
+            self.row += [-1] * (len(rules.whose) - len(self.row))
         for number in whose.tolist():
             if self.row[number] < 0:
                 self.row[number] = self.members.row(rules.whose[number].account, rules.whose[number].user)
@@ -186,7 +190,7 @@ class Standing:
         self.member[jobs] = [self.row[number] for number in whose.tolist()]
         self.rate[jobs] = rules.billed(view, jobs, whose)
         self.known = view.jobs
-        return self.members.tree is not tree
+        return grows or self.members.tree is not tree
 
     def _use(self, view: View, at_us: int) -> None:
         """What was used until then, in place of what was used until it was looked at last."""
@@ -195,14 +199,15 @@ class Standing:
         ended, running = runs.ended[self.ended :], view.running_jobs
         ends_us = runs.started_us[ended] + runs.ran_us[ended]
         jobs = np.concatenate([ended, running])
-        since_us = np.maximum(runs.started_us[jobs], self.at_us)
+        last_us = max(self.at_us, self.begin_us)  # usage is known until then
+        since_us = np.maximum(runs.started_us[jobs], last_us)
         until_us = np.minimum(np.concatenate([ends_us, np.full(len(running), at_us)]), at_us)
         some = np.flatnonzero(until_us > since_us)
         jobs, since_us, until_us = jobs[some], since_us[some], until_us[some]
         none, nothing = np.zeros(len(jobs)), np.zeros(len(jobs), np.int64)
         more = decay.later(decay.later(none, self.rate[jobs], since_us, until_us), nothing, until_us, at_us)
         before = grown(self.used, len(self.members.tree.name))
-        since, idle = np.full(len(before), max(self.at_us, 0)), np.zeros(len(before), np.int64)
+        since, idle = np.full(len(before), min(last_us, at_us)), np.zeros(len(before), np.int64)
         self.used = decay.later(before, idle, since, at_us) + np.bincount(self.member[jobs], more, len(before))
         self.ended += int(np.searchsorted(ends_us, at_us, side="right"))
 

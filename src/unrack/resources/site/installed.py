@@ -141,6 +141,11 @@ class Site(Usual):
             self.__dict__.pop("ranks", None)
         return self.wheres.index(where) + 1
 
+    def owner(self, whose: Whose) -> int:
+        """The number of a :class:`Whose` of a job that nobody knew before; a new one comes behind those there are."""
+        self.whose = self.whose if whose in self.whose else (*self.whose, whose)
+        return self.whose.index(whose)
+
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and nobody is stopped for others."""
         if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:

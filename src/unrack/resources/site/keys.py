@@ -68,6 +68,7 @@ Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
 Amounts = Annotated[dict[str, int], BeforeValidator(_amounts)]
+Usage = Annotated[float, Field(ge=0, lt=1e18)]
 Shares = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] | Literal["parent"]
 
 
@@ -151,6 +152,7 @@ class UserFile(Strict):
     shares: Shares = 1  # of what its account has, beside the others; ``"parent"``: none of its own
     priority: Whole | None = None  # the factor of its association of the priority of jobs; default: its account's
     limits: list[LimitFile] = Field(default_factory=list)
+    usage: Usage = 0.0  # what it used before the run, as ``billing`` counts it, times seconds
 
 
 def _users(value: object) -> object:
@@ -163,6 +165,7 @@ class AccountFile(Bounded):
     parent: str = ""
     shares: Shares = 1  # of what its parent has, beside its siblings; ``"parent"``: none of its own
     priority: Whole | None = None  # as of users; default: its parent's, of the first accounts 0
+    usage: Usage = 0.0  # as of users, beside what these used
     users: Annotated[list[UserFile], BeforeValidator(_users)] = Field(default_factory=list)
 
 
@@ -268,13 +271,14 @@ class PriorityFile(Strict):
     fair_share_by: Literal["tree", "classic"] = "tree"
     dampening: float = Field(default=1.0, gt=0)  # of the classic factor
     calc_period: Annotated[Time, Field(gt=0)] = 300_000_000  # how often usage, ages and the order are looked at anew
+    used_until: Time = 0  # as of when ``usage`` of accounts and users is
     billing: Weights = Field(default_factory=lambda: {"cores": 1.0})  # what a job uses, a second
 
     @model_validator(mode="after")
     def _known(self) -> PriorityFile:
         if odd := [name for name in self.tres if name not in WEIGHED]:
             raise ValueError(f"tres of {', '.join(WEIGHED)}, not {odd[0]!r}")
-        if None in (self.max_age, self.half_life, self.reset, self.calc_period):
+        if None in (self.max_age, self.half_life, self.reset, self.calc_period, self.used_until):
             raise ValueError("times")
         return self
 

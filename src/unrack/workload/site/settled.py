@@ -90,7 +90,9 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     (where,) = binding.wheres or (Where(),)
     number = np.array([site.number(where)], np.int64)
     count = np.array([counted(site, binding)], np.int64)
-    return replace(row, devices={**row.devices, key: number, ("site", QUANTITIES[1]): count})
+    owner = np.array([site.owner(whose) for whose in binding.owners] or [0], np.int64)
+    own = {key: number, ("site", QUANTITIES[1]): count, ("site", QUANTITIES[2]): owner}
+    return replace(row, devices={**row.devices, **own})
 
 
 def _on_whole_nodes(jobs: JobTable, binding: Binding) -> JobTable:

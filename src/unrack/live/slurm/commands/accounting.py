@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from unrack.cluster.formats.accounting import listed
-from unrack.cluster.formats.site import SaidSite, lose
+from unrack.cluster.formats.first import priority_of
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all
+from unrack.live.slurm.used import Used, used_by
 from unrack.slurm_text.scheduler import Scheduler
 
 
 def read_accounting(
     scheduler: Scheduler, timeout_s: float = 10.0, environment: Mapping[str, str] | None = None
 ) -> SaidSite | None:
-    """Ask Slurm for its accounts and their limits; ``None``: it does not enforce limits.
+    """Ask Slurm for its accounts, who is first, and limits if it enforces them; ``None``: it does neither.
 
     Raises
     ------
@@ -22,13 +25,48 @@ def read_accounting(
     InputError
         There is no such command; or, as :class:`unrack.errors.ClusterError`, what it prints cannot be understood.
     """
-    if not scheduler.limits:
-        return None
+    lost = Lost()
+    priority = priority_of(scheduler.priorities, "scontrol show config", lost)
+    rules = SaidSite(rules={"priority": priority} if priority else {}, lost=lost)
+    if not scheduler.accounts or not (scheduler.limits or priority):
+        return rules if priority else None
     kept = clean_environment(environment)
     sacctmgr, cluster = find_command("sacctmgr", kept), [f"cluster={scheduler.cluster}"] if scheduler.cluster else []
     commands = [[sacctmgr, "-P", "show", "assoc", "tree", *cluster], [sacctmgr, "-P", "show", "qos"]]
     texts = [printed(done, "sacctmgr") for done in run_all(commands, kept, timeout_s)]
-    return accounting_of(*texts)
+    found = accounting_of(*texts)
+    return (found if scheduler.limits else without_limits(found)).then(rules)
+
+
+def read_used(
+    scheduler: Scheduler, timeout_s: float = 10.0, environment: Mapping[str, str] | None = None
+) -> Used | None:
+    """Ask Slurm what accounts and users have used; ``None``: it keeps no accounts, or nobody goes by that.
+
+    Raises
+    ------
+    UnreachableError
+        As of :func:`read_accounting`; and :class:`unrack.errors.InputError`.
+    """
+    if not scheduler.accounts or not scheduler.priorities:
+        return None
+    kept = clean_environment(environment)
+    words = ["--all", "--parsable2", "--noheader", "--format=Account,User,RawUsage"]
+    at_s = time.time()
+    done = run_all([[find_command("sshare", kept), *words]], kept, timeout_s)[0]
+    return used_by(printed(done, "sshare"), at_s)
+
+
+def without_limits(said: SaidSite) -> SaidSite:
+    """Who shares what, and nothing that bounds anybody: where limits are not enforced."""
+
+    def free(keys: Keys) -> Keys:
+        users = [one if isinstance(one, str) else free(one) for one in keys.get("users", ())]
+        own = {key: value for key, value in keys.items() if key not in ("limits", "max_time", "users")}
+        return own | ({"users": users} if users else {})
+
+    qos, accounts = ({name: free(keys) for name, keys in of.items()} for of in (said.qos, said.accounts))
+    return SaidSite(qos=qos, accounts=accounts)
 
 
 def accounting_of(associations: str, qos: str) -> SaidSite:

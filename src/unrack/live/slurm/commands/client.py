@@ -36,7 +36,7 @@ from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.commands.accounting import read_accounting
+from unrack.live.slurm.commands.accounting import read_accounting, read_used
 from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
     JOB_FIELDS,
@@ -52,6 +52,7 @@ from unrack.live.slurm.commands.listing import (
 from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
 from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
 from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.used import Used
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
 from unrack.slurm_text.scheduler import scheduler_of
@@ -96,6 +97,7 @@ class CommandClient:
         self._between = separator()
         self._nodes: tuple[str, ...] = ()
         self._accounting: SaidSite | None = None
+        self._used: Used | None = None
         self._asked_s, self._unknown = -ACCOUNTING_S, ""
 
     def changed(self) -> bool:
@@ -137,8 +139,8 @@ class CommandClient:
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
         self._ask_accounting(at_s)
         bad = (*bad, self._unknown) if self._unknown else bad
-        known = self._accounting
-        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, known)
+        known = self._accounting, self._used
+        return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, *known)
 
     def _ask_accounting(self, at_s: float) -> None:
         """Ask for accounts and limits, once in a while; those that were known go on where there is no answer."""
@@ -149,6 +151,7 @@ class CommandClient:
         try:
             scheduler = scheduler_of(printed(shown, "scontrol"))
             self._accounting = read_accounting(scheduler, timeout_s, self._environment)
+            self._used = read_used(scheduler, timeout_s, self._environment)
         except (UnreachableError, InputError) as error:
             self._asked_s, self._unknown = at_s + 9 * ACCOUNTING_S, f"accounts and their limits: {error}"
 

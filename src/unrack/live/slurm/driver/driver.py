@@ -29,6 +29,7 @@ from unrack.live.slurm.driver.turns.refusals import Refusals
 from unrack.live.slurm.driver.turns.turn import Turn
 from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.used import Used
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
 
@@ -90,6 +91,7 @@ class Driver:
         self.refusals = Refusals()
         self.wanted_us: int | None = None
         self._turned_us = -1
+        self._used: Used | None = None
         self._missed: frozenset[str] = frozenset()
         self._read_again = True
         self._unreadable: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class Driver:
             began = time.perf_counter()
             reading = self.client.read()
             read_s, now = time.perf_counter() - began, self.clock.now()
+            self._used = reading.used or self._used
         self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
@@ -264,6 +267,9 @@ class Driver:
             assert self.epoch is not None
             state, names = self.epoch.core.state, self.epoch.names
             down = [name for i, name in enumerate(names.nodes) if not state.online[i] or i in state.withheld]
+        if self._used is not None:
+            until_us = self._used.until_us(self.clock.origin_s)
+            beginning = beginning._replace(used=self._used.amounts, until_us=until_us)
         try:
             epoch = Epoch(beginning)
         except (PolicyError, StudyError) as error:  # a file of the site's that is not what it was

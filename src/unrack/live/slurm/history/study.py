@@ -36,7 +36,7 @@ def keep_past(past: Past, directory: Path, policies: Sequence[str] = ()) -> Stud
     keep_run(directory, live, live_result(past, workload), {PAST: "real"})
     for run in runs[1:]:
         keep_run(directory, run, simulated(run), {PAST: "simulated"})
-    resolved = {"name": "live", "question": QUESTION, "clusters": [past.beginning.cluster],
+    resolved = {"name": "live", "question": QUESTION, "clusters": [past.beginning.keys],
                 "policies": [run.policy.label for run in runs]}  # fmt: skip
     study = Study("live", QUESTION, tuple(runs), resolved)
     keep_study(directory, study)

@@ -19,6 +19,7 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
+from unrack.live.slurm.used import counted as counted_use
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
@@ -135,9 +136,11 @@ def snapshot_of(
     machines = machines_of(reading, additions, partitions=partitions, in_use=True)
     cluster = Cluster.from_dict(machines.content, "cluster")
     how = JobReading(longest_us, scheduler.memory, lenient=True)
-    counted = reading.accounting is not None
+    counted = reading.accounting is not None and bool(reading.accounting.accounts)
     found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin, counted=counted)
     notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
+    used = () if reading.used is None else reading.used.amounts
+    machines = machines._replace(content=counted_use(machines.content, used, 0))
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
     taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
     if not counted:

@@ -76,7 +76,11 @@ KEPT, CARRIED, FROM, WAS, COUNT, STAMP, MOST = range(12, 19)
 have been carried on to this round; the first step that is not past; how many jobs ``was`` has; how many reservations
 there are; the number of the last look at who runs; and how many steps, rows, claims and slots there may be until all is
 made anew."""
-CURSOR = MOST + 4
+COARSE = MOST + 4
+"""One more: the cores that reservations for later keep of each of their nodes, whatever is asked; 0: what is asked.
+Not 0, they keep nothing of limits, and are not made for whom a limit has no room now; who ends just when they begin is
+in their way."""
+CURSOR = COARSE + 1
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
 what it then holds and asks; when it was last seen running."""

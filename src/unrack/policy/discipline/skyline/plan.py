@@ -84,7 +84,7 @@ class Plan(Passes):
             kinds, group_of = np.unique(np.concatenate(alike), axis=1, return_inverse=True)
             first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
             by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
-            rank = {"first-fit": np.argsort(first_node), "best-fit": by_size, "worst-fit": by_size[::-1]}[place]
+            rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(place, np.argsort(first_node))
             self._group(Grain.WHOLE, group_of.ravel(), sets[:, :, first_node], rank)
             self._windows_by_group(first_node)
         elif view.equal_cores() and not self.chosen and not windows:

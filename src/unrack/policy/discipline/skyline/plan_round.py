@@ -10,6 +10,7 @@ from typing import Any
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
+from unrack.ledger.lease import CORES as NODE_CORES
 from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import (
@@ -23,6 +24,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS,
     CLAIMS_CHOSEN,
     CLOSES_US,
+    COARSE,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
@@ -194,6 +196,18 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     return fits_in(level, 0, groups, slots, asked, fixed, mb, sky.may_lend)
 
 
+@inlined
+def limit_is_full(level: Ints, slots: Slots, fixed: Span, sky: Any) -> bool:
+    """Whether a limit has no room for a job now."""
+    full = False
+    for c in range(fixed.claim, fixed.claim_end):
+        place = fixed.claims[c, 0]
+        s = slots.slot[place]
+        room = slots.free[place] if s < 0 else level[0, CPU, slots.first + s]
+        full = full or (sky.aside[0] <= place < sky.aside[1] and room < fixed.claims[c, 1])
+    return full
+
+
 @compiled
 def plan_round(
     order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool,
@@ -278,6 +292,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
         old = Span(new_rows, first, last, new_claims, claim, claim_end)
         fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
+        if cursor[COARSE] and not chosen and limit_is_full(level, slots, fixed, sky):
+            continue
         before, i, every = NEVER_US, begun, wants[job] >= CHOICE
         if begins >= 0:  # it moves only to where more is free than it has seen
             before = min(begins, reach_of(job, fixed, sky))
@@ -333,8 +349,14 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if begins >= 0:
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
+        early = 1 if cursor[COARSE] and times[i] > now else 0  # who ends when they begin is in their way, too
+        for r in range(used, end if early and grain == 0 else used):
+            new_rows[r, NODE_CORES] = cursor[COARSE]
+        for c in range(claims_used, claims_end if early else claims_used):
+            if sky.aside[0] <= new_claims[c, 0] < sky.aside[1]:
+                new_claims[c, 1] = 0  # limits are looked at when it starts
         less = brief and times[i] == now
-        steps = book(sky, steps, times[i], length, slots, new, -1)
+        steps = book(sky, steps, times[i] - early, length + early, slots, new, -1)
         used, claims_used = end, claims_end
     n = start_those_due(order, now, fit, seen, groups, slots, sky)
     if n < 0:

@@ -16,6 +16,7 @@ from unrack.errors import FaultyPolicyError, InputError, RefusedError
 from unrack.events import ROUND, Event, Opened, Submitted
 from unrack.live.records import decision_record, event_of_record, event_record
 from unrack.live.slurm.portable import Names
+from unrack.live.slurm.used import counted
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.policy.members import seeded
@@ -47,6 +48,8 @@ class Beginning(NamedTuple):
         As in a study; files by absolute paths.
     models
         How fast jobs run on devices, ready for use: the journal needs no other file for them.
+    used, until_us
+        What accounts and users used before, as of :class:`unrack.live.slurm.used.Used`, and until when.
     """
 
     cluster: dict[str, Any]
@@ -54,6 +57,13 @@ class Beginning(NamedTuple):
     policy: Spec
     models: tuple[Model, ...] = ()
     seed: int = 0
+    used: tuple[tuple[str, str, float], ...] = ()
+    until_us: int = 0
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys of a cluster file in which what was used before counts."""
+        return counted(self.cluster, self.used, self.until_us)
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
@@ -63,7 +73,9 @@ class Beginning(NamedTuple):
     def of_record(cls, record: Mapping[str, Any]) -> Beginning:
         """The beginning that :meth:`record` wrote."""
         models = tuple(model_of_record(model) for model in record["models"])
-        return cls(record["cluster"], tuple(record["nodes"]), record["policy"], models, record["seed"])
+        used = tuple((account, user, amount) for account, user, amount in record.get("used", ()))
+        nodes, until_us = tuple(record["nodes"]), record.get("until_us", 0)
+        return cls(record["cluster"], nodes, record["policy"], models, record["seed"], used, until_us)
 
 
 def model_of_record(record: Mapping[str, Any]) -> Model:
@@ -113,7 +125,7 @@ class Epoch:
 
     def __init__(self, beginning: Beginning) -> None:
         self.beginning, self.fault = beginning, ""
-        cluster = Cluster.from_dict(beginning.cluster, "cluster")
+        cluster = Cluster.from_dict(beginning.keys, "cluster")
         policy, pace = (
             complete(policy_of(beginning.policy), "policy"),
             partial(pace_of, beginning.models, cluster.devices),

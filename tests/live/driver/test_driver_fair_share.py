@@ -1,0 +1,82 @@
+"""Fair share under the driver: usage that Slurm tells of counts from the first decision on, and in replays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from strict_slurm import StrictSlurm
+from test_driver_limits import Strict
+
+from unrack.cluster.formats.site import SaidSite
+from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.slurm.reading import Reading
+from unrack.live.slurm.used import Used, used_by
+
+RULES = {"fair_share": 1000, "calc_period": 1, "half_life": 0}
+SAID = SaidSite(accounts={"phys": {"users": ["ann", "bob", "cyd"]}}, rules={"priority": RULES})
+
+
+class Sharing(StrictSlurm):
+    """A Slurm that says what was used."""
+
+    used: dict[str, float]
+
+    def read(self) -> Reading:
+        reading = super().read()
+        jobs = tuple(replace(job, account="phys") for job in reading.jobs)
+        amounts = tuple(("phys", user, amount) for user, amount in self.used.items())
+        return replace(reading, jobs=jobs, accounting=SAID, used=Used(reading.at_s, amounts))
+
+
+def world_of(policy: str, used: dict[str, float]) -> tuple[Strict, Sharing]:
+    world = Strict(policy, nodes=2)
+    world.slurm.__class__ = Sharing
+    assert isinstance(world.slurm, Sharing)
+    world.slurm.used = used
+    return world, world.slurm
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "list", "slurm"])
+def test_who_has_used_least_goes_first_whoever_came_first_and_after_a_restart(policy: str) -> None:
+    interval = ", interval=1 s" if policy == "slurm" else ""
+    world, slurm = world_of(f"{policy}(order=multifactor{interval})", {"ann": 900.0, "bob": 500.0})
+    jobs = {
+        user: [slurm.submit(nodes=2, cores=4, run_s=2, user=user) for _ in range(3)] for user in ("ann", "bob", "cyd")
+    }
+    for step in range(200):
+        if step in (9, 23):
+            world.driver.acting.close()
+            world.driver = world.make()
+        world.go()
+    starts = {user: [slurm.jobs[job].starts[0][0] for job in own] for user, own in jobs.items()}
+    assert max(starts["cyd"]) < min(starts["bob"])
+    assert max(starts["bob"]) < min(starts["ann"])
+    assert replay(world.journal.records()).differences == []
+
+
+def test_what_jobs_use_adds_to_it_and_somebody_new_may_come() -> None:
+    """Ann is ahead until Bob, who comes when nobody knows him yet, has used more than she had."""
+    world, slurm = world_of("list(order=multifactor)", {"ann": 20.0})
+    first = [slurm.submit(nodes=2, cores=4, run_s=4, user="ann") for _ in range(4)]
+    then = [slurm.submit(nodes=2, cores=4, run_s=4, user="new") for _ in range(4)]
+    world.go(300)
+    starts = {job: slurm.jobs[job].starts[0][0] for job in (*first, *then)}
+    assert starts[then[0]] < starts[first[0]] < starts[then[3]]
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "a|b|c\n", "root||-1\nphys|ann|1e9\n", "|||\n\0|\n", "phys|ann|999999999999999999"]
+)
+def test_odd_lines_say_nothing(text: str) -> None:
+    assert used_by(text, 1.0).amounts == ()
+
+
+def test_without_usage_or_weights_the_driver_starts_from_zero_and_first_come_first_served() -> None:
+    world, slurm = world_of("easy(order=multifactor)", {})
+    jobs = [slurm.submit(nodes=2, cores=4, run_s=1, user=user) for user in ("ann", "bob", "ann")]
+    world.until_done()
+    starts = [slurm.jobs[job].starts[0][0] for job in jobs]
+    assert starts == sorted(starts)
+    assert replay(world.journal.records()).differences == []
