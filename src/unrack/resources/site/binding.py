@@ -11,11 +11,11 @@ from unrack.kernels.arrays import Bools
 from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
-from unrack.resources.site.installed import Counts, Site
+from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
 from unrack.resources.site.open_limits import Rule, nearest
 from unrack.resources.site.quotas import Quota
-from unrack.resources.site.wheres import Said, Where, Whose, listed
+from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"

@@ -25,17 +25,12 @@ from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 from unrack.resources.site.reserved_cores import by_node, claimed_of, cores_of, open_of, room_of
-from unrack.resources.site.wheres import Where, Whose, where_of, words
+from unrack.resources.site.wheres import Counts, Where, Whose, own_of, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")
 NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
 NO_NODES: Ints = np.zeros(0, np.int64)
-Counts = tuple[tuple[int, int, str], ...]
-"""What jobs count for: places, amounts, and the partition that they run in where that decides it.
-
-An amount below 0 says: as much as the job has nodes, and of how many nodes it has at least.
-"""
 
 
 class Site(Usual):
@@ -227,7 +222,7 @@ class Site(Usual):
     def quota_claims(self, asked: Ints) -> list[list[tuple[int, int]]]:
         """Places and amounts for which a job counts, by partition of its ways."""
         names = dict.fromkeys(way.partition for way in self.ways(asked))
-        return [_own(self._counts(asked), name) for name in names]
+        return [own_of(self._counts(asked), name) for name in names]
 
     def queue_of(self, asked: Ints) -> str:
         """The queue of a job, where that says whom it may preempt."""
@@ -249,7 +244,7 @@ class Site(Usual):
 
     def _claims(self, asked: Ints, way: Way, nodes: Ints, tasks: Ints) -> Ints:
         rows = list[tuple[int, int]]()
-        for place, amount in _own(self._counts(asked), way.partition):
+        for place, amount in own_of(self._counts(asked), way.partition):
             if place in self.by_node:
                 rows += claimed_of(self.by_node[place], amount, nodes, tasks)
             else:
@@ -267,7 +262,7 @@ class Site(Usual):
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
-        own = _own(self._counts(asked), "")
+        own = own_of(self._counts(asked), "")
         rows = [(place, abs(amount)) for place, amount in own if place not in self.by_node]
         return np.array(rows, np.int64).reshape(-1, 2)
 
@@ -286,7 +281,7 @@ class Site(Usual):
         counts, (found, there) = self._counts(asked), np.zeros((2, len(self.computing)), np.bool_)
         there[nodes] = True
         for way in self.ways(asked):
-            own, by_node = _own(counts, way.partition), self.by_node
+            own, by_node = own_of(counts, way.partition), self.by_node
             short = any(amount > free[place] for place, amount in own if place not in by_node)
             if short or not way.nodes[nodes].all():
                 continue
@@ -348,7 +343,7 @@ class Site(Usual):
 
     def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
         """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
-        own = _own(self.counts[number - 1] if number else (), partition)
+        own = own_of(self.counts[number - 1] if number else (), partition)
         over = ((self.places[place], abs(amount)) for place, amount in own if place not in self.by_node)
         return next((one for one in over if one[0].amount < one[1]), None)
 
@@ -356,7 +351,7 @@ class Site(Usual):
         """The first limit that leaves too little, wherever it runs."""
         counts, by_node = self._counts(asked), self.by_node
         short = [
-            [(p, abs(a)) for p, a in _own(counts, name) if p not in by_node and abs(a) > free[p]]
+            [(p, abs(a)) for p, a in own_of(counts, name) if p not in by_node and abs(a) > free[p]]
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):
@@ -397,8 +392,3 @@ class Site(Usual):
     def _counts(self, asked: Ints) -> Counts:
         number = int(asked[COUNTS])
         return self.counts[number - 1] if number else ()
-
-
-def _own(counts: Counts, partition: str) -> list[tuple[int, int]]:
-    """What counts for jobs that run in a partition: places and amounts."""
-    return [(place, amount) for place, amount, inside in counts if inside in ("", partition)]

@@ -10,6 +10,12 @@ from unrack.kernels.arrays import Ints
 from unrack.resources.contract import Nodes
 from unrack.slurm_text.hostlists import expand
 
+Counts = tuple[tuple[int, int, str], ...]
+"""What jobs count for: places, amounts, and the partition that they run in where that decides it.
+
+An amount below 0 says: as much as the job has nodes, and of how many nodes it has at least.
+"""
+
 
 class Said(NamedTuple):
     """What jobs say, a text each, ``""``: nothing; and int64[jobs] what they ask."""
@@ -92,3 +98,8 @@ def listed(text: str, nodes: Nodes) -> tuple[str, str, str]:
     gone = [name for name in names if name and not there(name)]
     missing = f"node {gone[0]!r}, which the cluster does not have" if gone else ""
     return ",".join(name for name in names if name not in gone), missing, ""
+
+
+def own_of(counts: Counts, partition: str) -> list[tuple[int, int]]:
+    """What counts for jobs that run in a partition: places and amounts."""
+    return [(place, amount) for place, amount, inside in counts if inside in ("", partition)]
