@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from device_worlds import D, World, cluster, play, pool, workload
 
-from unrack import simulate
+from unrack import read_trace, simulate
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, PolicyError, StudyError
 from unrack.ledger.lease import Lease
@@ -159,6 +159,29 @@ def test_the_reason_says_how_much_one_composition_has_at_most() -> None:
     where = cluster([4], pool("nvme", 5, 2000, 600, compose=2), pool("nvme", 1, 3000, 600))
     result = simulate(where, workload(D(0, 9, nvme=(4001, 1))), "first-fit")
     assert result.jobs["reason"][0].endswith("(asked 4001, free 4000)")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm(interval=10 s)", "first-fit", "lookahead"])
+def test_tasks_that_ask_for_more_than_all_devices_have_hold_up_nobody(policy: str) -> None:
+    where = cluster([4, 4], pool("nvme", 2, 2000, 600))
+    result = simulate(where, workload(D(0, 9, tasks=2, nvme=(2001, 1)), D(1, 9, nvme=(1, 1))), policy)
+    assert result.jobs["start_s"].to_list()[0] is None
+    assert result.jobs["start_s"].to_list()[1] is not None
+    assert result.jobs["reason"][0] == "too-big: nvme.bandwidth_mb_s of all devices (asked 4002, free 4000)"
+
+
+def test_whole_devices_of_a_table_are_asked_for_by_their_name_and_others_are_not_taken_for_something_else(
+    tmp_path: Path,
+) -> None:
+    path, whole = tmp_path / "jobs.csv", cluster([4], {"kind": "fpga", "count": 2})
+    path.write_text("submit,run,fpga.devices\n0,10,2\n1,10,1\n")
+    assert simulate(whole, read_trace(path), "fcfs").jobs["start_s"].to_list() == [0, 10]
+    where = cluster([4], {"kind": "fpga", "count": 2, "quantities": {"cells": 100}})
+    path.write_text("submit,run,fpga.cells\n0,10,20\n")
+    with pytest.raises(InputError, match=r"fpga\.cells, which is mapped to nothing.*devices\.fpga\.cells"):
+        simulate(where, read_trace(path), "fcfs")
+    mapped = read_trace(path, columns={"fpga.cells": "fpga.cells"})
+    assert simulate(where, mapped, "fcfs").jobs["start_s"].to_list() == [0]
 
 
 def test_a_demand_that_a_model_governs_is_not_too_big_but_must_fit_a_part() -> None:

@@ -22,6 +22,7 @@ from unrack.sim.faults.fault import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 from unrack.sim.world import Ties, World
+from unrack.view import View
 
 PAIR = Cluster.homogeneous(nodes=2, cores=2, memory=10)
 
@@ -240,3 +241,17 @@ def test_an_answer_that_is_not_decisions_and_memory_is_an_error_that_shows_it() 
 def test_a_placement_of_the_users_own_may_refuse_for_ever() -> None:
     result = simulate(PAIR, work(J(0, 3)), ListScheduler(place=lambda free, total, job: None))
     assert result.jobs["state"].to_list() == ["queued"]
+
+
+def test_a_run_in_which_nobody_ever_starts_ends_though_the_policy_asks_for_more_rounds() -> None:
+    class Patient:
+        def decide(self, view: View, memory: None, now: int) -> tuple[list[Decision], None]:
+            waits_long = now >= 90_000 * S and view.waiting == 2  # an answer that comes late is still heard
+            return ([start_on(int(view.queue[0]), 0)] if waits_long else []), None
+
+        def next_round(self, view: View, memory: None, now: int) -> int:
+            return now + S
+
+    result = simulate(PAIR, work(J(0, 3), J(0, 3)), Patient())
+    assert result.jobs["state"].to_list() == ["finished", "queued"]
+    assert result.jobs["start_s"].to_list() == [90_000, None]

@@ -272,9 +272,9 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
     """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
 
     A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count, but a part of a split device must hold them. ``elsewhere``: memory may
-    be that of other nodes, so that a node needs the cores only. Whether all demands can be met at one node is not
-    looked at.
+    quantities that a model governs do not count, but a part of a split device must hold them. All tasks ask for no more
+    than all devices have. ``elsewhere``: memory may be that of other nodes, so that a node needs the cores only.
+    Whether all demands can be met at one node is not looked at.
     """
     found = np.full(len(jobs), -1, np.int64)
     for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
@@ -284,12 +284,13 @@ def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False)
             never = cluster.places.never((kind, name), amounts, gangs_of(cluster, jobs, elsewhere, kind))
             found = np.where((found < 0) & never, place, found)
             continue
-        met = np.zeros(len(jobs), np.bool_)
-        for pool in cluster.suppliers.get((kind, name), ()):
+        met, pools = np.zeros(len(jobs), np.bool_), cluster.suppliers.get((kind, name), ())
+        enough = jobs.tasks * amounts <= (cluster.devices.installed(kind, name) if pools else 0)
+        for pool in pools:
             fits = np.zeros(len(jobs), np.bool_)
             for cores, mb in pool.sizes:
                 fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
-            met |= fits & (pool.governed(pace) | (amounts <= pool.most))
+            met |= fits & (pool.governed(pace) | ((amounts <= pool.most) & enough))
         found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
     return found
 
@@ -306,6 +307,9 @@ def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace |
     if not serve:
         most = max((pool.most for pool in pools), default=0)
         return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, most)
+    gang, most = int(jobs.tasks[job]) * asked, cluster.devices.installed(kind, name)
+    if gang > most and not any(pace is not None and pool.governed(pace)[job] for pool in serve):
+        return Reason(Code.TOO_BIG, f"{what} of all devices", gang, most)
     nodes = np.any([pool.reached for pool in serve], axis=0)
     cores, mb = int(jobs.cores[job]), int(jobs.memory_mb[job])
     most = int(cluster.cores[nodes].max())

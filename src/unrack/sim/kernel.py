@@ -126,7 +126,7 @@ class Kernel:
         """
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
-        count, i, now, wake = len(submit), self.take_over(), 0, NEVER_US
+        count, i, now, wake, idle = len(submit), self.take_over(), 0, NEVER_US, 0
         plain_run = after_round is None and type(self) is Kernel and self.following is None and self.graph is None
         plain_run = plain_run and not state.components.of
         stretch = stretch_of(self) if plain_run else None
@@ -155,6 +155,8 @@ class Kernel:
                 something = self.following.ask_again(now) or something
             if something or wake <= now:
                 wake = self.round(now)
+                idle = 0 if something or heap or self.running else idle + 1
+                wake = wake if idle < 100_000 else NEVER_US  # nobody runs or comes, and it decides nothing: for ever
                 if after_round is not None:
                     after_round(now)
         if progress is not None:

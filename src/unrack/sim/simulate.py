@@ -134,6 +134,15 @@ def simulate(
     return result
 
 
+def check_carried(cluster: Cluster, jobs: JobTable) -> None:
+    """Refuse a column that is carried along though it is called as the cluster's devices."""
+    for name in jobs.extra.columns:
+        kind, _, quantity = name.partition(".")
+        if (kind, quantity) in cluster.suppliers and (kind, quantity) not in jobs.devices:
+            want = f"columns = {{ {name!r} = {name!r} }}, or the name devices.{name}: {cluster.name} has such devices"
+            raise InputError("columns of the jobs", f"{name}, which is mapped to nothing", want)
+
+
 def prepared(
     cluster: Cluster,
     jobs: JobTable,
@@ -153,6 +162,7 @@ def prepared(
     make
         Which kernel drives it; ``None``: the usual one.
     """
+    check_carried(cluster, jobs)
     policy, told, before, sizes = seeded(policy, seed), jobs, cluster, sizes_of(jobs)
     cluster, jobs = settled(cluster, jobs)
     jobs = with_watts(cluster, jobs)

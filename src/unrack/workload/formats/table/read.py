@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from unrack.cluster.pools.pool import WHOLE
 from unrack.errors import InputError
 from unrack.resources.places import is_resource
 from unrack.workload.formats.asks.columns import COLUMNS as KEPT
@@ -148,8 +149,8 @@ def _complete(frame: pl.DataFrame, found: Mapping[str, str], at: Locator) -> Non
 
 
 def _told(name: str) -> bool:
-    """Whether a name says by itself what it is an amount of: a device by its prefix, or a resource."""
-    return name.startswith(DEVICE) or is_resource(name.partition(".")[0])
+    """Whether a name says by itself what it is an amount of: a device by its prefix, whole ones, or a resource."""
+    return name.startswith(DEVICE) or name.endswith(f".{WHOLE}") or is_resource(name.partition(".")[0])
 
 
 def _known(name: object) -> bool:
