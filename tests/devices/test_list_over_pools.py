@@ -12,7 +12,7 @@ from unrack.core import Core
 from unrack.events import Round, Submitted
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
-from unrack.policy.placement.mixed import PLACES, Mixed
+from unrack.policy.placement.mixed import OF_DEVICES, Mixed
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code
 from unrack.sim.log import RunLog
@@ -30,7 +30,7 @@ def starts(log: RunLog) -> list[float]:
     return [found[job] / S for job in sorted(found)]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", OF_DEVICES)
 @settings(max_examples=25)
 @given(world=worlds())
 def test_without_a_head_to_mind_the_schedule_is_that_of_the_pool_policy(place: str, world: World) -> None:

@@ -138,9 +138,9 @@ def test_devices_of_which_a_number_says_too_little_are_refused(
     assert words in str(error.value)
 
 
-def test_slurm_like_backfill_comes_to_an_end_though_a_job_could_never_start() -> None:
+def test_who_asks_for_more_devices_than_there_are_is_turned_away_beside_windows() -> None:
     closed = {"name": "m", "nodes": ["0"], "start": 30, "duration": 10, "maintenance": True}
     jobs = plain((0, 5), (1, 5))
     jobs["tasks"] = np.array([2, 1])  # of 3 devices each, where there are four
     found = run(FOUR | {"site": {"reservations": [closed]}}, table_of(jobs, [3, 1]), "slurm(interval=10 s)").jobs
-    assert found.sort("job")["start_s"].to_list() == [None, 10]
+    assert found.sort("job")["start_s"].to_list() == [None, 1]

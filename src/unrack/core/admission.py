@@ -175,10 +175,11 @@ class Admission:
         return tuple(amounts.tobytes() for amounts in asked)
 
     def _moments(self, view: View, job: int) -> list[int]:
-        """When it is to have a place, µs: as its windows open, or when all are over."""
+        """When it is to have a place, µs: as its windows open, as others end in these, or when all are over."""
         windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
-        own = [window.start_us for window in windows if window.owner == abs(mine)]
-        return own or [max((window.end_us for window in windows), default=0)]
+        own, ends = [window for window in windows if window.owner == abs(mine)], {one.end_us for one in windows}
+        inside = {end for end in ends for window in own if window.start_us < end < window.end_us}
+        return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 
     def _holds(self, view: View, job: int, now: int) -> bool:
         draft = Draft(view, now)

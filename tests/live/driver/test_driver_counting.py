@@ -23,6 +23,7 @@ SAID = SaidSite(
         "wide": {"limits": [{"amounts": {"cores": 16}}]},
     },
     accounts={"phys": {"users": USERS, "limits": [{"amounts": {"cores": 10}}]}},
+    rules={"nearest_limits": True},
 )
 
 

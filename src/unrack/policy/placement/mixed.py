@@ -69,8 +69,11 @@ class Mixed:
     @cached_property
     def pooled(self) -> Pooled:
         """The rule for pools."""
-        rule = "first-fit" if self.place == RUNS else self.place
-        return Lookahead() if rule == "lookahead" else Pooled(rule=rule, order="fcfs")
+        return Lookahead() if self.place == "lookahead" else Pooled(rule=self._of_devices, order="fcfs")
+
+    @property
+    def _of_devices(self) -> str:
+        return "first-fit" if self.place == RUNS else self.place
 
     @cached_property
     def timeless(self) -> bool:
@@ -132,7 +135,7 @@ class Mixed:
         """The rules, for kernels."""
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self.place, -1))
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1))
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
