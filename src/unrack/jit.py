@@ -111,7 +111,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def melted(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`inlined`, but put into its callers' code: for small functions in hot loops that take many arrays.
 
-    Each array that is handed on, alone or in a tuple, costs two atomic operations a call otherwise.
+    An array is seven numbers, all handed on otherwise: that may take longer than what such a function does.
     """
     return cast("Callable[P, R]", _njit(inline="always", no_cpython_wrapper=True)(function))
 

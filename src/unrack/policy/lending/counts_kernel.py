@@ -5,7 +5,7 @@ Row i of a plan (int64[steps, classes + 2]) is about the time from its first col
 exact: a node that lends counts from the end of its last loan. A reservation is of numbers, not of nodes: so many nodes
 of each class to compute, so many that must lend instead, so many MB.
 
-Everything is in few arrays because each array that is handed to a function costs two atomic operations.
+Everything is in few arrays because each array that is handed to a function is seven numbers to hand on.
 """
 
 from __future__ import annotations
