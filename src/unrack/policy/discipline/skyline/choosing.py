@@ -20,7 +20,6 @@ from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
 
-
 NOBODY = np.empty(0, np.int64)
 
 
@@ -104,8 +103,9 @@ class Choices:
         timeline = self.timeline if turns or self.slow else None
         if timeline is None:
             return NOBODY, NOBODY
-        lengths = self.view.asks[ESTIMATE, [one[0] for one in turns]].tolist()
-        timeline.add(*((job, begins, us, lease.shares) for (job, begins, lease), us in zip(turns, lengths, strict=True)))
+        expected_us = self.view.asks[ESTIMATE, [one[0] for one in turns]].tolist()
+        waits = zip(turns, expected_us, strict=True)
+        timeline.add(*((job, begins, us, lease.shares) for (job, begins, lease), us in waits))
         jobs, lasts = timeline.lengths_us()
         if self.slow:
             ends = timeline.ends_us()
