@@ -71,6 +71,7 @@ def test_entries_count_from_the_front_but_for_negative_constants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "BOUNDSCHECK", None)
 
     @compiled
     def between(values: np.ndarray, table: np.ndarray, first: int, last: int) -> int:
