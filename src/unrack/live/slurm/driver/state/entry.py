@@ -85,6 +85,13 @@ class Placing(NamedTuple):
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Placing:
+        """That of the record of an entry, or of a part of one."""
+        found = cls(**{name: record[name] for name in cls._fields if name in record})
+        parts = tuple(Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in found.parts)
+        return found._replace(placed=tuple(map(tuple, found.placed)), wanted=tuple(found.wanted), parts=parts)
+
 
 class Trouble(NamedTuple):
     """What went wrong with the starts of a job."""
@@ -132,14 +139,9 @@ class Entry:
         def part(of: type[Any]) -> Any:
             return of(**{name: record[name] for name in of._fields if name in record})
 
-        placing = part(Placing)
-        parts = [Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in placing.parts]
         return cls(
             record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
-            part(Known),
-            placing._replace(
-                placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted), parts=tuple(parts)
-            ), part(Trouble),
+            part(Known), Placing.of_record(record), part(Trouble),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:

@@ -40,8 +40,7 @@ class Coming(Part):
         """A job that was not known."""
         job = member.job
         entry = Entry(str(member.key), self.now, ASIDE, True, Said(job.submit_s, job.restarts))
-        if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
-            entry.place(job.required_nodes)
+        self.table.recall(entry, job)
         by_admin = self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin"
         if by_admin and not_now(job, self.terms.take, reading.at_s):
             return  # not ours as long as its user holds it
@@ -58,7 +57,9 @@ class Coming(Part):
         if is_in(member.job, self.terms.partitions):
             why = self._forgotten(member) or "queued again by Slurm"
             said = Said(member.job.submit_s, member.job.restarts)
-            self.table.add(Entry(str(member.key), self.now, Recalling(None, why), True, said))
+            entry = Entry(str(member.key), self.now, Recalling(None, why), True, said)
+            self.table.recall(entry, member.job)
+            self.table.add(entry)
             self.notes.count("came-back")
 
     def _forgotten(self, member: Member) -> str:

@@ -108,9 +108,9 @@ class Holding(Part):
 
     def foreign(self, member: Member) -> None:
         """A job runs that we did not start: what it holds of our nodes is not free."""
+        entry = Entry(str(member.key), self.now, ASIDE, said=Said(member.job.submit_s))
         # A controller that was killed has forgotten that it is over.
-        ours = self.table.ended_as(str(member.key), member.job) is not None
-        entry = Entry(str(member.key), self.now, ASIDE, ours, Said(member.job.submit_s))
+        entry.ours = self.table.recall(entry, member.job)
         if self._adopt(entry, member.job):
             self.table.add(entry)
             self.notes.count("foreign")
