@@ -95,6 +95,7 @@ class FakeJob:
     reservation: str = ""
     licences: dict[str, int] = field(default_factory=dict)
     user: str = "u"
+    nice: int = 0
     ran_in: str = ""
     held_on: tuple[str, ...] = ()
     restarts: int = 0
@@ -228,7 +229,7 @@ class FakeSlurm:
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
-            het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
+            nice=job.nice, het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------

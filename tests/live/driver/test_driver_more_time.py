@@ -1,4 +1,4 @@
-"""More time for running jobs: it becomes a limit of Slurm's before the old one is used up, and comes back from there."""
+"""More time for running jobs: it becomes a limit of Slurm before the old one is used up, and comes back from there."""
 
 from __future__ import annotations
 

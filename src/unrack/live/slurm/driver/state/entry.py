@@ -55,6 +55,7 @@ class Known(NamedTuple):
     # what the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet
     job: dict[str, Any] | None = None
     queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
+    since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
     group: int | None = None  # its own among those whose tasks are kept apart; ``None``: none
     # what it was promised while it waits: start, turn, grain and lease, as of
     # :class:`unrack.ledger.promises.Promise`, the lease by names
