@@ -141,10 +141,7 @@ class JobLedger:
         self.asks[ASKED_MB, job] = mb
 
     def carry_on(self, job: int, left_us: int, extended_us: int = 0) -> None:
-        """Expect of a job that has begun that it runs for so long from its next start, or from now, on.
-
-        ``extended_us``: of that, and of what it has run, so much was given to it beyond what it asked at first.
-        """
+        """Expect of a job that has begun that it runs so long from its next start, or now, and was given more time."""
         if extended_us:
             self.extended_us[job] = extended_us
         self._without_limit(job)

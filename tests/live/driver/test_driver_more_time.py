@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -127,4 +128,48 @@ def test_jobs_of_others_and_components_with_several_limits_are_left_to_slurm() -
     assert [bool(world.slurm.jobs[job].lengthened) for job in (theirs, parts, equal)] == [False, False, True]
     assert world.slurm.jobs[equal + 1].limit_s == 120
     world.seconds(300)
+    world.check()
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "easy(order=multifactor)"])
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_meanwhile_nobody_gets_more_than_the_most_and_a_replay_gives_the_same(
+    seed: int, policy: str
+) -> None:
+    world, draw = Limited(policy), random.Random(seed)
+    slurm = world.slurm
+    for _ in range(40):
+        what = draw.randrange(12)
+        running = [job.id for job in slurm.jobs.values() if job.state == "RUNNING" and not job.component]
+        if what < 6:
+            asked = {"cores": draw.randint(1, 4), "run_s": draw.uniform(5, 400), "limit_s": 60 * draw.randint(1, 3)}
+            if draw.random() < 0.2:
+                slurm.submit_together({}, {"cores": 4}, nodes=1, **asked)
+            else:
+                nobody_elses = draw.random() < 0.8
+                slurm.submit(draw.randint(1, 4), **asked, **({} if nobody_elses else {"priority": 100}))
+        elif what == 6 and running:
+            slurm.requeue(draw.choice(running), held=draw.random() < 0.5)
+        elif what == 7 and running:
+            slurm.end(draw.choice(running), draw.choice(["CANCELLED", "FAILED"]))
+        elif what == 8:
+            name = draw.choice(sorted(slurm.nodes))
+            slurm.mark(name, "IDLE", *(["DRAIN"] if slurm.nodes[name].usable else []))
+        elif what == 9:
+            world.driver.acting.close()
+            world.driver = world.make()
+        elif what == 10 and running:
+            slurm.refuse[draw.choice(running)] = 1
+        elif running:
+            job = slurm.jobs[draw.choice(running)]
+            job.limit_s, slurm.dirty = job.limit_s + draw.choice([-60, 60, 120]), True
+        world.seconds(draw.uniform(0.2, 20))
+    for name in slurm.nodes:
+        slurm.mark(name, "IDLE")
+    world.until_done(20_000)
+    assert not [job.id for job in slurm.jobs.values() if job.state in ("PENDING", "RUNNING")]
+    for job in slurm.jobs.values():
+        if not job.restarts:
+            assert len(job.lengthened) <= 3
+    assert sum(len(job.lengthened) for job in slurm.jobs.values()) > 0
     world.check()
