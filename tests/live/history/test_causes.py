@@ -10,6 +10,7 @@ import pytest
 from eventful import MEDDLING, Eventful, meddled
 from strict_slurm import StrictSlurm
 
+from unrack.errors import InputError
 from unrack.live.journal.reading import read_journal
 from unrack.live.records import READ, job_of_record
 from unrack.live.slurm.driver.state.epoch import Beginning
@@ -164,6 +165,14 @@ def test_a_history_reads_every_kind_of_event_that_a_driver_writes(tmp_path: Path
     fold = Fold()
     for kind, rest in [("", []), *told.items(), ("opened", [])]:
         fold.take(records[0] if not kind else {"k": "turn", "now": 7, "told": [submitted, [kind, *rest]]})
+
+
+def test_a_history_with_a_heterogeneous_job_is_refused_by_its_name(tmp_path: Path) -> None:
+    world = Eventful(tmp_path)
+    world.slurm.submit()
+    world.slurm.submit_together({}, {}, nodes=1)
+    with pytest.raises(InputError, match="job '2', a heterogeneous one"):
+        world.until_done()
 
 
 def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:
