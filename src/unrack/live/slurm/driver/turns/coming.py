@@ -88,12 +88,13 @@ class Coming(Part):
         asked = asks_of(job, member.key, self.terms, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem) or isinstance(asked := self.admission.allowed(job, asked), Problem):
             return asked
+        asked = replace(asked, submit_us=entry.known.since_us or 0)
         if why := self.admission.why_not(entry, job, asked):
             return Problem(why)
         asked = self.notes.refusals.elsewhere(entry.key, job, asked, self.now)
         if why := self.admission.unlike_others(asked):
             return Problem(why)
-        return self._kept_apart(entry, replace(asked, submit_us=entry.known.since_us or 0))
+        return self._kept_apart(entry, asked)
 
     def _since_us(self, entry: Entry, job: SlurmJob, not_yet: bool) -> int:
         """Since when a job could start but for what is free, µs: Slurm says that of none that is held for us.
