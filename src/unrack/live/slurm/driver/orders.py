@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from unrack.live.slurm.driver.state.entry import Entry
 from unrack.live.slurm.driver.state.seen import key_of
-from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Released
+from unrack.live.slurm.driver.state.stage import Decided, Detaching, Phase, Released, Running
 from unrack.live.slurm.driver.state.steps import recalled
 from unrack.live.slurm.driver.state.table import Table
-from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, Lengthen, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.portable import nodes_in
 
 AGAIN_US = 1_000_000
 """After how long an order whose effect is not seen is given again."""
-ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING, Phase.HOLDING, Phase.DETACHING)
+ACTING = (Phase.ORDERING, Phase.RECALLING, Phase.STOPPING, Phase.HOLDING, Phase.DETACHING, Phase.RUNNING)
 
 
 class Orders:
@@ -33,9 +34,7 @@ class Orders:
     def due(self, now: int) -> list[Order]:
         """The orders that are to be given now; what is placed has to be released when Slurm has taken that."""
         found: list[Order] = []
-        acting = [
-            entry for entry in self.table.in_phase(ACTING) if not isinstance(entry.stage, Detaching) or entry.stage.free
-        ]
+        acting = [entry for entry in self.table.in_phase(ACTING) if _is_due(entry)]
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
         for entry in acting:
             phase, at = self._given.get(entry.key, (None, 0))
@@ -52,6 +51,8 @@ class Orders:
             return [Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside, _parts(entry))]
         if entry.phase == Phase.STOPPING:
             return [RequeueHeld(job)]
+        if isinstance(entry.stage, Running):
+            return [Lengthen(job, entry.stage.more.given_s or 0)]
         if entry.placing.parts:
             return [HoldBack(job, together=True)]
         return [HoldBack(job, entry.placing.nodes_min, entry.placing.nodes_max)]
@@ -79,6 +80,10 @@ class Orders:
             if entry is not None and answer.done and _restores(answer.order, entry):
                 entry.placing = entry.placing._replace(pinned=False)
                 self.table.touch(entry)
+            if isinstance(answer.order, Lengthen) and not answer.done:  # it ends at its limit
+                if entry is not None and isinstance(runs := entry.stage, Running):
+                    self.table.move(entry, replace(runs, more=replace(runs.more, given_s=None)))
+                continue
             if entry is None or not isinstance(stage := entry.stage, Decided) or stage.phase != Phase.ORDERING:
                 continue
             if not answer.done:
@@ -86,6 +91,14 @@ class Orders:
                 self.table.move(entry, recalled(stage, f"Slurm refused to {what} it: {answer.problem}"[:300]))
             elif isinstance(answer.order, Release):
                 self.table.move(entry, Released(stage.intent, stage.operations, now))
+
+
+def _is_due(entry: Entry) -> bool:
+    """True if something may have to be told of a job; of one that runs, that it has more time than Slurm shows."""
+    stage, limit_s = entry.stage, entry.said.limit_s
+    if isinstance(stage, Running):
+        return limit_s is not None and (stage.more.given_s or 0) > limit_s
+    return not isinstance(stage, Detaching) or stage.free
 
 
 def _restores(order: Order, entry: Entry) -> bool:

@@ -55,6 +55,7 @@ class Known(NamedTuple):
     # what the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet
     job: dict[str, Any] | None = None
     queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
+    since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
     group: int | None = None  # its own among those whose tasks are kept apart; ``None``: none
     # what it was promised while it waits: start, turn, grain and lease, as of
     # :class:`unrack.ledger.promises.Promise`, the lease by names
@@ -84,6 +85,13 @@ class Placing(NamedTuple):
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Placing:
+        """That of the record of an entry, or of a part of one."""
+        found = cls(**{name: record[name] for name in cls._fields if name in record})
+        parts = tuple(Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in found.parts)
+        return found._replace(placed=tuple(map(tuple, found.placed)), wanted=tuple(found.wanted), parts=parts)
 
 
 class Trouble(NamedTuple):
@@ -132,14 +140,9 @@ class Entry:
         def part(of: type[Any]) -> Any:
             return of(**{name: record[name] for name in of._fields if name in record})
 
-        placing = part(Placing)
-        parts = [Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in placing.parts]
         return cls(
             record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
-            part(Known),
-            placing._replace(
-                placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted), parts=tuple(parts)
-            ), part(Trouble),
+            part(Known), Placing.of_record(record), part(Trouble),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:

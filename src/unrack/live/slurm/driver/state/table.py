@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unrack.live.slurm.driver.state.entry import Entry
+from unrack.live.slurm.driver.state.entry import Entry, Placing
 from unrack.live.slurm.driver.state.seen import is_another
 from unrack.live.slurm.driver.state.stage import Phase, Stage
 from unrack.live.slurm.reading import SlurmJob
@@ -17,18 +17,20 @@ class Ended(NamedTuple):
     """A job that is over: how often it had been started again, when it was submitted, s since 1970, and how it ended.
 
     ``how``: ``ran``, or Slurm's word, in small letters, for how it ended before it ran; ``gone``: it was not known to
-    Slurm any more.
+    Slurm any more. ``asked``: what it had asked for before it was placed, as a part of the record of its entry.
     """
 
     restarts: int
     submit_s: int
     how: str = "ran"
+    asked: Mapping[str, Any] = {}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Ended:
         """Of the record of an entry as it was last known."""
         how = "ran" if record.get("started_us", -1) >= 0 else str(record.get("state", "")).lower()
-        return cls(record.get("restarts", 0), record.get("submit_s", 0), how)
+        asked = {name: record[name] for name in Placing._fields if name in record and name != "placed"}
+        return cls(record.get("restarts", 0), record.get("submit_s", 0), how, asked)
 
 
 class Table:
@@ -84,6 +86,18 @@ class Table:
         """How a job was when it was over; ``None``: it is none of ours that are."""
         found = self.ended.get(key)
         return None if found is None or is_another(job, found.submit_s) else found
+
+    def recall(self, entry: Entry, job: SlurmJob) -> bool:
+        """Whether a job that is not known is one of ours that was over: then its place is ours, as far as it has one.
+
+        What it had asked for by name before that comes back with it.
+        """
+        ended = self.ended_as(entry.key, job)
+        if ended is not None and (job.required_nodes or ended.asked):
+            entry.placing = Placing.of_record(ended.asked)
+            if job.required_nodes:
+                entry.place(job.required_nodes)
+        return ended is not None
 
     def number(self, entry: Entry, number: int | None) -> None:
         """Give a job its number in the core; ``None``: it has none any more."""

@@ -40,8 +40,7 @@ class Coming(Part):
         """A job that was not known."""
         job = member.job
         entry = Entry(str(member.key), self.now, ASIDE, True, Said(job.submit_s, job.restarts))
-        if job.required_nodes and self.table.ended_as(entry.key, job):  # it came back after its end, placed by us
-            entry.place(job.required_nodes)
+        self.table.recall(entry, job)
         by_admin = self.terms.take == Take.BY_ADMIN and job.reason != "JobHeldAdmin"
         if by_admin and not_now(job, self.terms.take, reading.at_s):
             return  # not ours as long as its user holds it
@@ -58,7 +57,9 @@ class Coming(Part):
         if is_in(member.job, self.terms.partitions):
             why = self._forgotten(member) or "queued again by Slurm"
             said = Said(member.job.submit_s, member.job.restarts)
-            self.table.add(Entry(str(member.key), self.now, Recalling(None, why), True, said))
+            entry = Entry(str(member.key), self.now, Recalling(None, why), True, said)
+            self.table.recall(entry, member.job)
+            self.table.add(entry)
             self.notes.count("came-back")
 
     def _forgotten(self, member: Member) -> str:
@@ -78,6 +79,7 @@ class Coming(Part):
     def admitted(self, entry: Entry, member: Member, reading: Reading) -> Job | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
         not_yet = not_now(member.job, self.terms.take, reading.at_s)
+        entry.known = entry.known._replace(since_us=self._since_us(entry, member.job, bool(not_yet)))
         if why := not_yet or broken(member.job) or self.admission.beyond_array(member.key):
             return Problem(why)
         job = self.admission.limited(entry.as_asked(member.job))
@@ -86,12 +88,27 @@ class Coming(Part):
         asked = asks_of(job, member.key, self.terms, self.epoch.names, entry.seen_us)
         if isinstance(asked, Problem) or isinstance(asked := self.admission.allowed(job, asked), Problem):
             return asked
+        asked = replace(asked, submit_us=entry.known.since_us or 0)
         if why := self.admission.why_not(entry, job, asked):
             return Problem(why)
         asked = self.notes.refusals.elsewhere(entry.key, job, asked, self.now)
         if why := self.admission.unlike_others(asked):
             return Problem(why)
         return self._kept_apart(entry, asked)
+
+    def _since_us(self, entry: Entry, job: SlurmJob, not_yet: bool) -> int:
+        """Since when a job could start but for what is free, µs: Slurm says that of none that is held for us.
+
+        A job that is queued again keeps its age, as it does in a simulation.
+        """
+        if not_yet:
+            return self.now
+        if entry.known.since_us is None and entry.phase == Phase.WAITING:  # in a journal that says nothing of it
+            return int(entry.job["submit"])
+        if entry.known.since_us is None:
+            at_s = max(job.submit_s, 0 if job.restarts else job.eligible_s)
+            return self.holding.moment_us(at_s) if at_s else entry.seen_us
+        return entry.known.since_us
 
     def _kept_apart(self, entry: Entry, asked: Job) -> Job | Problem:
         """The tasks of a job that could share a node are kept apart: each stands for a node of Slurm."""
