@@ -66,6 +66,7 @@ class KubernetesBed:
         self._etcd, self._peer, self.port, self._manager, self._scheduler = self._block.ports[:5]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.kubelets: Kubelets | None = None
+        self._stopped = False
         begun = time.monotonic()
         try:
             self._write()
@@ -159,6 +160,9 @@ class KubernetesBed:
 
     def stop(self) -> None:
         """End all, and leave nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
         if self.kubelets is not None:
             self.kubelets.stop()
         for process in self._running.values():

@@ -190,7 +190,12 @@ def decoded(decoder: msgspec.json.Decoder[Any], content: bytes, where: str) -> A
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreachableError(f"{where}: an answer that is not understood ({printable(str(error), 120)})") from None
+        raise not_understood(where, str(error)) from None
+
+
+def not_understood(where: str, problem: str) -> UnreachableError:
+    """The error for what no API server says."""
+    return UnreachableError(f"{where}: an answer that is not understood ({printable(problem, 160)})")
 
 
 def _after_s(answer: aiohttp.ClientResponse) -> float:

@@ -119,7 +119,7 @@ async def tell(
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{at.name[:200]}.", "namespace": at.namespace},
+        "metadata": {"generateName": f"{at.name[:50].rstrip('.-')}-", "namespace": at.namespace},
         "eventTime": now,
         "reportingController": controller,
         "reportingInstance": instance,

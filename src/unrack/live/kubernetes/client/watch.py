@@ -13,7 +13,7 @@ import msgspec
 from unrack.errors import RunError
 from unrack.live.kubernetes.client.answers import BusyError, ForbiddenError, GoneError, Status, UnreachableError, denied
 from unrack.live.kubernetes.client.backoff import Backoff
-from unrack.live.kubernetes.client.connection import Connection, Listed, decoded
+from unrack.live.kubernetes.client.connection import Connection, Listed, not_understood
 from unrack.live.kubernetes.client.objects import Kind, Thing
 
 T = TypeVar("T", bound=Thing)
@@ -47,6 +47,16 @@ class Told(msgspec.Struct, Generic[T]):
 
     type: str
     object: T
+
+
+class Failed(msgspec.Struct):
+    """The line of a watch that says why it ends."""
+
+    type: str
+    object: Status
+
+
+_FAILED = msgspec.json.Decoder(Failed)
 
 
 async def watch(
@@ -126,11 +136,11 @@ async def _once(
         async for lines in _lines(pieces, path):
             events = list[tuple[str, T]]()
             for line in lines:
-                told: Told[T] = decoded(decoder, line, path)
-                if told.type == "ERROR":
-                    if events:
-                        yield Changed(tuple(events), version)
-                    raise _error(path, line)
+                try:
+                    told = _told(decoder, line, path)
+                except RunError:
+                    yield Changed(tuple(events), version)
+                    raise
                 version = told.object.metadata.resource_version or version
                 if told.type != "BOOKMARK":
                     events.append((told.type, told.object))
@@ -154,13 +164,22 @@ async def _lines(pieces: AsyncIterator[bytes], path: str) -> AsyncIterator[list[
             raise UnreachableError(f"GET {path}: a line of more than {_MOST_LINE} bytes")
 
 
-def _error(path: str, line: bytes) -> RunError:
-    """What the server says of a watch that it ends."""
+def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Told[T]:
+    """What a line says; an error if that is why the server ends the watch, or is not understood."""
     try:
-        status = msgspec.json.decode(line, type=Told[Status]).object  # type: ignore[type-var]
-    except msgspec.DecodeError:
-        status = Status()
-    return denied(f"GET {path}", status.code, msgspec.json.encode(status))
+        told = decoder.decode(line)
+        if told.type != "ERROR":
+            return told
+        problem = ""
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = str(error)
+    try:
+        failed = _FAILED.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        failed = Failed("", Status())
+    if failed.type == "ERROR":
+        raise denied(f"GET {path}", failed.object.code, msgspec.json.encode(failed.object))
+    raise not_understood(path, problem)
 
 
 class Known(Generic[T]):
