@@ -143,7 +143,9 @@ class KubernetesBed:
 
     def kill(self, name: str) -> None:
         """Kill a server at once; ``start_server`` and ``start_etcd`` start it again."""
-        self._running.pop(name).kill()
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
 
     def pause(self, name: str) -> None:
         """Let a server hang: it takes connections and does not answer."""

@@ -79,7 +79,8 @@ def line(what: str, thing: dict[str, Any]) -> bytes:
 
 def bookmark(version: int) -> bytes:
     """A line that says only how far the watch is."""
-    return line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}})
+    thing = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}}
+    return line("BOOKMARK", {**thing, "spec": {"containers": None}, "status": {}})
 
 
 def stream(*pieces: bytes, broken: bool = False) -> Answer:

@@ -118,10 +118,17 @@ def test_what_follows_the_last_whole_line_of_a_broken_watch_is_not_taken() -> No
     assert asked == ["list", "1", "2"]
 
 
+def test_a_watch_that_ends_at_once_is_not_asked_for_without_end() -> None:
+    found, asked = watched(page(version=1), stream(), count=4)
+    assert [type(one) for one in found] == [Listed, Interrupted, Changed, Interrupted]
+    assert "ended at once" in str(found[1])
+    assert asked == ["list", "1", "1"]
+
+
 def test_a_line_without_an_end_is_not_taken_even_if_it_is_whole() -> None:
     whole = line("ADDED", pod("b", 3))[:-1]
-    found, asked = watched(page(version=1), stream(whole), stream(whole + b"\n"), count=2)
-    assert names(found[1]) == [("ADDED", "b")]
+    found, asked = watched(page(version=1), stream(whole), stream(whole + b"\n"), count=4)
+    assert names(found[3]) == [("ADDED", "b")]
     assert asked == ["list", "1", "1"]
 
 

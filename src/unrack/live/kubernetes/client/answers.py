@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from unrack.errors import RunError
+from unrack.live.kubernetes.client.objects import Metadata
 from unrack.live.printable import printable
 
 MOST_SAID = 400
@@ -65,8 +66,9 @@ _OF_CODE: dict[int, type[DeniedError]] = {
 
 
 class Status(msgspec.Struct):
-    """What a server says of something that it did not do."""
+    """What a server says of something that it did not do; a watch has marks of the same form."""
 
+    metadata: Metadata = Metadata()
     code: int = 0
     reason: str = ""
     message: str = ""

@@ -21,6 +21,8 @@ LONGEST_S = 300
 """How long one watch goes on before it is asked for again, s; a third less at random."""
 _GRACE_S = 30.0
 """How much longer than it was to take a watch may take, s, before the server counts as hung."""
+_SHORT_S = 1.0
+"""A watch that is shorter, and says nothing, is a fault."""
 _MOST_LINE = 64 * 2**20
 """Bytes of a line beyond which an answer counts as damaged: objects have 1.5 MiB at most."""
 
@@ -49,14 +51,14 @@ class Told(msgspec.Struct, Generic[T]):
     object: T
 
 
-class Failed(msgspec.Struct):
-    """The line of a watch that says why it ends."""
+class Mark(msgspec.Struct):
+    """A line of a watch that says how far it is, or why it ends."""
 
     type: str
     object: Status
 
 
-_FAILED = msgspec.json.Decoder(Failed)
+_MARKS = msgspec.json.Decoder(Mark)
 
 
 async def watch(
@@ -97,6 +99,7 @@ async def watch(
                 listed = await connection.list(kind, selectors, namespace)
                 version, interrupted = listed.version, False
                 yield listed
+            began, since = asyncio.get_running_loop().time(), version
             async with aclosing(_once(connection, kind, selectors or {}, namespace, version, random)) as changes:
                 async for changed in changes:
                     version = changed.version
@@ -105,6 +108,8 @@ async def watch(
                     if changed.events or interrupted:
                         interrupted = False
                         yield changed
+            if version == since and asyncio.get_running_loop().time() - began < _SHORT_S:
+                raise UnreachableError(f"GET {kind.path(namespace)}: a watch that ended at once")
             waits.reset()  # it ended as it was to end
         except GoneError as error:
             version, why, least_s = "", str(error), 0.0
@@ -142,7 +147,7 @@ async def _once(
                     yield Changed(tuple(events), version)
                     raise
                 version = told.object.metadata.resource_version or version
-                if told.type != "BOOKMARK":
+                if isinstance(told, Told) and told.type != "BOOKMARK":
                     events.append((told.type, told.object))
             yield Changed(tuple(events), version)
 
@@ -164,7 +169,7 @@ async def _lines(pieces: AsyncIterator[bytes], path: str) -> AsyncIterator[list[
             raise UnreachableError(f"GET {path}: a line of more than {_MOST_LINE} bytes")
 
 
-def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Told[T]:
+def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Told[T] | Mark:
     """What a line says; an error if that is why the server ends the watch, or is not understood."""
     try:
         told = decoder.decode(line)
@@ -174,11 +179,13 @@ def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Tol
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         problem = str(error)
     try:
-        failed = _FAILED.decode(line)
+        mark = _MARKS.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        failed = Failed("", Status())
-    if failed.type == "ERROR":
-        raise denied(f"GET {path}", failed.object.code, msgspec.json.encode(failed.object))
+        mark = Mark("", Status())
+    if mark.type == "ERROR":
+        raise denied(f"GET {path}", mark.object.code, msgspec.json.encode(mark.object))
+    if mark.type == "BOOKMARK":  # a pod of which no container is said, which no pod may be
+        return mark
     raise not_understood(path, problem)
 
 
