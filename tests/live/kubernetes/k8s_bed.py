@@ -34,6 +34,11 @@ _CONTROLLERS = (
 )
 
 
+def resources(requests: Content) -> Content:
+    """What a container asks for; of devices it has to say that it may have no more."""
+    return {"requests": requests, "limits": {key: amount for key, amount in requests.items() if "/" in key}}
+
+
 class KubernetesBed:
     """A control plane of its own ports and folder. Many may be there at a time; stop it, or use it in a ``with``.
 
@@ -202,7 +207,7 @@ class KubernetesBed:
         metadata = {"name": name, **keys.pop("metadata", {})}
         if run_s is not None:
             metadata["annotations"] = {"k8sbox/seconds": str(run_s), **metadata.get("annotations", {})}
-        container = {"name": "main", "image": "none", "resources": {"requests": requests or {}}}
+        container = {"name": "main", "image": "none", "resources": resources(requests or {})}
         spec = {"schedulerName": "unrack", "containers": [container], **keys}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         return self.admin.post(f"/api/v1/namespaces/{namespace}/pods", pod)

@@ -72,6 +72,7 @@ class PodSpec(Part, frozen=True):
     tolerations: list[dict[str, Any]] = []
     topology_spread_constraints: list[dict[str, Any]] = []
     scheduling_gates: list[dict[str, Any]] = []
+    scheduling_group: dict[str, Any] | None = None
     resource_claims: list[dict[str, Any]] = []
     volumes: list[dict[str, Any]] = []
     active_deadline_seconds: int | None = None
