@@ -126,7 +126,23 @@ def snapshot_of(
         notes.append("Nobody is preempted, though some wait whose priority is above that of others who run.")
     columns = {name: [row.get(name) for row in rows] for name in (*_DTYPES, *dict.fromkeys(k for r in rows for k in r))}
     table = pl.DataFrame([pl.Series(name, of, dtype=_DTYPES.get(name, pl.Int64)) for name, of in columns.items()])
-    return Snapshot(reading.at_s, machines.content, table, (*machines.notes, *notes))
+    content, unused = _in_use(machines.content, table)
+    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes))
+
+
+def _in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, Any], list[str]]:
+    """Without devices, counters and rules for which nobody asks who runs or is in the queue; and their columns."""
+    there = table.filter(table["submit"].is_not_null())
+    unused = [name for name in table.columns if "." in name and not there[name].sum()]
+    kept = dict(content)
+    if there["exc_nodes"].null_count() == len(there):
+        del kept["site"]
+        unused.append("exc_nodes")
+    if "gpus.count" in unused:
+        del kept["gpus"]
+    if "counted" in kept:
+        kept["counted"] = [one for one in kept["counted"] if f"counted.{one['name']}" not in unused]
+    return {key: value for key, value in kept.items() if key != "counted" or value}, unused
 
 
 def _running(
