@@ -37,7 +37,7 @@ def is_made() -> bool:
     return all(os.access(folder() / name, os.X_OK) for name in NAMES)
 
 
-def make(timeout_s: float = 2400.0) -> Path:
+def make(timeout_s: float = 1800.0) -> Path:
     """The folder of the programs, which are built if they are not there; one build at a time on a machine.
 
     Raises

@@ -201,7 +201,7 @@ def random_cluster(random: Random) -> tuple[list[Node], list[Pod]]:
     ]
     nodes = [
         node(
-            f"n{number}",
+            random.choice(["n{}", "ip-10-0-0-{}.ec2.internal", "node0{}", "gke-a-{}-x1f", "{}.b"]).format(number),
             random.choice(kinds),
             ready=random.choice(["True"] * 9 + ["Unknown"]),
             unschedulable=random.random() < 0.1,

@@ -10,7 +10,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from unrack.errors import RunError
 from unrack.live.kubernetes.client.answers import BusyError, ForbiddenError, GoneError, Status, UnreachableError, denied
 from unrack.live.kubernetes.client.backoff import Backoff
 from unrack.live.kubernetes.client.connection import Connection, Listed, not_understood
@@ -141,11 +140,7 @@ async def _once(
         async for lines in _lines(pieces, path):
             events = list[tuple[str, T]]()
             for line in lines:
-                try:
-                    told = _told(decoder, line, path)
-                except RunError:
-                    yield Changed(tuple(events), version)
-                    raise
+                told = _told(decoder, line, path)  # if that is an error, those before it come again
                 version = told.object.metadata.resource_version or version
                 if isinstance(told, Told) and told.type != "BOOKMARK":
                     events.append((told.type, told.object))
