@@ -171,6 +171,12 @@ def test_a_watch_that_is_refused_for_a_while_goes_on_from_where_it_was(code: int
     assert asked == ["list", "1", "1"]
 
 
+def test_no_server_has_a_watch_wait_for_hours() -> None:
+    found, _ = watched(page(version=1), status(429, "Busy", Retry_After="9999"), count=2)
+    assert isinstance(found[1], Interrupted)
+    assert 60 <= found[1].wait_s <= 90
+
+
 def test_a_watch_says_that_it_works_again_though_nothing_changed() -> None:
     async def quiet(request: Any) -> Any:
         from aiohttp import web
@@ -241,6 +247,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
     [
         (status(409, "Conflict"), ConflictError),
         (status(429, "TooManyRequests"), BusyError),
+        (status(429, "TooManyRequests", Retry_After="9999"), BusyError),
         (status(422, "Invalid"), DeniedError),
         (said(302, {}, Location="http://127.0.0.1:1/"), UnreachableError),
         (said(200, ["no pod"]), UnreachableError),

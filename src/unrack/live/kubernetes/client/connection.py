@@ -26,6 +26,8 @@ _TOKEN_S = 60.0
 """How long a token of a file is taken to be the same."""
 _TRIES = 4
 """How often a question is asked while the server is too busy to look at it."""
+_MOST_AFTER_S = 10.0
+"""How long is waited within one question, s, if the server asks for that."""
 _ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """A server that is gone without a word is noticed after 30 s, also while a watch has nothing to say."""
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
@@ -100,7 +102,7 @@ class Connection:
                 async with self._request(method, path, query, body, content_type, self._timeout) as answer:
                     return await answer.read()
             except BusyError as error:
-                if left <= 0 or error.after_s <= 0:
+                if left <= 0 or not 0 < error.after_s <= _MOST_AFTER_S:
                     raise  # without a time it is an object that is not ready, such as a pod that may not be evicted
                 await asyncio.sleep(backoff.next_s(error.after_s))
             except _FAILURES as error:

@@ -20,6 +20,8 @@ LONGEST_S = 300
 """How long one watch goes on before it is asked for again, s; a third less at random."""
 _GRACE_S = 30.0
 """How much longer than it was to take a watch may take, s, before the server counts as hung."""
+_MOST_AFTER_S = 60.0
+"""How long a server may have us wait, s."""
 _SHORT_S = 1.0
 """A watch that is shorter, and says nothing, is a fault."""
 _MOST_LINE = 64 * 2**20
@@ -116,7 +118,7 @@ async def watch(
             # A server that has just begun knows no roles yet, and forbids what it will allow.
             if not version and not interrupted and not isinstance(error, UnreachableError):
                 raise
-            why, least_s = str(error), getattr(error, "after_s", 0.0)
+            why, least_s = str(error), min(getattr(error, "after_s", 0.0), _MOST_AFTER_S)
         else:
             continue
         wait_s = waits.next_s(least_s)
