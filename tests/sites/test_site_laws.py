@@ -67,6 +67,23 @@ def test_a_partition_of_all_nodes_and_limits_that_nobody_reaches_change_nothing(
     assert after == before
 
 
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_limit_of_nodes_that_nobody_reaches_changes_nothing(policy: str, plain: bool, alike: bool) -> None:
+    """Plans in numbers of nodes or cores stay that: of jobs that share no nodes, of single cores, on mixed nodes."""
+    cluster = NODES if alike else {"nodes": [*NODES["nodes"], {"count": 2, "cores": 4, "memory": 6}]}
+    whole = alike and "whole" in policy
+    site = {"qos": [{"name": "normal", "limits": [{"amounts": {"nodes": 7 if whole else 16}}]}]}
+    for seed in SEEDS:
+        jobs = jobs_of(seed)
+        count = len(jobs["tasks"])
+        if plain:
+            jobs["cores"], jobs["memory_mb"] = np.ones(count, np.int64), np.zeros(count, np.int64)
+        found = starts(cluster | {"site": site}, jobs, policy, qos=["normal"] * count)
+        assert found == starts(cluster, jobs, policy), seed
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_partition_with_one_member_changes_nobody_elses_schedule(policy: str, seed: int) -> None:

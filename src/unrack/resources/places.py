@@ -131,13 +131,18 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
+
+        ``on``: how many nodes it has, whichever they are; 0: nobody knows.
+        """
         found = []
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
                 rows = part.installed.anywhere(own, tasks)
+                if rows is None and on and isinstance(part.installed, Site):
+                    rows = part.installed.anywhere(own, tasks, on)
                 if rows is None:
                     return None
                 found.append(rows + np.array([part.first, 0]))

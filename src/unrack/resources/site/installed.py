@@ -251,14 +251,17 @@ class Site(Usual):
                 rows.append((place, len(nodes) if amount < 0 else amount))
         return np.array(sorted(row for row in rows if row[1]), np.int64).reshape(-1, 2)
 
-    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
+    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+        """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other.
+
+        ``on``: how many nodes it has, whichever they are; 0: nobody knows.
+        """
         ways, counts = self.ways(asked), self._counts(asked)
         if len(ways) > 1 or any(way.counts for way in ways):
             return None
-        if any(amount < 0 or inside or place in self.by_node for place, amount, inside in counts):
+        if any((amount < 0 and not on) or inside or place in self.by_node for place, amount, inside in counts):
             return None
-        return self._claims(asked, Way(self.computing), NO_NODES, NO_NODES)
+        return self._claims(asked, Way(self.computing), np.zeros(on, np.int64), NO_NODES)
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""

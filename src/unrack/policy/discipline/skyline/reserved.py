@@ -186,11 +186,11 @@ class Reserved:
         if (plain and not self.every) or first == self.known:
             return
         self.make_room(view)
-        wants = self.columns.wants
+        wants, own = self.columns.wants, self.rule.whole and not self.lends
         status = view.status[first:]
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
-            claims, several = claims_anywhere(view, job), job in view.columns.components.of
+            claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             if asks or claims is None or several or self.every:
                 wants[job], self.chosen = self._wants(view, job, asks, claims is not None and not several), True
             elif claims is not None and len(claims):
