@@ -266,15 +266,22 @@ class Reserved:
 
     def look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
-        seen = view.columns
-        claims = 0 if seen.claimed is None else seen.claimed.replaced
-        mark = seen.replaced + claims + (view.version if self.lends else 0)
-        if seen.asks is not self.columns.asks or self.replaced != mark:
+        mark = self.mark(view)
+        if view.columns.asks is not self.columns.asks or self.replaced != mark:
             self.replaced = mark
-            self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
-            if len(self.columns.installed) != len(seen.open_to):
-                self.look_at_sets(view)
-            self.make_room(view)
+            self.take_over(view)
+
+    def mark(self, view: View) -> int:
+        """What grows whenever the ledger replaces columns."""
+        claims = 0 if view.columns.claimed is None else view.columns.claimed.replaced
+        return view.columns.replaced + claims + (view.version if self.lends else 0)
+
+    def take_over(self, view: View, **expected: Ints) -> None:
+        """Take over the columns of the ledger, with others in place of some."""
+        self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)) | expected)
+        if len(self.columns.installed) != len(view.columns.open_to):
+            self.look_at_sets(view)
+        self.make_room(view)
 
     def expect(self, running: Ints) -> None:
         """Running jobs are to end at other times than they are booked to, until the next look at the ledger."""
