@@ -79,6 +79,7 @@ class Reserved:
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
+    sets: set[int] = field(default_factory=set)  # the sets of nodes of these jobs
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
@@ -182,6 +183,8 @@ class Reserved:
         """Note of jobs that were submitted since what decides where they go."""
         first, self.known = self.known, view.jobs
         seen, devices = view.columns.claimed, view.columns.devices
+        if len(view.columns.open_to) > 1:
+            self.sets.update(view.columns.set_of[first : self.known].tolist())
         plain = seen is None and devices is None and not view.columns.components.of
         if (plain and not self.every) or first == self.known:
             return
@@ -220,8 +223,11 @@ class Reserved:
         self.note_jobs(view)
         grain = self.rule.grain
         coarse = (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
-        sets, _, groups = self.columns.total.shape
-        return coarse or (groups > 0 and sets != len(view.columns.open_to))
+        return coarse or self.splits(view)
+
+    def splits(self, view: View) -> bool:
+        """Whether a job has come that may use some of the nodes of a group alone; a plan knows."""
+        return False
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
