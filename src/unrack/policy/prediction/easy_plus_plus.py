@@ -52,6 +52,8 @@ ROUNDS = ("events", "corrections")
 class Notes(ListNotes):
     """What is remembered between rounds."""
 
+    in_pass: ClassVar[bool] = False  # of those who run a kernel knows the predicted end alone, not the booked one
+
     forecast: Forecast = field(default_factory=Forecast.empty)  # predicted run times and ends
     # after the last pass: the first predicted end of a running job, and the first that will be corrected if the job
     # does not end, µs; a time after everything: none

@@ -263,6 +263,13 @@ class Site(Usual):
             return None
         return self._claims(asked, Way(self.computing), np.zeros(on, np.int64), NO_NODES)
 
+    def by_cores(self, asked: Ints) -> list[int] | None:
+        """In which places of nodes a job claims its cores, by the first of each; ``None``: more depends on its nodes."""
+        ways, counts = self.ways(asked), self._counts(asked)
+        if len(ways) > 1 or any(way.counts for way in ways) or any(amount < 0 or inside for _, amount, inside in counts):
+            return None
+        return [place for place, _, _ in counts if place in self.by_node]
+
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
         own = own_of(self._counts(asked), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,8 @@ FEW_ROUNDS = 1000
 @dataclass(slots=True)
 class Plan(Passes):
     """Reservations, and rounds of a plan."""
+
+    in_pass: ClassVar[bool] = False
 
     grouped: int = 0  # how many sets of nodes are told apart
 

@@ -7,7 +7,7 @@ nodes, none later than it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from unrack.policy.discipline.skyline.columns import (
     Rule,
     Wants,
     ledger_of,
+    kept_of,
     limits_of,
     met,
     spans_of,
@@ -43,8 +44,10 @@ from unrack.workload.job import CORES as CORES_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
+MOST_KEPT = 62
+"""Of how many kinds of places on nodes kernels know."""
 NO_LIMITS: Ints = np.zeros(0, np.int64)
-BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1}
+BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0}
 """Columns by job, and what they are of a job that is not known yet."""
 
 
@@ -71,6 +74,8 @@ class Blocked:
 @dataclass(slots=True)
 class Reserved:
     """What is reserved, and how the cluster is grouped for planning."""
+
+    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel, as in passes
 
     rule: Rule
     columns: Columns
@@ -194,7 +199,10 @@ class Reserved:
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
-            if asks or claims is None or several or self.every:
+            kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
+            if kept:
+                wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
+            elif asks or claims is None or several or self.every:
                 wants[job], self.chosen = self._wants(view, job, asks, claims is not None and not several), True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
@@ -208,6 +216,17 @@ class Reserved:
                     self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
                 self.columns.fixed[end : self.fixed] = claims
                 self.columns.fixed_at[:, job] = end, self.fixed
+
+        if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
+            wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
+
+    def _claims_cores(self, view: View, job: int) -> int:
+        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
+        seen, places = view.columns.claimed, view.cluster.places
+        first = self.rule == Rule(NODES, False, FITS["first-fit"]) and view.asks[CORES_ASKED, job] > 0
+        if not first or self.chosen or self.lends or not self.in_pass or seen is None or len(places.by_node) > MOST_KEPT:
+            return 0
+        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
 
     def _wants(self, view: View, job: int, asks: bool, anywhere: bool) -> Wants:
         """Of a job with a choice; ``asks``: for devices; ``anywhere``: what it claims is the same wherever it runs."""
@@ -261,11 +280,11 @@ class Reserved:
 
     def look_at_sets(self, view: View) -> None:
         """Take over which nodes jobs may use, and when."""
-        seen, (windows, rows, claims) = view.columns, windows_of(view)
+        seen, (windows, rows, claims), (kept, kept_at) = view.columns, windows_of(view), kept_of(view)
         self.replace(
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
-            window_rows=rows, window_groups=rows, window_claims=claims,
+            window_rows=rows, window_groups=rows, window_claims=claims, kept=kept, kept_at=kept_at,
             grown=np.full((2, len(seen.open_to) + len(self.columns.slot)), NEVER_US),
         )  # fmt: skip
         self.columns.cursor[KEPT] = 0
