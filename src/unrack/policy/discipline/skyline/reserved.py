@@ -187,11 +187,13 @@ class Reserved:
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
         first, self.known = self.known, view.jobs
+        if first == self.known:
+            return
         seen, devices = view.columns.claimed, view.columns.devices
         if len(view.columns.open_to) > 1:
             self.sets.update(view.columns.set_of[first : self.known].tolist())
         plain = seen is None and devices is None and not view.columns.components.of
-        if (plain and not self.every) or first == self.known:
+        if plain and not self.every:
             return
         self.make_room(view)
         wants, own = self.columns.wants, self.rule.whole and not self.lends
