@@ -189,8 +189,8 @@ def keeps(
     fits = c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted)
     until = now + c.walk[HELD_US]
     time = c.heads[h, SHADOW]
-    if fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, span, until, c)):
-        if room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks:
-            return True
+    fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, span, until, c))
+    if fits and room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks:
+        return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False

@@ -264,9 +264,10 @@ class Site(Usual):
         return self._claims(asked, Way(self.computing), np.zeros(on, np.int64), NO_NODES)
 
     def by_cores(self, asked: Ints) -> list[int] | None:
-        """In which places of nodes a job claims its cores, by the first of each; ``None``: more depends on its nodes."""
+        """In which places of nodes a job claims its cores, by the first of each; ``None``: more depends on nodes."""
         ways, counts = self.ways(asked), self._counts(asked)
-        if len(ways) > 1 or any(way.counts for way in ways) or any(amount < 0 or inside for _, amount, inside in counts):
+        nodes_count = any(amount < 0 or inside for _, amount, inside in counts)
+        if len(ways) > 1 or any(way.counts for way in ways) or nodes_count:
             return None
         return [place for place, _, _ in counts if place in self.by_node]
 

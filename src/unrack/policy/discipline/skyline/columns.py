@@ -119,8 +119,8 @@ class _Columns(NamedTuple):
     window_claims: Ints  # int64[k, 2]: the place of which each keeps an amount, and that; -1: of none
     window_rows: Ints  # int64[room, 5]: their nodes, each whole
     window_groups: Ints  # int64[room, 5]: their groups, each whole
-    # int64[k, 6], by when they begin: windows that keep cores of nodes: when they begin and end, µs; the row of `kept_at`
-    # and the node; the place, and how much of it
+    # int64[k, 6], by when they begin: windows that keep cores of nodes: when they begin and end, µs; row of `kept_at`
+    # and node; the place, and how much of it
     kept: Ints
     kept_at: Ints  # int64[rows, nodes]: places in which jobs claim the cores of their tasks on a node; -1: none
     beside: Ints  # int64[2, nodes]: what is free beside kept cores for the job that is looked at

@@ -26,8 +26,8 @@ from unrack.policy.discipline.skyline.columns import (
     Grain,
     Rule,
     Wants,
-    ledger_of,
     kept_of,
+    ledger_of,
     limits_of,
     met,
     spans_of,
@@ -225,8 +225,9 @@ class Reserved:
     def _claims_cores(self, view: View, job: int) -> int:
         """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
         seen, places = view.columns.claimed, view.cluster.places
+        plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
         first = self.rule == Rule(NODES, False, FITS["first-fit"]) and view.asks[CORES_ASKED, job] > 0
-        if not first or self.chosen or self.lends or not self.in_pass or seen is None or len(places.by_node) > MOST_KEPT:
+        if not (plain and first) or seen is None:
             return 0
         return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
 
