@@ -242,7 +242,7 @@ def test_explain_tells_for_whom_a_job_was_suspended() -> None:
     [
         ("flow(interval=5 s)", "rounds of its own"),
         ("easy(memory=naive, provisioning=dynamic)", "changes the memory"),
-        ("easy(molding=working-set)", "sizes"),
+        ("easy(resizing=fpsma)", "sizes"),
     ],
 )
 def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, words: str) -> None:

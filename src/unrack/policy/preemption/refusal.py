@@ -47,7 +47,7 @@ def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> Non
         ("is asked in rounds of its own", isinstance(inner, Rounds)),
         ("changes the memory of running jobs", traits.monitor_us > 0),
         ("places servers in tiers of memory", traits.tiers),
-        ("chooses or changes sizes", isinstance(policy, Sizing)),
+        ("changes the sizes of running jobs", isinstance(policy, Sizing) and policy.resizing is not None),
     ):
         if wrong:
             want = "a list, EASY, conservative or Slurm-like one, preempt=no, or another mode"

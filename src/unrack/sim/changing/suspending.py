@@ -5,6 +5,7 @@ from __future__ import annotations
 from unrack.core import Core
 from unrack.ledger.lease import CORES, Lease
 from unrack.policy.contract import Resume, Suspend
+from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.kernel import Kernel
 from unrack.sim.recorder import Outcome, Suspension
 from unrack.sim.world import NOTHING_SPECIAL, World
@@ -48,3 +49,9 @@ class SuspendingKernel(Kernel):
         if self.paused.pop(job, None) is not None:
             self.recorder.went_on(job, now)
         return super().end(job, now, outcome)
+
+
+class SizedSuspendingKernel(SuspendingKernel, SizedKernel):
+    """As both; no running job changes its size."""
+
+    exchange = Kernel.exchange
