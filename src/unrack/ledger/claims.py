@@ -51,7 +51,7 @@ class Claimed:
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
         self.asks = bytearray(asked.any(axis=0).tobytes())
-        self._anywhere: dict[tuple[bytes, int], Ints | None] = {}
+        self._anywhere: dict[tuple[bytes, int, int], Ints | None] = {}
         self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)

@@ -24,7 +24,7 @@ from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
-from unrack.resources.site.reserved_cores import by_node, claimed_of, cores_of, open_of, room_of
+from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, open_of, room_of
 from unrack.resources.site.wheres import Counts, Where, Whose, own_of, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
@@ -252,10 +252,7 @@ class Site(Usual):
         return np.array(sorted(row for row in rows if row[1]), np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
-        """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other.
-
-        ``on``: how many nodes it has, whichever they are; 0: nobody knows.
-        """
+        """int64[claims, 2]: what it counts for on so many nodes (0: nobody knows); ``None`` if which matters."""
         ways, counts = self.ways(asked), self._counts(asked)
         if len(ways) > 1 or any(way.counts for way in ways):
             return None
@@ -264,12 +261,8 @@ class Site(Usual):
         return self._claims(asked, Way(self.computing), np.zeros(on, np.int64), NO_NODES)
 
     def by_cores(self, asked: Ints) -> list[int] | None:
-        """In which places of nodes a job claims its cores, by the first of each; ``None``: more depends on nodes."""
-        ways, counts = self.ways(asked), self._counts(asked)
-        nodes_count = any(amount < 0 or inside for _, amount, inside in counts)
-        if len(ways) > 1 or any(way.counts for way in ways) or nodes_count:
-            return None
-        return [place for place, _, _ in counts if place in self.by_node]
+        """As of :func:`by_cores`, of a job."""
+        return by_cores(self.ways(asked), self._counts(asked), self.by_node)
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""

@@ -103,7 +103,7 @@ class Plan(Passes):
         if self.rule.grain != Grain.WHOLE or self.grouped == len(self.sets):
             return False
         self.grouped = len(self.sets)
-        return self._kinds(view)[0].shape[1] != self.columns.total.shape[2]
+        return bool(self._kinds(view)[0].shape[1] != self.columns.total.shape[2])
 
     def look_at_sets(self, view: View) -> None:
         """Take over which nodes jobs may use, and when; the groups stay."""
