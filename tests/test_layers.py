@@ -113,7 +113,7 @@ def test_nothing_in_the_project_names_a_machine_or_a_registry() -> None:
 
 
 MOST_LINES, MOST_FILES = 400, 12
-HOUSE = 95_450
+HOUSE = 95_900
 """Lines of the package without ``live/``: it only gets fewer, but for a new engine beside those that it replaces."""
 
 

@@ -516,3 +516,12 @@ def test_jobs_that_take_turns_are_not_preempted_here_and_that_is_said(kind: str)
 def test_a_weight_that_is_no_number_is_refused_with_its_place() -> None:
     with pytest.raises(ClusterError, match=r"PriorityWeightAge: got 'much', wanted a whole number"):
         read(FIRST.replace("PriorityWeightAge=1000", "PriorityWeightAge=much"))
+
+
+def test_a_node_that_is_there_twice_is_refused_and_of_a_partition_the_first_counts() -> None:
+    nodes = "NodeName=n[1-4] CPUs=4\n"
+    with pytest.raises(ClusterError, match=r"line 2, NodeName: got n3 once more"):
+        read(nodes + "NodeName=n3 CPUs=8\nPartitionName=a Nodes=ALL\n")
+    found = read(nodes + "PartitionName=a Nodes=n[1-2]\nPartitionName=a Nodes=n4\n")
+    assert "twice the first counts, as in Slurm: a" in " ".join(found.notes)
+    assert found.content["site"]["partitions"][0]["nodes"] == ["n[1-2]"]

@@ -16,6 +16,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, PolicyError
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
+from unrack.policy.discipline.skyline.reserved import Reserved
+from unrack.policy.placement.mixed import Mixed
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
 from unrack.workload.formats.rules import Intake
@@ -70,6 +72,28 @@ def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) 
         assert misuse(site, result.tables) == [], seed
         for job, start in zip(site.jobs, result.jobs.sort("job")["start_s"].to_list(), strict=True):
             assert start is not None or job.reservation or not site.possible(job), (seed, job)
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)"]
+)
+def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+    find = Mixed.find
+
+    def counted(self: Any, view: Any, notes: Any, job: int, now: int) -> Any:
+        asked.append(job)
+        return find(self, view, notes, job, now)
+
+    monkeypatch.setattr(Mixed, "find", counted)
+    sites = [random_cores(seed, 50) for seed in range(40, 52)]
+    inside = [unrack.simulate(site.cluster, site.workload, policy).tables["placements"] for site in sites]
+    few = len(asked)
+    monkeypatch.setattr(Reserved, "in_pass", False)
+    for site, found in zip(sites, inside, strict=True):
+        outside = unrack.simulate(site.cluster, site.workload, policy).tables["placements"]
+        assert outside.equals(found)
+    assert few * 10 < len(asked)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import unrack
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 SITE: dict[str, Any] = {
     "partitions": [{"name": "batch"}, {"name": "debug", "nodes": ["0"]}],
@@ -92,3 +96,17 @@ def test_reservations_of_the_site_are_honoured(tmp_path: Path) -> None:
     jobs = "id,submit,run,request,cores,user,reservation\n1,0,60,60,1,ann,course\n"
     assert notes(tmp_path, site, jobs) == ()
     assert ["reservation ignored" in note for note in notes(tmp_path, None, jobs)] == [True]
+
+
+def test_who_is_stopped_by_what_the_site_does_not_have_is_told(tmp_path: Path) -> None:
+    for by, rank in (("partition", "partitions"), ("qos", "qos"), ("quota", "queues")):
+        site = {"features": {"ib": ["0"]}, "preempt": {"by": by}}
+        assert any(f"who is stopped by {by}" in note for note in notes(tmp_path, site)), rank
+
+
+@pytest.mark.parametrize("column", ["nice", "begin_s", "array_limit"])
+def test_words_in_a_column_of_numbers_are_refused_with_their_job(column: str) -> None:
+    extra = pl.DataFrame({"partition": ["batch", ""], "array": ["x", "x"], column: ["2", "soon"]})
+    table = job_table(submit_us=np.zeros(2), work_us=np.full(2, 10**6), tasks=np.ones(2), extra=extra)
+    with pytest.raises(unrack.InputError, match=rf"job 2, {column}: got 'soon', wanted a number"):
+        unrack.simulate(cluster(SITE), Workload("words", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs")

@@ -85,6 +85,12 @@ def check(cluster: Cluster, workload: Workload, log: RunLog) -> None:
         if modes[qos[job]] == "cancel":
             assert not any(j == job and t > end for j, t in starts), "it was cancelled and ran again"
             assert log.state[job] == Status.REJECTED
+    kept = (log.attempt_end_us - log.attempt_start_us).astype(np.int64)  # work at speed 1
+    for attempt, preempted in log.preempted.items():
+        kept[attempt] -= preempted.lost_us
+    for job in log.attempt_job[log.attempt_outcome == Outcome.FINISHED].tolist():
+        done, work = kept[log.attempt_job == job].sum(), workload.jobs.work_us[job]
+        assert done == work, f"job {ids[job]} did {done} µs of {work}"
     ended = log.attempt_job[log.attempt_outcome == Outcome.FINISHED].tolist()
     assert len(set(ended)) == len(ended)
     assert len(log.preempted) < 10 * len(ids), "they stop each other for ever"

@@ -161,6 +161,10 @@ def test_what_is_waited_for_is_told_by_queue_and_flavour() -> None:
         ({"quotas": [{"nominal": {"cores": -1}}]}, "whole number of 0 or more"),
         ({"quotas": [{"nominal": {"cores": 1}, "borrow": {"cores": 1}}]}, "only in a cohort"),
         ({"cohort": "z", "quotas": [{"nominal": {"cores": 1}, "lend": {"memory": 1}}]}, "not memory"),
+        (
+            {"cohort": "z", "quotas": [{"nominal": {"cores": 1}, "lend": {"cores": 2}}]},
+            "at most the 1 cores of nominal",
+        ),
         ({"quotas": [{"flavour": "x", "nominal": {"cores": 1}}]}, "not 'x'"),
         ({"quotas": [{"nominal": {"nodes": 1}}]}, "not nodes"),
         ({"quotas": [{"nominal": {"cores": 1}}, {"nominal": {"memory": 1}}]}, "each flavour once"),

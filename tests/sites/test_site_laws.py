@@ -67,6 +67,23 @@ def test_a_partition_of_all_nodes_and_limits_that_nobody_reaches_change_nothing(
     assert after == before
 
 
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_limit_of_nodes_that_nobody_reaches_changes_nothing(policy: str, plain: bool, alike: bool) -> None:
+    """Plans in numbers of nodes or cores stay that: of jobs that share no nodes, of single cores, on mixed nodes."""
+    cluster = NODES if alike else {"nodes": [*NODES["nodes"], {"count": 2, "cores": 4, "memory": 6}]}
+    whole = alike and "whole" in policy
+    site = {"qos": [{"name": "normal", "limits": [{"amounts": {"nodes": 7 if whole else 16}}]}]}
+    for seed in SEEDS:
+        jobs = jobs_of(seed)
+        count = len(jobs["tasks"])
+        if plain:
+            jobs["cores"], jobs["memory_mb"] = np.ones(count, np.int64), np.zeros(count, np.int64)
+        found = starts(cluster | {"site": site}, jobs, policy, qos=["normal"] * count)
+        assert found == starts(cluster, jobs, policy), seed
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_partition_with_one_member_changes_nobody_elses_schedule(policy: str, seed: int) -> None:
@@ -331,6 +348,34 @@ def test_nodes_that_there_are_not_concern_only_who_wants_them() -> None:
     ]  # fmt: skip
 
 
+def brought(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, one_by_one: bool, **columns: Any) -> Any:
+    """Attempts (job, start µs) in order, and who was turned away and why."""
+    table = job_table(**jobs, extra=pl.DataFrame(columns))
+    log = prepared(Cluster.from_dict(cluster), table, parse_policy(policy), arrivals=one_by_one).run()
+    return sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+@pytest.mark.parametrize("policy", [*POLICIES, "easy++(nodes=whole)", "easy(order=multifactor)"])
+def test_jobs_that_are_brought_one_by_one_start_as_those_of_a_table_do(policy: str, gpus: bool) -> None:
+    """In partitions that overlap, with several for a job, features and limits."""
+    parts = [{"name": "a", "nodes": ["0-1"], "limits": [{"per": "user", "amounts": {"jobs": 2, "nodes": 3}}]}]
+    parts += [{"name": "b", "nodes": ["1-3"]}, {"name": "c"}]
+    cluster = NODES | {"site": {"partitions": parts, "features": {"x": ["0", "2"]}}}
+    if gpus:
+        cluster["gpus"] = [{"nodes": "1-3", "machine": {"gpus": 2}}]
+    for seed in range(3):
+        jobs, draw = jobs_of(seed), np.random.default_rng(seed)
+        count = len(jobs["tasks"])
+        if gpus:
+            jobs["devices"] = {("gpus", "count"): (draw.random(count) < 0.3).astype(np.int64)}
+        columns = {"partition": draw.choice(["a", "b", "c", "a,b", ""], count).tolist()}
+        columns |= {"constraint": np.where(draw.random(count) < 0.1, "x", "").tolist()}
+        found = brought(cluster, jobs, policy, True, **columns)
+        assert found == brought(cluster, jobs, policy, False, **columns), seed
+        assert len(found[0]) > count / 2
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
 def test_jobs_that_are_brought_one_by_one_are_turned_away_alike(policy: str) -> None:
     parts = [{"name": "cpu", "nodes": ["0-1"]}, {"name": "gpu", "nodes": ["2-3"]}]
@@ -338,15 +383,10 @@ def test_jobs_that_are_brought_one_by_one_are_turned_away_alike(policy: str) -> 
     jobs = jobs_of(3, 12)
     jobs["tasks"] = np.minimum(jobs["tasks"], 2)
     jobs["devices"] = {("gpus", "count"): np.arange(12) % 3 // 2}
-    extra = pl.DataFrame({"partition": ["cpu", "gpu", "cpu", "gpu"] * 3})
-    found = []
-    for arrivals in (False, True):
-        table = job_table(**jobs, extra=extra)
-        kernel = prepared(Cluster.from_dict(cluster), table, parse_policy(policy), arrivals=arrivals)
-        log = kernel.run()
-        found.append((sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons))
-    assert found[0] == found[1]
-    assert sorted(found[0][1]) == [2, 8]
+    partition = ["cpu", "gpu", "cpu", "gpu"] * 3
+    found = brought(cluster, jobs, policy, False, partition=partition)
+    assert brought(cluster, jobs, policy, True, partition=partition) == found
+    assert sorted(found[1]) == [2, 8]
 
 
 @pytest.mark.parametrize(("reserve", "start"), [("cores", 150.0), ("nodes", 10.0)])

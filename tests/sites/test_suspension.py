@@ -11,7 +11,7 @@ from suspending import Suspending, mixed_suspending_site, suspending_site
 
 import unrack
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.errors import PolicyError, RefusedError
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.policy.contract import Requeue, Resume, Suspend
@@ -242,7 +242,7 @@ def test_explain_tells_for_whom_a_job_was_suspended() -> None:
     [
         ("flow(interval=5 s)", "rounds of its own"),
         ("easy(memory=naive, provisioning=dynamic)", "changes the memory"),
-        ("easy(molding=working-set)", "sizes"),
+        ("easy(resizing=fpsma)", "sizes"),
     ],
 )
 def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, words: str) -> None:
@@ -250,13 +250,17 @@ def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, word
         unrack.simulate(*small([(0, 10, 1, 1, 0, "low"), (0, 10, 1, 1, 0, "high")]), policy)
 
 
-def test_heterogeneous_jobs_are_refused_where_jobs_are_suspended() -> None:
-    cluster, workload = small([(0, 10, 1, 1, 0, "low"), (0, 10, 1, 1, 0, "high")])
-    jobs = workload.jobs
-    table = job_table(submit_us=jobs.submit_us, work_us=jobs.work_us, tasks=jobs.tasks, cores=jobs.cores,
-                      extra=jobs.extra.with_columns(het=pl.Series(["a", "a"])))  # fmt: skip
-    with pytest.raises(InputError, match="heterogeneous"):
-        unrack.simulate(cluster, Workload("het", table, workload.intake), "easy")
+@pytest.mark.parametrize("seed", [0, 2, 4, 6])
+def test_predictions_know_for_how_long_jobs_stood(seed: int) -> None:
+    cluster, workload = mixed_suspending_site(seed)
+    kept, forgetful = (prepared(cluster, workload.jobs, parse_policy("easy++")) for _ in range(2))
+    one, two = kept.run(), forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
+    assert one.attempt_start_us.tolist() == two.attempt_start_us.tolist()
+    assert one.suspended == two.suspended
+    jobs = unrack.simulate(cluster, workload, "easy++").jobs
+    assert set(jobs["state"]) == {"finished"}
+    assert jobs["suspensions"].sum() > 0
+    assert jobs["run_s"].to_list() == pytest.approx(jobs["work_s"].to_list())
 
 
 def test_a_suspended_job_of_a_flexible_reservation_goes_on_before_it_begins() -> None:

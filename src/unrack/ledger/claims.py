@@ -51,7 +51,7 @@ class Claimed:
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
         self.asks = bytearray(asked.any(axis=0).tobytes())
-        self._anywhere: dict[tuple[bytes, int], Ints | None] = {}
+        self._anywhere: dict[tuple[bytes, int, int], Ints | None] = {}
         self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
@@ -74,12 +74,12 @@ class Claimed:
         if self.asks[job]:
             self.asking += sign
 
-    def anywhere(self, job: int, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+    def anywhere(self, job: int, tasks: int, on: int = 0) -> Ints | None:
+        """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
         asked = self.asked[:, job]
-        shape = asked.tobytes(), tasks
+        shape = asked.tobytes(), tasks, on
         if shape not in self._anywhere:
-            found = self.places.anywhere(asked, tasks)
+            found = self.places.anywhere(asked, tasks, on)
             self._anywhere[shape] = None if found is None else sealed(found)
         return self._anywhere[shape]
 
@@ -214,9 +214,9 @@ class ClaimReader:
         """Whether a job asks for anything."""
         return bool(self._claimed.asks[job])
 
-    def anywhere(self, job: int, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
-        return self._claimed.anywhere(job, tasks)
+    def anywhere(self, job: int, tasks: int, on: int = 0) -> Ints | None:
+        """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
+        return self._claimed.anywhere(job, tasks, on)
 
     def at_least(self, job: int, tasks: int) -> Ints:
         """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""

@@ -131,13 +131,18 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters."""
+    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+        """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
+
+        ``on``: how many nodes it has, whichever they are; 0: nobody knows.
+        """
         found = []
         for part in self.parts:
             own = asked[part.quantities]
             if own.any():
                 rows = part.installed.anywhere(own, tasks)
+                if rows is None and on and isinstance(part.installed, Site):
+                    rows = part.installed.anywhere(own, tasks, on)
                 if rows is None:
                     return None
                 found.append(rows + np.array([part.first, 0]))
@@ -154,6 +159,31 @@ class Places:
                     rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+
+    @cached_property
+    def by_node(self) -> Ints:
+        """int64[groups, nodes]: places of single nodes in which jobs claim the cores of their tasks there; -1: none."""
+        rows = [
+            np.where(at >= 0, at + part.first, -1)
+            for part in self.parts
+            if isinstance(part.installed, Site)
+            for at in part.installed.by_node.values()
+        ]
+        return np.array(rows, np.int64).reshape(-1, self.nodes)
+
+    def by_cores(self, asked: Ints, tasks: int) -> list[int] | None:
+        """The rows of :attr:`by_node` in which a job claims; ``None``: what else it claims depends on where it runs."""
+        found = list[int]()
+        for part in self.parts:
+            own = asked[part.quantities]
+            if not own.any() or part.installed.anywhere(own, tasks) is not None:
+                continue
+            more = part.installed.by_cores(own) if isinstance(part.installed, Site) else None
+            if more is None:
+                return None
+            assert isinstance(part.installed, Site)
+            found += [list(part.installed.by_node).index(place) for place in more]
+        return found
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""

@@ -104,6 +104,7 @@ class RunLog:
         for first, rows in components.items():
             state[list(rows)] = state[first]
             reasons |= dict.fromkeys(rows, reasons[first]) if first in reasons else {}
+            recorder.suspended |= dict.fromkeys(rows, recorder.suspended[first]) if first in recorder.suspended else {}
             recorder.rules |= dict.fromkeys(rows, recorder.rules[first]) if first in recorder.rules else {}
             if eligible_us is not None:
                 eligible_us[list(rows)] = eligible_us[first]

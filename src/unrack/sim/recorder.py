@@ -167,6 +167,12 @@ class Recorder:
         self, job: int, end_us: int, outcome: Outcome, spans: Sequence[Span], groups: tuple[int, ...] = ()
     ) -> None:
         """Note an attempt that has ended, and whose lease changed: all its spans, in order, and its shares' groups."""
+        for place, part in enumerate(spans[0].lease.parts):
+            own = [span._replace(lease=span.lease.parts[place]) for span in spans]
+            self.changed_attempt(part.job, end_us, outcome, own, groups[: len(part.shares)])
+            groups = groups[len(part.shares) :]
+        if spans[0].lease.parts:
+            return
         self.job.append(job)
         self.start_us.append(spans[0].start_us)
         self.end_us.append(end_us)

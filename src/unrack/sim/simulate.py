@@ -25,7 +25,7 @@ from unrack.sim.changing.expiring import ExpiringKernel
 from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.changing.limits import LimitedKernel
 from unrack.sim.changing.possible import possible_sizes
-from unrack.sim.changing.suspending import SuspendingKernel
+from unrack.sim.changing.suspending import SizedSuspendingKernel, SuspendingKernel
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
@@ -187,7 +187,7 @@ def prepared(
     usual: type[Kernel] = SizedKernel if core.state.sizes else Kernel
     if suspends(policy, cluster):
         check_suspending(policy, jobs, bool(world.models))
-        usual = SuspendingKernel
+        usual = SizedSuspendingKernel if core.state.sizes else SuspendingKernel
     if least_us and not arrivals:
         core.state.least_us, usual = least_us, LimitedKernel
     if stops is not None and world.overruns(cluster, jobs):

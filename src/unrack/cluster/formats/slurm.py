@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from unrack.cluster.formats.described import Described, DescribedNode, parsed
 from unrack.cluster.formats.first import over_time, preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, says_nothing
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, says_nothing
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import Record, records
@@ -70,6 +70,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
                 continue
             made = _node({**defaults, **line.fields}, line.where)
             for name in parsed(names, f"{line.where}, NodeName", expand):
+                if name in nodes:
+                    raise ClusterError(f"{line.where}, NodeName", f"{name} once more", "each node once, as in Slurm")
                 nodes[name] = replace(made, name=name)
         elif "downnodes" in line.fields:
             for name in parsed(line.fields["downnodes"], f"{line.where}, DownNodes", expand):
@@ -158,6 +160,8 @@ def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, D
         name = line.fields.get("partitionname", "")
         if name.upper() == "DEFAULT":
             usual |= line.fields
+        elif name in partitions:
+            lose(lost, "Of partitions that are there twice the first counts, as in Slurm", name)
         elif name:
             fields = {**usual, **line.fields}
             fields.setdefault("oversubscribe", fields.pop("shared", ""))  # what it was called before 17.11

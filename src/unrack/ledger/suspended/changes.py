@@ -11,7 +11,6 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import LEFT, SINCE_US
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.lease import CORES, FIRST, NODES, by_node, nodes_of
-from unrack.ledger.leases import NOTHING
 from unrack.ledger.memory.use import NO_PEAKS, drop_uses, note_uses
 from unrack.ledger.names import CPU, FIRST_ROW, ROW_COUNT
 from unrack.ledger.state import RUNNING, ClusterState
@@ -27,12 +26,10 @@ def suspend(state: ClusterState, job: int, now: int) -> None:
     Raises
     ------
     RefusedError
-        It is not running, is suspended already, or has components.
+        It is not running, or is suspended already.
     """
     if state.condition(job) != RUNNING or job in state.suspended:
         raise RefusedError(f"suspend job {job}: it is not running")
-    if state.extra.get(job, NOTHING).parts:
-        raise RefusedError(f"suspend job {job}: it is a heterogeneous job")
     if state.before is not None:
         state.before.held(job)
     rows, left_us = state.lease(job).rows, state.left_us(job, now)
@@ -141,6 +138,8 @@ def keep_cores(state: ClusterState, jobs: Sequence[int], now: int) -> None:
                     from_us = max(from_us, end_us)
             each[i, CORES] -= lacking  # of a node that drains
         end_us = from_us + stood.lead_us + stood.left_us
+        if state.runs is not None:
+            state.runs.started_us[job] += from_us - stood.since_us
         rebook_job(state.running, state.running_count, state.booked_end(job), end_us, job)
         shown[job] = each
         changed.add(job)

@@ -11,7 +11,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
-from unrack.policy.discipline.kept_places import leaves_kept
+from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
 from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for, usable
 from unrack.policy.discipline.walk import (
@@ -83,6 +83,19 @@ def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> N
 
 
 @inlined
+def room_beside_kept(
+    who: int, head: Gang, total: Ints, time: int, now: int, count: int, beside: Span, until: int, c: Any
+) -> int:
+    """How many tasks of the head that is looked at fit beside kept cores at a time; as of :func:`beside_kept`."""
+    if c.kept_of[who] == 0:
+        return head.tasks
+    free, room = beside_kept(who, time, now, count, c.then[c.walk[JUDGING]], beside, until, c), 0
+    for node in range(free.shape[1]):
+        room += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], head.cores, head.mb, False)
+    return room
+
+
+@inlined
 def search(
     who: int, head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any,
     slots: Slots,
@@ -143,6 +156,7 @@ def search(
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
         fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, wanted, 0, c))
+        fits = fits and room_beside_kept(who, head, total, time, now, count, wanted, 0, c) >= head.tasks
         if fits and mb > 0:
             fits = lent_room(c.then, h, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
@@ -174,7 +188,9 @@ def keeps(
     slots = Slots(c.slot, c.place_of, c.free_places, 0)
     fits = c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted)
     until = now + c.walk[HELD_US]
-    if fits and (c.windows.shape[0] == 0 or leaves_kept(who, c.heads[h, SHADOW], now, count, span, until, c)):
+    time = c.heads[h, SHADOW]
+    fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, span, until, c))
+    if fits and room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks:
         return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False

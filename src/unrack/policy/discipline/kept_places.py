@@ -1,4 +1,4 @@
-"""Compiled: whether a job leaves what windows keep of places, such as licences."""
+"""Compiled: whether a job leaves what windows keep of places, such as licences, and of cores of nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.names import ASKED_US, CPU, ENDS_US, FIRST_ROW, ROW_COUNT, WHO
+from unrack.ledger.lease import CORES, FIRST, NODES
+from unrack.ledger.names import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, CLOSES_US, JOB, OPENS_US, UNTIL
 from unrack.policy.discipline.skyline.steps import Span
 from unrack.policy.discipline.walk import COUNT
+from unrack.units import NEVER_US
 
 
 @inlined
@@ -57,3 +59,76 @@ def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: 
         if free - kept[w, 1] < asked:
             return False
     return True
+
+
+@inlined
+def left_at(moment: int, now: int, count: int, beside: Span, until: int, c: Any) -> None:
+    """Let ``back`` say what is left of the places of ``kept_at`` at a moment, µs; parameters as of leaves_kept."""
+    at, back, held_at, started, claims = c.kept_at, c.back, c.claimed_at, c.started, c.new_claims
+    for row in range(at.shape[0]):
+        for node in range(at.shape[1]):
+            place = at[row, node]
+            if place >= 0:
+                s = c.slot[place]
+                back[place] = c.free_places[place] if s < 0 else c.left[0, CPU, s]
+    for i in range(count):
+        one = c.running[WHO, i]
+        if max(c.running[ENDS_US, i], now + 1) > moment:
+            break
+        first = held_at[FIRST_ROW, one]
+        if c.limit_us[one] <= c.asks[ASKED_US, one]:
+            for k in range(first, first + held_at[ROW_COUNT, one]):
+                back[c.claimed[k, 0]] += c.claimed[k, 1]
+    for n in range(c.walk[COUNT]):
+        one = started[JOB, n]
+        if max(started[UNTIL, n], now + 1) <= moment and c.limit_us[one] <= c.asks[ASKED_US, one]:
+            for k in range(started[CLAIM, n], started[CLAIM_END, n]):
+                back[claims[k, 0]] += claims[k, 1]
+    for k in range(beside.claim, beside.claim_end if until > moment else beside.claim):
+        back[beside.claims[k, 0]] -= beside.claims[k, 1]
+
+
+@inlined
+def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: Span, until: int, c: Any) -> Ints:
+    """int64[2, nodes]: of what is free, what is left beside kept cores for a job that starts at a time (µs).
+
+    Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of who runs + nodes) for each moment
+    until its end at which cores begin to be kept.
+    """
+    own = c.kept_of[job]
+    if own == 0:
+        return free
+    found: Ints = c.beside
+    kept, at, back, ends, moment = c.kept, c.kept_at, c.back, time + max(1, c.limit_us[job]), time
+    for node in range(found.shape[1]):
+        found[CPU, node], found[MEM, node] = free[CPU, node], free[MEM, node]
+    while moment < ends:
+        left_at(moment, now, count, beside, until, c)
+        for row in range(at.shape[0] if moment == time else 0):
+            for node in range(at.shape[1] if (own >> row) & 1 else 0):
+                if at[row, node] >= 0:
+                    found[CPU, node] = min(found[CPU, node], back[at[row, node]])
+        following = NEVER_US
+        for w in range(kept.shape[0]):
+            if kept[w, 0] > moment:
+                following = kept[w, 0]
+                break
+            begins = kept[w, 0] == moment or moment == time
+            if begins and kept[w, 1] > moment and (own >> kept[w, 2]) & 1:
+                node = kept[w, 3]
+                found[CPU, node] = min(found[CPU, node], back[kept[w, 4]] - kept[w, 5])
+        moment = following
+    return found
+
+
+@inlined
+def claim_cores(job: int, first: int, last: int, claim: int, c: Any) -> int:
+    """Write down what a job claims of the places of its nodes, which are rows of ``out``; the end of its claims."""
+    own, at, out, claims = c.kept_of[job], c.kept_at, c.out, c.new_claims
+    for row in range(at.shape[0] if own > 0 else 0):
+        for r in range(first, last if (own >> row) & 1 else first):
+            for node in range(out[r, FIRST], out[r, FIRST] + out[r, NODES]):
+                if at[row, node] >= 0:
+                    claims[claim, 0], claims[claim, 1] = at[row, node], out[r, CORES]
+                    claim += 1
+    return claim

@@ -95,7 +95,9 @@ class Passes(Reserved):
         """What the job holds that is number ``s`` among those that start, but for devices."""
         c = self.columns
         job, row, end, claim, claim_end = c.started[:5, s].tolist()
-        return from_rows(job, c.out[row:end], c.new_claims[claim:claim_end], self.places)
+        claims = c.new_claims[claim:claim_end]
+        claims = claims[claims[:, 0].argsort()] if c.kept_of[job] else claims
+        return from_rows(job, c.out[row:end], claims, self.places)
 
     def counted(self, count: int) -> list[Start]:
         """Starts of those whose places were not chosen."""

@@ -9,12 +9,13 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed
+from unrack.ledger.names import CPU, MEM
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
 from unrack.view.windows import beside_kept, kept_from
-from unrack.workload.job import CORES
+from unrack.workload.job import CORES, ESTIMATE
 from unrack.workload.job import TASKS as ALL_TASKS
 
 
@@ -166,8 +167,11 @@ def ways(view: View, job: int) -> Iterator[Claiming | None]:
         yield claiming(view, job, nodes)
 
 
-def claims_anywhere(view: View, job: int) -> Ints | None:
-    """int64[claims, 2]: what a job claims wherever it runs; ``None``: that matters."""
+def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
+    """int64[claims, 2]: what a job claims wherever it runs; ``None``: that matters.
+
+    ``whole``: it has nodes to itself, and their own memory.
+    """
     seen, components = view.columns.claimed, view.columns.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
@@ -175,7 +179,16 @@ def claims_anywhere(view: View, job: int) -> Ints | None:
         found = [seen.anywhere(one, int(components.asks[ALL_TASKS, one])) for one in components.of[job]]
         fixed = [own for own in found if own is not None]
         return summed(np.concatenate(fixed)) if len(fixed) == len(found) else None
-    return seen.anywhere(job, int(view.asks[ALL_TASKS, job]))
+    return seen.anywhere(job, int(view.asks[ALL_TASKS, job]), nodes_of_its_own(view, job) if whole else 0)
+
+
+def nodes_of_its_own(view: View, job: int) -> int:
+    """How many nodes a job has that shares none; 0: it depends on which."""
+    tasks, cores, mb = view.asks[:ESTIMATE, job].tolist()
+    total = view.columns.open_to[view.columns.set_of[job]]
+    each = np.unique(np.minimum(total[CPU] // max(1, cores), total[MEM] // mb if mb else tasks).clip(max=tasks))
+    each = each[each > 0]
+    return -(-tasks // int(each[0])) if cores and len(each) == 1 else 0
 
 
 def claims_at_least(view: View, job: int) -> Ints:

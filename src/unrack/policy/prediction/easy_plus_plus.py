@@ -28,7 +28,6 @@ from unrack.policy.discipline.list_scheduler import UNLIMITED, ListNotes, places
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
-from unrack.policy.discipline.skyline.columns import LEDGER, ledger_of
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.local_memory import FITS, LocalMemory
@@ -53,6 +52,8 @@ ROUNDS = ("events", "corrections")
 class Notes(ListNotes):
     """What is remembered between rounds."""
 
+    in_pass: ClassVar[bool] = False  # of those who run a kernel knows the predicted end alone, not the booked one
+
     forecast: Forecast = field(default_factory=Forecast.empty)  # predicted run times and ends
     # after the last pass: the first predicted end of a running job, and the first that will be corrected if the job
     # does not end, µs; a time after everything: none
@@ -65,12 +66,11 @@ class Notes(ListNotes):
         seen, forecast = view.columns, self.forecast
         asks, running = forecast.asks, forecast.running
         taken = self.taken is not None and self.taken[0] is asks and self.taken[1] is running
-        if taken and self.replaced == seen.replaced and self.columns.free is seen.free:
+        mark = self.mark(view)
+        if taken and self.replaced == mark and self.columns.free is seen.free:
             return
-        self.replaced, self.taken = seen.replaced, (asks, running)
-        ledger = dict(zip(LEDGER, ledger_of(view, lends=False), strict=True))
-        self.replace(**ledger | {"asks": sealed(asks), "running": sealed(running)})
-        self.make_room(view)
+        self.replaced, self.taken = mark, (asks, running)
+        self.take_over(view, asks=sealed(asks), running=sealed(running))
 
 
 class OnForecast(Choices):

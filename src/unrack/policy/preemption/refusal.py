@@ -11,13 +11,11 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.around.around import AroundAnother, innermost
 from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
-from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting, site_of
 from unrack.policy.preemption.suspending import SUSPEND
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.workload.job import JobTable
-from unrack.workload.site.components import components_of
 
 
 def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
@@ -47,16 +45,14 @@ def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> Non
     inner, traits = innermost(policy), traits_of(policy)
     for why, wrong in (
         ("is asked in rounds of its own", isinstance(inner, Rounds)),
-        ("learns run times from when jobs started", isinstance(inner, EasyPlusPlus)),
         ("changes the memory of running jobs", traits.monitor_us > 0),
         ("places servers in tiers of memory", traits.tiers),
-        ("chooses or changes sizes", isinstance(policy, Sizing)),
+        ("changes the sizes of running jobs", isinstance(policy, Sizing) and policy.resizing is not None),
     ):
         if wrong:
             want = "a list, EASY, conservative or Slurm-like one, preempt=no, or another mode"
             raise PolicyError("site.preempt, mode suspend", f"a policy that {why}", want)
     for got, wrong in (
-        ("heterogeneous jobs", bool(components_of(jobs))),
         ("jobs whose use of memory is known", jobs.usage is not None),
         ("models of devices, whose speeds know no jobs that stand", modelled),
     ):

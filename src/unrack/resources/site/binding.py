@@ -53,6 +53,7 @@ class Binding:
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
         self.owners: dict[Whose, int] = {}
+        self.all_cores = int(site.cluster_nodes.cores.sum())
         self.begin_us = np.zeros(count, np.int64)  # when the reservation of each begins; 0: it has none
         # what they ask, and how many of a job's own tasks one is: more than one where a job has nodes to itself
         self.tasks, self.cores, self.mb = said.tasks.copy(), said.cores.copy(), said.mb.copy()
@@ -338,6 +339,8 @@ class Binding:
                 continue  # nobody knows whose it is
             whom = "all" if per == "all" else f"{per} {subject}"
             for measure, most in rule.file.amounts.items():
+                if measure == "nodes" and self.cores[job] and most >= self.all_cores:
+                    continue  # nobody can reach it, whatever the nodes, on which plans need not look then
                 self._count(found, job, f"{measure} of {whom}, {rule.owner}", measure, most, rule.partition)
         partitions = where.partitions or ()
         for quota in () if queue is None else self.quotas[queue.name]:

@@ -24,7 +24,7 @@ from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
 from unrack.resources.site.quotas import Nominal, Quota, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
-from unrack.resources.site.reserved_cores import by_node, claimed_of, cores_of, open_of, room_of
+from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, open_of, room_of
 from unrack.resources.site.wheres import Counts, Where, Whose, own_of, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
@@ -251,14 +251,18 @@ class Site(Usual):
                 rows.append((place, len(nodes) if amount < 0 else amount))
         return np.array(sorted(row for row in rows if row[1]), np.int64).reshape(-1, 2)
 
-    def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
-        """int64[claims, 2]: what it counts for; ``None`` if that depends on its nodes, or these on each other."""
+    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+        """int64[claims, 2]: what it counts for on so many nodes (0: nobody knows); ``None`` if which matters."""
         ways, counts = self.ways(asked), self._counts(asked)
         if len(ways) > 1 or any(way.counts for way in ways):
             return None
-        if any(amount < 0 or inside or place in self.by_node for place, amount, inside in counts):
+        if any((amount < 0 and not on) or inside or place in self.by_node for place, amount, inside in counts):
             return None
-        return self._claims(asked, Way(self.computing), NO_NODES, NO_NODES)
+        return self._claims(asked, Way(self.computing), np.zeros(on, np.int64), NO_NODES)
+
+    def by_cores(self, asked: Ints) -> list[int] | None:
+        """As of :func:`by_cores`, of a job."""
+        return by_cores(self.ways(asked), self._counts(asked), self.by_node)
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""

@@ -179,6 +179,13 @@ class QuotaFile(Strict):
     borrow: Amounts = Field(default_factory=dict)
     lend: Amounts = Field(default_factory=dict)  # how much of it others may use; default: all
 
+    @model_validator(mode="after")
+    def _lends_its_own(self) -> QuotaFile:
+        for name, most in self.lend.items():
+            if most > (own := self.nominal.get(name, most)):
+                raise ValueError(f"to lend at most the {own} {name} of nominal, not {most}")
+        return self
+
 
 class QueueFile(Strict):
     """A ``[[site.queues]]`` table: jobs that ask for it by name share quotas, and may borrow within a cohort."""

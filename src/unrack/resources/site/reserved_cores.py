@@ -13,8 +13,10 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.contract import Nodes
+from unrack.resources.site.features import Way
 from unrack.resources.site.kept import Keep
 from unrack.resources.site.keys import ReservationFile
+from unrack.resources.site.wheres import Counts
 
 ByNode = dict[int, Ints]
 """The first of places of nodes that are claimed together → int64[nodes]: the place of each, -1: it has none."""
@@ -47,6 +49,12 @@ def by_node(keeps: Sequence[Keep], nodes: int) -> ByNode:
             at = groups.setdefault((keep.owners, keep.inside), np.full(nodes, -1, np.int64))
             at[keep.of] = place
     return {int(at[at >= 0].min()): at for at in groups.values()}
+
+
+def by_cores(ways: Sequence[Way], counts: Counts, places: ByNode) -> list[int] | None:
+    """In which places of nodes a job claims its cores, by the first of each; ``None``: more depends on its nodes."""
+    chooses = any(amount < 0 or inside for _, amount, inside in counts) or any(way.counts for way in ways)
+    return None if chooses or len(ways) > 1 else [place for place, _, _ in counts if place in places]
 
 
 def claimed_of(at: Ints, cores: int, nodes: Ints, tasks: Ints) -> list[tuple[int, int]]:

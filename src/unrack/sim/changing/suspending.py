@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from unrack.core import Core
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import CORES, Lease
 from unrack.policy.contract import Resume, Suspend
+from unrack.sim.changing.kernel import SizedKernel
 from unrack.sim.kernel import Kernel
 from unrack.sim.recorder import Outcome, Suspension
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.combined import Undisturbed
 from unrack.workload.job import JobTable
+
+
+def without_cores(part: Lease) -> Lease:
+    """The lease of a component that is suspended."""
+    rows = part.rows.copy()
+    rows[:, CORES] = 0
+    return part._replace(rows=rows)
 
 
 class SuspendingKernel(Kernel):
@@ -28,6 +36,8 @@ class SuspendingKernel(Kernel):
             self.recorder.suspended.setdefault(job, []).append(Suspension(now, -1, decision.reason))
         lease = self.core.state.lease(job)
         lease.rows.flags.writeable = False  # the log keeps them
+        if isinstance(decision, Suspend):
+            lease = lease._replace(parts=tuple(without_cores(part) for part in lease.parts))
         self.exchange(lease, now)
         if isinstance(decision, Resume):
             self.recorder.went_on(job, now)
@@ -39,3 +49,9 @@ class SuspendingKernel(Kernel):
         if self.paused.pop(job, None) is not None:
             self.recorder.went_on(job, now)
         return super().end(job, now, outcome)
+
+
+class SizedSuspendingKernel(SuspendingKernel, SizedKernel):
+    """As both; no running job changes its size."""
+
+    exchange = Kernel.exchange

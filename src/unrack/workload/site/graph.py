@@ -20,6 +20,7 @@ from unrack.units import SECOND_US
 from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
 from unrack.workload.site.components import first_of
+from unrack.workload.site.settled import numbers_said
 
 
 class After(IntEnum):
@@ -74,7 +75,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     count, waits, first = len(jobs), dict[int, list[Ways]](), first_of(jobs)
     begin_us = np.zeros(count, np.int64)
     if "begin_s" in said:
-        seconds = said["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0).fill_nan(0.0).to_numpy()
+        seconds = numbers_said(jobs, "begin_s").to_numpy()
         begin_us = np.maximum(np.ceil(seconds * SECOND_US), 0).astype(np.int64)
         np.maximum.at(begin_us, first, begin_us)
     number_of: dict[str, int] = {}

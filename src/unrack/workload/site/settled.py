@@ -136,7 +136,7 @@ def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
     """The further columns of jobs that do not begin before a time, µs."""
     begin_s = pl.Series("begin_s", begin_us / SECOND_US)
     if "begin_s" in jobs.extra.columns:
-        said = jobs.extra["begin_s"].cast(pl.Float64, strict=False).fill_null(0.0)
+        said = numbers_said(jobs, "begin_s")
         begin_s = pl.DataFrame([said.alias("a"), begin_s.alias("b")]).max_horizontal().alias("begin_s")
     return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
 
@@ -174,6 +174,9 @@ def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
         [one.preempt_mode for one in file.partitions] + [one.preempt_mode for one in file.qos]
     ):
         yield "preempt_mode", "there is no table site.preempt"
+    ranks = {"partition": file.partitions, "qos": file.qos, "quota": file.queues}
+    if file.preempt is not None and not ranks[file.preempt.by]:
+        yield "preempt", f"nothing of the site says who is stopped by {file.preempt.by}"
     if (file.preempt is None or file.preempt.by != "quota") and any(
         one.reclaim != "never" or one.within != "never" for one in file.queues
     ):
@@ -196,11 +199,26 @@ def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:
     return [""] * len(jobs) if said is None else said.to_list()
 
 
+def numbers_said(jobs: JobTable, name: str) -> pl.Series:
+    """The numbers of a further column; 0: nothing is said.
+
+    Raises
+    ------
+    InputError
+        Something else is said; it names the first job.
+    """
+    said = _said(jobs, (name,))
+    if said is None:
+        return pl.Series(name, np.zeros(len(jobs)))
+    found = said.cast(pl.Float64, strict=False)
+    if (odd := (found.is_null() & (said != "")).arg_true()).len():
+        job = int(odd[0])
+        raise InputError(f"job {jobs.ids[job]}, {name}", repr(said[job][:80]), "a number")
+    return found.fill_null(0.0).fill_nan(0.0).clip(-(2.0**53), 2.0**53).alias(name)
+
+
 def _numbers(jobs: JobTable, name: str) -> Ints:
-    if name not in jobs.extra.columns:
-        return np.zeros(len(jobs), np.int64)
-    found = jobs.extra[name].cast(pl.Int64, strict=False).fill_null(0)
-    return np.ascontiguousarray(found.to_numpy())
+    return np.ascontiguousarray(numbers_said(jobs, name).cast(pl.Int64).to_numpy())
 
 
 def _check_partitions(site: Site, said: Said) -> None:

@@ -119,6 +119,12 @@ class _Columns(NamedTuple):
     window_claims: Ints  # int64[k, 2]: the place of which each keeps an amount, and that; -1: of none
     window_rows: Ints  # int64[room, 5]: their nodes, each whole
     window_groups: Ints  # int64[room, 5]: their groups, each whole
+    # int64[k, 6], by when they begin: windows that keep cores of nodes: when they begin and end, µs; row of `kept_at`
+    # and node; the place, and how much of it
+    kept: Ints
+    kept_at: Ints  # int64[rows, nodes]: places in which jobs claim the cores of their tasks on a node; -1: none
+    beside: Ints  # int64[2, nodes]: what is free beside kept cores for the job that is looked at
+    back: Ints  # int64[places]: what is left of the places of `kept_at` at the moment that is looked at
     usable: Ints  # int64[2, nodes]: what is installed on the nodes that a job may use at a time
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
@@ -141,6 +147,7 @@ class _Columns(NamedTuple):
     wants: Ints  # int64[jobs]: a :class:`Wants` each
     fixed_at: Ints  # int64[2, jobs]: first and last of its claims in `fixed`, of jobs that want CLAIMS
     fixed: Ints  # int64[room, 2]
+    kept_of: Ints  # int64[jobs]: in which rows of `kept_at` each claims, a bit each; 0: in none, or that is a choice
     # the round
     turn: Ints  # int64[6, room]: by place in the order: what has been reserved so far
     new_rows: Ints
@@ -204,6 +211,18 @@ def windows_of(view: View) -> tuple[Ints, Ints, Ints]:
     shapes = ((windows, 7), (rows, 5), (claims, 2))
     found, of, kept = (np.array(one, np.int64).reshape(-1, width) for one, width in shapes)
     return found, of, kept
+
+
+def kept_of(view: View) -> tuple[Ints, Ints]:
+    """Windows that are not over and keep cores of nodes, and the places of these, as of :class:`Columns`."""
+    at = view.cluster.places.by_node
+    known = {place: (row, node) for row, own in enumerate(at.tolist()) for node, place in enumerate(own) if place >= 0}
+    rows = [
+        (window.start_us, window.end_us, *known[window.place], window.place, window.amount)
+        for window in view.cluster.places.windows
+        if window.place in known and window.end_us > view.now
+    ]
+    return np.array(sorted(rows), np.int64).reshape(-1, 6), at
 
 
 def spans_of(open_to: Ints) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,27 +70,47 @@ FEW_ROUNDS = 1000
 class Plan(Passes):
     """Reservations, and rounds of a plan."""
 
+    in_pass: ClassVar[bool] = False
+
+    grouped: int = 0  # how many sets of nodes are told apart
+
     def group(self, view: View, place: Any) -> None:
         """Group the nodes as coarsely as is exact for the jobs submitted so far."""
         nodes = view.total.shape[1]
         windows = [window.nodes for window in view.cluster.places.windows]
+        self.grouped = len(self.sets)
         if self.rule.whole and not self.chosen and not view.columns.suspended:  # who is has memory of idle nodes
-            sets = view.columns.open_to
-            alike = [
-                view.total,
-                sets[1:, 0] > 0,
-                *(mask[None] for mask in {mask.tobytes(): mask for mask in windows}.values()),
-            ]
-            kinds, group_of = np.unique(np.concatenate(alike), axis=1, return_inverse=True)
-            first_node = np.array([int(np.flatnonzero(group_of == g)[0]) for g in range(kinds.shape[1])])
-            by_size = np.lexsort((np.arange(kinds.shape[1]), kinds[1], kinds[0]))
+            kinds, group_of = self._kinds(view)
+            first_node = np.unique(group_of, return_index=True)[1]
+            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
             rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(place, np.argsort(first_node))
-            self._group(Grain.WHOLE, group_of.ravel(), sets[:, :, first_node], rank)
+            self._group(Grain.WHOLE, group_of, view.columns.open_to[:, :, first_node], rank)
             self._windows_by_group(first_node)
         elif view.equal_cores() and not self.chosen and not windows:
             self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1)[None, :, None], np.zeros(1))
         else:
             self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
+
+    def _kinds(self, view: View) -> tuple[Ints, Ints]:
+        """Kinds of nodes, which differ in size, in windows or in the sets of jobs so far; and int64[nodes]: of each."""
+        windows = {window.nodes.tobytes(): window.nodes[None] for window in view.cluster.places.windows}
+        alike = [view.total, view.columns.open_to[sorted(self.sets), 0] > 0, *windows.values()]
+        kinds, group_of = np.unique(np.concatenate(alike), axis=1, return_inverse=True)
+        return kinds, group_of.ravel()
+
+    def splits(self, view: View) -> bool:
+        """Whether a job has come that may use some of the nodes of a group alone."""
+        if self.rule.grain != Grain.WHOLE or self.grouped == len(self.sets):
+            return False
+        self.grouped = len(self.sets)
+        return bool(self._kinds(view)[0].shape[1] != self.columns.total.shape[2])
+
+    def look_at_sets(self, view: View) -> None:
+        """Take over which nodes jobs may use, and when; the groups stay."""
+        super(Plan, self).look_at_sets(view)
+        if self.columns.total.shape[2] and self.rule.grain != Grain.CORES:
+            first_node = np.unique(self.columns.of, return_index=True)[1]
+            self.replace(total=np.ascontiguousarray(view.columns.open_to[:, :, first_node]))
 
     def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
         self.rule = self.rule._replace(grain=int(grain))

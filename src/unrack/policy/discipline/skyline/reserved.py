@@ -7,7 +7,7 @@ nodes, none later than it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from unrack.policy.discipline.skyline.columns import (
     Grain,
     Rule,
     Wants,
+    kept_of,
     ledger_of,
     limits_of,
     met,
@@ -43,8 +44,10 @@ from unrack.workload.job import CORES as CORES_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
 NODES, CORES = int(Grain.NODES), int(Grain.CORES)
+MOST_KEPT = 62
+"""Of how many kinds of places on nodes kernels know."""
 NO_LIMITS: Ints = np.zeros(0, np.int64)
-BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1}
+BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0}
 """Columns by job, and what they are of a job that is not known yet."""
 
 
@@ -72,6 +75,8 @@ class Blocked:
 class Reserved:
     """What is reserved, and how the cluster is grouped for planning."""
 
+    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel, as in passes
+
     rule: Rule
     columns: Columns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
@@ -79,6 +84,7 @@ class Reserved:
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
+    sets: set[int] = field(default_factory=set)  # the sets of nodes of these jobs
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
@@ -181,17 +187,24 @@ class Reserved:
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
         first, self.known = self.known, view.jobs
+        if first == self.known:
+            return
         seen, devices = view.columns.claimed, view.columns.devices
+        if len(view.columns.open_to) > 1:
+            self.sets.update(view.columns.set_of[first : self.known].tolist())
         plain = seen is None and devices is None and not view.columns.components.of
-        if (plain and not self.every) or first == self.known:
+        if plain and not self.every:
             return
         self.make_room(view)
-        wants = self.columns.wants
+        wants, own = self.columns.wants, self.rule.whole and not self.lends
         status = view.status[first:]
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
-            claims, several = claims_anywhere(view, job), job in view.columns.components.of
-            if asks or claims is None or several or self.every:
+            claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
+            kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
+            if kept:
+                wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
+            elif asks or claims is None or several or self.every:
                 wants[job], self.chosen = self._wants(view, job, asks, claims is not None and not several), True
             elif claims is not None and len(claims):
                 wants[job] = Wants.CLAIMS
@@ -205,6 +218,18 @@ class Reserved:
                     self.replace(fixed=grown_rows(self.columns.fixed, self.fixed))
                 self.columns.fixed[end : self.fixed] = claims
                 self.columns.fixed_at[:, job] = end, self.fixed
+
+        if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
+            wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
+
+    def _claims_cores(self, view: View, job: int) -> int:
+        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
+        seen, places = view.columns.claimed, view.cluster.places
+        plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
+        first = self.rule == Rule(NODES, False, FITS["first-fit"]) and view.asks[CORES_ASKED, job] > 0
+        if not (plain and first) or seen is None:
+            return 0
+        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
 
     def _wants(self, view: View, job: int, asks: bool, anywhere: bool) -> Wants:
         """Of a job with a choice; ``asks``: for devices; ``anywhere``: what it claims is the same wherever it runs."""
@@ -220,8 +245,11 @@ class Reserved:
         self.note_jobs(view)
         grain = self.rule.grain
         coarse = (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
-        sets, _, groups = self.columns.total.shape
-        return coarse or (groups > 0 and sets != len(view.columns.open_to))
+        return coarse or self.splits(view)
+
+    def splits(self, view: View) -> bool:
+        """Whether a job has come that may use some of the nodes of a group alone; a plan knows."""
+        return False
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -255,26 +283,33 @@ class Reserved:
 
     def look_at_sets(self, view: View) -> None:
         """Take over which nodes jobs may use, and when."""
-        seen, (windows, rows, claims) = view.columns, windows_of(view)
+        seen, (windows, rows, claims), (kept, kept_at) = view.columns, windows_of(view), kept_of(view)
         self.replace(
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
-            window_rows=rows, window_groups=rows, window_claims=claims,
+            window_rows=rows, window_groups=rows, window_claims=claims, kept=kept, kept_at=kept_at,
             grown=np.full((2, len(seen.open_to) + len(self.columns.slot)), NEVER_US),
         )  # fmt: skip
         self.columns.cursor[KEPT] = 0
 
     def look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
-        seen = view.columns
-        claims = 0 if seen.claimed is None else seen.claimed.replaced
-        mark = seen.replaced + claims + (view.version if self.lends else 0)
-        if seen.asks is not self.columns.asks or self.replaced != mark:
+        mark = self.mark(view)
+        if view.columns.asks is not self.columns.asks or self.replaced != mark:
             self.replaced = mark
-            self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)))
-            if len(self.columns.installed) != len(seen.open_to):
-                self.look_at_sets(view)
-            self.make_room(view)
+            self.take_over(view)
+
+    def mark(self, view: View) -> int:
+        """What grows whenever the ledger replaces columns."""
+        claims = 0 if view.columns.claimed is None else view.columns.claimed.replaced
+        return view.columns.replaced + claims + (view.version if self.lends else 0)
+
+    def take_over(self, view: View, **expected: Ints) -> None:
+        """Take over the columns of the ledger, with others in place of some."""
+        self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)) | expected)
+        if len(self.columns.installed) != len(view.columns.open_to):
+            self.look_at_sets(view)
+        self.make_room(view)
 
     def expect(self, running: Ints) -> None:
         """Running jobs are to end at other times than they are booked to, until the next look at the ledger."""
