@@ -155,8 +155,9 @@ def search(
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
-        fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, wanted, 0, c))
-        fits = fits and room_beside_kept(who, head, total, time, now, count, wanted, 0, c) >= head.tasks
+        if fits and c.windows.shape[0] > 0:
+            fits = leaves_kept(who, time, now, count, wanted, 0, c)
+            fits = fits and room_beside_kept(who, head, total, time, now, count, wanted, 0, c) >= head.tasks
         if fits and mb > 0:
             fits = lent_room(c.then, h, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
@@ -189,8 +190,10 @@ def keeps(
     fits = c.heads[h, ROOM] >= head.tasks and claims_fit(c.left, 1 + h, slots, wanted)
     until = now + c.walk[HELD_US]
     time = c.heads[h, SHADOW]
-    fits = fits and (c.windows.shape[0] == 0 or leaves_kept(who, time, now, count, span, until, c))
-    if fits and room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks:
+    if fits and c.windows.shape[0] > 0:
+        fits = leaves_kept(who, time, now, count, span, until, c)
+        fits = fits and room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks
+    if fits:
         return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)
     return False
