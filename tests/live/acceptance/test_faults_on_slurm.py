@@ -21,7 +21,7 @@ import pytest
 from driven_bed import POOL, Driven, audit
 from slurm_bed import Bed
 
-from unrack.live.slurm.driver.turns.coming import FORGOTTEN
+from unrack.live.driver.turns.coming import FORGOTTEN
 from unrack.slurm_text.hostlists import expand
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]

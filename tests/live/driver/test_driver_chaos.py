@@ -14,11 +14,11 @@ from memory_journal import MemoryJournal
 from strict_slurm import StrictSlurm
 
 from unrack.errors import UnrackError
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.replay import replay
 from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.orders import HoldBack, Order
 
 NEVER_US = 10**15
@@ -306,7 +306,7 @@ def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: i
 def test_the_auditor_finds_a_driver_that_is_broken(
     tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unrack.live.slurm.driver.turns.ending import Ending
+    from unrack.live.driver.turns.ending import Ending
 
     if broken == "no recall":
         monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)

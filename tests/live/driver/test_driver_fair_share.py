@@ -9,7 +9,7 @@ from strict_slurm import StrictSlurm
 from test_driver_limits import Strict
 
 from unrack.cluster.formats.site import SaidSite
-from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.driver.state.replay import replay
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.used import Used, used_by
 

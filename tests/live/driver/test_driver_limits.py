@@ -12,10 +12,10 @@ from memory_journal import MemoryJournal
 from strict_slurm import StrictSlurm
 from test_driver_turns import World
 
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
+from unrack.live.driver.turns.coming import FORGOTTEN
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
-from unrack.live.slurm.driver.turns.coming import FORGOTTEN
 
 HOUR = 3600
 
@@ -107,7 +107,7 @@ def test_members_of_an_array_wait_for_no_more_than_run_whatever_is_released_by_o
 
 
 def test_a_long_array_without_a_limit_loses_no_member(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unrack.live.slurm.driver.state.seen.MOST_MEMBERS", 5)
+    monkeypatch.setattr("unrack.live.slurm.adapter.seen.MOST_MEMBERS", 5)
     world = Strict()
     numbers = world.slurm.submit_array(30, cores=2, run_s=1)
     world.go(2)

@@ -17,12 +17,12 @@ from fake_fabric import FakeFabric
 from fake_slurm import PREEMPTS, FakeJob, FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 from unrack.live.fabric.contract import Attachment
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.entry import Entry
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
 
 JOURNALS = sorted((Path(__file__).parent / "journals").glob("*.jsonl.gz"))
 LEFT_OVER = {"decided_us", "released_us", "started_us", "ended_us", "freed_us", "short", "why"}

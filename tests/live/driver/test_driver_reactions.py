@@ -7,10 +7,8 @@ from itertools import product
 
 import pytest
 
-from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.driver.state.entry import Entry, Placing
-from unrack.live.slurm.driver.state.seen import Member, is_refused
-from unrack.live.slurm.driver.state.stage import (
+from unrack.live.driver.state.entry import Entry, Placing
+from unrack.live.driver.state.stage import (
     ASIDE,
     INTENDED,
     WAITING,
@@ -29,7 +27,9 @@ from unrack.live.slurm.driver.state.stage import (
     Stopped,
     Undone,
 )  # fmt: skip
-from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
+from unrack.live.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
+from unrack.live.slurm.adapter.seen import Member, is_refused
+from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import SlurmJob
 from unrack.slurm_text import states

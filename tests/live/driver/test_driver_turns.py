@@ -11,11 +11,11 @@ from fake_fabric import FakeFabric
 from fake_slurm import PREEMPTS, FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
+from unrack.live.driver.driver import Driver, PolicyFaultError, Settings
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.driver.driver import Driver, PolicyFaultError, Settings
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.reading import Reading
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]

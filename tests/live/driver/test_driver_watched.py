@@ -12,7 +12,7 @@ from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
-from unrack.live.slurm.driver.driver import Driver
+from unrack.live.driver.driver import Driver
 from unrack.live.slurm.service.service import Stop, waited
 from unrack.live.wake import Wake
 from unrack.live.watch.meters import Meters

@@ -19,9 +19,9 @@ from fake_slurm import FakeSlurm, HandClock
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
+from unrack.live.driver.state.replay import replay
 from unrack.live.journal.disk import Disk
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.service import service
 from unrack.live.slurm.service.service import Stop, serve
 from unrack.live.slurm.service.status import Status, status_of

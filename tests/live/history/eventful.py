@@ -10,11 +10,11 @@ import numpy as np
 from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.history.past import Past, past_of
+from unrack.live.driver.state.kept import kept_of
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.history.past import Past, past_of
 
 MEDDLING = ("foreign", "cancel", "drain", "stuck", "requeue", "limit", "restart")
 

@@ -10,14 +10,14 @@ import pytest
 from eventful import MEDDLING, Eventful, meddled
 from strict_slurm import StrictSlurm
 
+from unrack.live.driver.history.cause import UNEXPLAINED
+from unrack.live.driver.history.order import Comparison, compare, compared, decided_us
+from unrack.live.driver.history.past import Past
+from unrack.live.driver.history.stay import Stay
+from unrack.live.driver.history.told import Fold
+from unrack.live.driver.history.world import Fact, play
 from unrack.live.journal.reading import read_journal
 from unrack.live.records import READ
-from unrack.live.slurm.history.cause import UNEXPLAINED
-from unrack.live.slurm.history.order import Comparison, compare, compared, decided_us
-from unrack.live.slurm.history.past import Past
-from unrack.live.slurm.history.stay import Stay
-from unrack.live.slurm.history.told import Fold
-from unrack.live.slurm.history.world import Fact, play
 
 OF_KIND = {
     "foreign": Fact.FOREIGN, "cancel": Fact.LEFT, "drain": Fact.NODES, "stuck": Fact.FAILED, "requeue": Fact.FAILED,

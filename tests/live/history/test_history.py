@@ -14,11 +14,11 @@ from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 
 from unrack.errors import InputError
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.history.order import compare
+from unrack.live.driver.history.past import past_of
+from unrack.live.driver.history.study import keep_past
 from unrack.live.journal.journal import Journal
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.history.order import compare
-from unrack.live.slurm.history.past import past_of
-from unrack.live.slurm.history.study import keep_past
 from unrack.live.slurm.service.life import life_of
 from unrack.live.slurm.service.status import status_of
 from unrack.report.page import write_report

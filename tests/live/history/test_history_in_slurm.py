@@ -12,10 +12,10 @@ import pytest
 from driven_bed import Driven
 from slurm_bed import Bed
 
-from unrack.live.slurm.history.cause import UNEXPLAINED
-from unrack.live.slurm.history.order import compare
-from unrack.live.slurm.history.past import past_of
-from unrack.live.slurm.history.starts import starts_frame
+from unrack.live.driver.history.cause import UNEXPLAINED
+from unrack.live.driver.history.order import compare
+from unrack.live.driver.history.past import past_of
+from unrack.live.driver.history.starts import starts_frame
 from unrack.slurm_text.hostlists import expand
 
 pytestmark = pytest.mark.live

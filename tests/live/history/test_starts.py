@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.live.slurm.history.starts import COLUMNS, starts_frame
-from unrack.live.slurm.history.told import Fold
+from unrack.live.driver.history.starts import COLUMNS, starts_frame
+from unrack.live.driver.history.told import Fold
 from unrack.slurm_text.hostlists import expand
 
 

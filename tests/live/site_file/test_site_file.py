@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.live.slurm.driver.state.seen import Take, not_now
+from unrack.live.slurm.adapter.seen import Take, not_now
 from unrack.live.slurm.reading import SlurmJob
 from unrack.live.slurm.site import Site
 from unrack.live.slurm.site.additions import ClusterAdditions

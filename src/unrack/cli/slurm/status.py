@@ -25,7 +25,7 @@ def status(
 ) -> None:
     """Show what a driver holds and waits for, from its journal; it may be running or not."""
     from unrack.cli.slurm.options import state_of
-    from unrack.live.slurm.driver.state.stage import Phase
+    from unrack.live.driver.state.stage import Phase
     from unrack.live.slurm.service.status import status_of
 
     found = status_of(state_of(config, state))

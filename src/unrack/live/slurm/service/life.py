@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
+from unrack.live.driver.portable import nodes_in
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.epoch import Beginning, Epoch, replayed
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.stage import Phase
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.entry import Entry
-from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.stage import Phase
-from unrack.live.slurm.portable import nodes_in
 from unrack.live.slurm.service.folders import JOURNAL
 
 

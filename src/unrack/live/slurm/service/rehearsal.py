@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from unrack.live.driver.driver import Driver, Settings
+from unrack.live.driver.state.stage import INTENDED, Phase
 from unrack.live.fabric.contract import Fabric
 from unrack.live.fabric.table import make_fabric
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
-from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.state.stage import INTENDED, Phase
 from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.site.site import Site

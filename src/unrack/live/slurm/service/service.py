@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from unrack.errors import InputError
+from unrack.live.driver.driver import Driver, Settings
+from unrack.live.driver.state.kept import Kept, kept_of
+from unrack.live.driver.state.stage import NOT_HELD, Phase
 from unrack.live.fabric.contract import FabricError
 from unrack.live.fabric.table import make_fabric
 from unrack.live.journal.journal import Journal, JournalError
@@ -16,9 +19,6 @@ from unrack.live.journal.lock import Lock
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client, UnreachableError
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.driver.driver import Driver, Settings
-from unrack.live.slurm.driver.state.kept import Kept, kept_of
-from unrack.live.slurm.driver.state.stage import NOT_HELD, Phase
 from unrack.live.slurm.service.folders import JOURNAL
 from unrack.live.slurm.site.site import WAKE, Site
 from unrack.live.slurm.site.tables import OnPolicyFault

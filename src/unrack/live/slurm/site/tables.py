@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.asks.amounts import MOST_PRIORITY
-from unrack.live.slurm.driver.state.seen import Take
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
 from unrack.units import SECOND_US, amount_of, memory_mb, seconds_text, time_us
@@ -112,7 +112,7 @@ class SiteTable(Strict):
     models: list[str | dict[str, Any]] = Field(default_factory=list)
     state: SitePath = Path("/var/lib/unrack")  # the folder of the journal and the lock
     wake: SitePath | None = None  # a file that scripts write to when something happened, so that it looks at once
-    take: Take = Take.BY_ADMIN  # which held jobs: see :class:`unrack.live.slurm.driver.state.seen.Take`
+    take: Take = Take.BY_ADMIN  # which held jobs: see :class:`unrack.live.slurm.adapter.seen.Take`
     # memory, on_policy_fault: see :class:`MemoryUse`, :class:`OnPolicyFault`
     memory: MemoryUse = MemoryUse.REQUESTED
     on_policy_fault: OnPolicyFault = OnPolicyFault.FCFS
