@@ -9,11 +9,11 @@ from typing import Any
 from unrack.errors import ClusterError
 from unrack.ledger.lease import Lease
 from unrack.live.driver.clock import Clock
+from unrack.live.driver.contract import Problem
 from unrack.live.driver.portable import Names
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.adapter.seen import Take
-from unrack.live.slurm.adapter.terms import Problem
-from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld

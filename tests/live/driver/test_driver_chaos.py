@@ -15,9 +15,10 @@ from strict_slurm import StrictSlurm
 
 from unrack.errors import UnrackError
 from unrack.live.driver.driver import Driver
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.kept import kept_of
 from unrack.live.driver.state.replay import replay
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.orders import HoldBack, Order
 
@@ -99,7 +100,8 @@ class Story:
         try:
             if self.driver is None:
                 kept = kept_of(self.journal.records())
-                self.driver = Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
+                slurm = SlurmAdapter(self.slurm, self.terms)
+                self.driver = Driver(slurm, self.fabric, self.journal, kept=kept, clock=self.clock)
             self.driver.step()
             self.steps_since_crash += 1
             if self.steps_since_crash >= 3 and self.clock.at_us > self.crashed_us + 1_500_000:

@@ -12,10 +12,11 @@ from fake_slurm import PREEMPTS, FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.driver.driver import Driver, PolicyFaultError, Settings
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.kept import kept_of
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.slurm.reading import Reading
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
@@ -32,7 +33,8 @@ class World:
 
     def make(self, **more: Any) -> Driver:
         kept = kept_of(self.journal.records())
-        return Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock, **more)
+        slurm = SlurmAdapter(self.slurm, self.terms)
+        return Driver(slurm, self.fabric, self.journal, kept=kept, clock=self.clock, **more)
 
     def go(self, steps: int = 1, us: int = 200_000) -> None:
         for _ in range(steps):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from unrack.cluster.spec import Cluster
+from unrack.live.driver.contract import Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.epoch import Beginning, Epoch
-from unrack.live.slurm.adapter.terms import Problem
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Licence, Reading, SlurmJob, SlurmNode

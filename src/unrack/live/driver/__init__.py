@@ -1,1 +1,1 @@
-"""What drives Slurm: readings into events, decisions into orders, all of it in a journal."""
+"""What drives an orchestrator: readings into events, decisions into orders, all of it in a journal."""

@@ -1,4 +1,4 @@
-"""What the driver does by what was decided: orders for Slurm, devices for the fabric; and what became of both."""
+"""What the driver does by what was decided: orders given, devices attached; and what became of both."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from unrack.live.driver.attachments import Attachments, attachments_of
 from unrack.live.driver.clock import Clock
+from unrack.live.driver.contract import Orchestrator, Order
 from unrack.live.driver.orders import Orders
 from unrack.live.driver.portable import Names
 from unrack.live.driver.sides import Written
@@ -15,14 +16,11 @@ from unrack.live.driver.state.stage import Decided, Phase, attached_of
 from unrack.live.driver.state.table import Table
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.fabric.contract import Fabric
-from unrack.live.slurm.client import Client
-from unrack.live.slurm.orders import Order
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters, Operation
 
 ORDERS_AT_ONCE = 250
 """How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
-log = Events("slurm")
 
 
 class Acting:
@@ -30,14 +28,16 @@ class Acting:
 
     Parameters
     ----------
-    client, fabric, table, journal, meters
+    orchestrator, fabric, table, journal, meters
         As of :class:`unrack.live.driver.driver.Driver`; ``table``: the jobs that it knows.
     """
 
-    def __init__(self, client: Client, fabric: Fabric, table: Table, journal: Written, meters: Meters) -> None:
-        self.client, self.table, self.journal, self.meters = client, table, journal, meters
-        self.attachments = Attachments(fabric)
-        self.orders = Orders(table)
+    def __init__(
+        self, orchestrator: Orchestrator, fabric: Fabric, table: Table, journal: Written, meters: Meters
+    ) -> None:
+        self.orchestrator, self.table, self.journal, self.meters = orchestrator, table, journal, meters
+        self.attachments, self.orders = Attachments(fabric), Orders(table, orchestrator.name)
+        self.log = Events(orchestrator.name.lower())
 
     def act(self, names: Names, clock: Clock) -> bool:
         """Give orders, attach and detach, and write down what became of it; True if anything was done."""
@@ -64,25 +64,23 @@ class Acting:
         return True
 
     def _give(self, orders: Sequence[Order], clock: Clock) -> None:
-        """Give some orders and those that follow on them, and write down what became of them."""
-        answers = self.client.carry_out(orders)
-        self.orders.answered(answers, clock.now())
-        if releases := self.orders.then(answers):
-            answers += self.client.carry_out(releases)
-            self.orders.answered(answers[len(orders) :], clock.now())
+        """Give some orders, and write down what became of them."""
+        refused = []
+        for answers in self.orchestrator.carry_out(orders):
+            self.orders.answered(answers, clock.now())
+            refused += [answer for answer in answers if answer.problem]
         self._write_did(clock.now())
-        for answer in answers:
-            if not answer.done:
-                self.meters.refused(answer.order)
-                order = type(answer.order).__name__
-                log.warning("Slurm refused an order", order=order, job=str(answer.order.job), why=answer.problem)
+        for answer in refused:
+            self.meters.refused(answer.word)
+            job, word = answer.order.entry.key, answer.word
+            self.log.warning(f"{self.orchestrator.name} refused an order", order=word, job=job, why=answer.problem)
 
     def _write_did(self, now: int) -> None:
         if entries := self.table.taken():
             self.journal.append([{"k": "did", "now": now, "entries": entries}])
 
     def fabric_done(self, turn: Turn) -> bool:
-        """Note what became of attaching and detaching; True if Slurm is to be read again for a job that goes on."""
+        """Note what became of attaching and detaching; True if all is to be read again for a job that goes on."""
         again = False
         for outcome in self.attachments.done(turn.now):
             entry = self.table.get(outcome.key)
@@ -90,7 +88,7 @@ class Acting:
             if entry is None:
                 continue
             if outcome.problem:
-                log.warning("the fabric failed", job=entry.key, why=outcome.problem)
+                self.log.warning("the fabric failed", job=entry.key, why=outcome.problem)
             attached = outcome.operation == Operation.ATTACH
             if attached and entry.phase == Phase.ATTACHING:
                 if outcome.problem:
@@ -116,7 +114,7 @@ class Acting:
         self.meters.fabric(Operation.STATE, time.perf_counter() - began)
         for attachment in attachments:
             if attachment.operation not in known:
-                log.warning("detaching what nobody holds", operation=attachment.operation)
+                self.log.warning("detaching what nobody holds", operation=attachment.operation)
                 self.attachments.fabric.detach(attachment.operation)
 
     def close(self) -> None:

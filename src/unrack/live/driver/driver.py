@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
@@ -12,7 +11,9 @@ from unrack.events import Drained, Opened, Submitted
 from unrack.ledger.state import QUEUED
 from unrack.live.driver.acting import Acting
 from unrack.live.driver.clock import Clock
+from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.portable import Names
+from unrack.live.driver.seen import Seen
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
@@ -23,13 +24,9 @@ from unrack.live.driver.state.table import Table
 from unrack.live.driver.turns.apart import APART, wants_apart
 from unrack.live.driver.turns.notes import Notes
 from unrack.live.driver.turns.turn import Turn
+from unrack.live.driver.used import Used
 from unrack.live.fabric.contract import Fabric
 from unrack.live.records import decision_record, job_of_record
-from unrack.live.slurm.adapter.refusals import Refusals
-from unrack.live.slurm.adapter.terms import Terms
-from unrack.live.slurm.client import Client
-from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.used import Used
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
 
@@ -37,7 +34,6 @@ MOST_APART, MOST_PLACES = 256, 1_000_000
 """How many jobs may have tasks that are kept apart, and on how many nodes so many."""
 MOST_WAYS = 500
 """In how many more ways than twice those at first jobs may ask for nodes until these are counted anew."""
-log = Events("slurm")
 
 
 class Settings(NamedTuple):
@@ -52,12 +48,12 @@ class PolicyFaultError(RunError):
 
 
 class Driver:
-    """Schedules the jobs of some partitions of a Slurm.
+    """Schedules the jobs of an orchestrator, or some of them.
 
     Parameters
     ----------
-    client, fabric, journal, terms
-        How Slurm is reached; how devices are attached; where all is written down; what the site agreed on.
+    orchestrator, fabric, journal
+        Whose jobs they are; how devices are attached; where all is written down.
     settings
         How it goes about its work.
     kept
@@ -70,25 +66,24 @@ class Driver:
 
     def __init__(
         self,
-        client: Client,
+        orchestrator: Orchestrator,
         fabric: Fabric,
         journal: Written,
-        terms: Terms,
         settings: Settings | None = None,
         kept: Kept | None = None,
         meters: Meters | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.client, self.fabric, self.journal, self.terms = client, fabric, journal, terms
+        self.orchestrator, self.fabric, self.journal = orchestrator, fabric, journal
+        self.log = Events(orchestrator.name.lower())
         self.settings = settings or Settings()
         kept = kept or Kept(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
-        self.table = Table(kept.entries, kept.ended)
+        self.table = Table(kept.entries, kept.ended, orchestrator.own_of)
         self.meters = meters or Meters(wanted=False)
-        self.acting = Acting(client, fabric, self.table, journal, self.meters)
+        self.acting = Acting(orchestrator, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
         self.policy: Spec | None = None
-        self.refusals = Refusals()
         self.wanted_us: int | None = None
         self._turned_us = -1
         self._used: Used | None = None
@@ -104,7 +99,7 @@ class Driver:
         Raises
         ------
         UnreachableError
-            Slurm does not answer: nothing was done, or what was done is written down; call it again later.
+            The orchestrator does not answer: nothing was done, or what was done is written down; call it again later.
         PolicyFaultError
             The policy failed, and the site wants the driver to end.
         """
@@ -121,16 +116,16 @@ class Driver:
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
         now, reading, read_s = self.clock.now(), None, None
-        if self._read_again or self._deadline_passed(now) or self.client.changed():
+        if self._read_again or self._deadline_passed(now) or self.orchestrator.changed():
             began = time.perf_counter()
-            reading = self.client.read()
+            reading = self.orchestrator.read(self.table)
             read_s, now = time.perf_counter() - began, self.clock.now()
             self._used = reading.used or self._used
         self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self._unreadable:
             self._unreadable = reading.unreadable
             for problem in reading.unreadable[:20]:
-                log.warning("what Slurm says of something cannot be understood", what=problem)
+                self.log.warning(f"what {self.orchestrator.name} says of something cannot be understood", what=problem)
         happened = self._round_on_time(now)
         if self.epoch is None or (reading is not None and self._other_nodes(reading)):
             assert reading is not None
@@ -151,10 +146,10 @@ class Driver:
         return self._turn(None, wanted)
 
     def _deadline_passed(self, now: int) -> bool:
-        """Whether something has to be looked at though Slurm reports nothing."""
+        """Whether something has to be looked at though nothing is reported."""
         for entry in self.table:
             stage, again_us = entry.stage, entry.trouble.again_us
-            if isinstance(stage, Released) and now - stage.released_us > self.terms.start_timeout_us:
+            if isinstance(stage, Released) and now - stage.released_us > self.orchestrator.start_timeout_us:
                 return True
             if stage.phase == Phase.ASIDE and again_us is not None and again_us <= now:
                 entry.trouble = entry.trouble._replace(again_us=None)
@@ -163,12 +158,12 @@ class Driver:
                 return True
         return False
 
-    def _turn(self, reading: Reading | None, now: int) -> bool:
+    def _turn(self, reading: Seen | None, now: int) -> bool:
         """Tell the core what has happened, ask the policy, write both down."""
         assert self.epoch is not None
         self.epoch.windows_pass(self._turned_us, now)
         self._turned_us = now
-        notes = Notes(self.epoch, self.table, self.terms, now, self._missed, self.refusals)
+        notes = Notes(self.epoch, self.table, self.orchestrator, now, self._missed)
         turn = Turn(notes)
         if reading is not None:
             turn.read(reading)
@@ -208,16 +203,15 @@ class Driver:
             self._begin(reading, "the journal is long", now)
         return bool(told)
 
-    @staticmethod
-    def _say(turn: Turn) -> None:
+    def _say(self, turn: Turn) -> None:
         """Log what a turn brought, and by name what went wrong."""
         if turn.notes.counts:
-            log.info("a turn", **dict(sorted(turn.notes.counts.items())))
+            self.log.info("a turn", **dict(sorted(turn.notes.counts.items())))
         for job, why in turn.notes.troubles:
-            log.warning("a start did not come about", job=job, why=why)
+            self.log.warning("a start did not come about", job=job, why=why)
 
     def _failed(self, fault: str, now: int) -> None:
-        log.error("the policy failed", fault=fault)
+        self.log.error("the policy failed", fault=fault)
         if self.settings.stop_on_fault:
             raise PolicyFaultError(f"the policy failed: {fault}")
         assert self.epoch is not None
@@ -228,35 +222,35 @@ class Driver:
 
     # --- epochs ---------------------------------------------------------------------------------------------------
 
-    def _other_nodes(self, reading: Reading) -> bool:
+    def _other_nodes(self, reading: Seen) -> bool:
         """Whether there are other nodes than the epoch knows, or they are of another size."""
         assert self.epoch is not None
         before = self.epoch.beginning
         try:
-            found = self.terms.beginning(reading, self.clock.origin_s)
+            found = self.orchestrator.beginning(reading, self.clock.origin_s)
         except InputError as error:  # nodes that are gone drain, as long as there is no cluster without them
-            log.warning("the nodes that there are make no cluster of the site", why=str(error))
+            self.log.warning("the nodes that there are make no cluster of the site", why=str(error))
             return False
         cluster = {key: value for key, value in before.cluster.items() if key != APART or key in found.cluster}
         return found.nodes != before.nodes or found.cluster != cluster
 
-    def _new_kind(self, reading: Reading) -> bool:
+    def _new_kind(self, reading: Seen) -> bool:
         """Whether a job has come whose tasks the present epoch cannot keep apart."""
         assert self.epoch is not None
         if APART in self.epoch.beginning.cluster:
             return False
-        new = [job for job in reading.jobs if job.waits and self.table.get(str(job.id)) is None]
-        return wants_apart(replace(reading, jobs=tuple(new)), self.terms, self.epoch.names)
+        new = [job for key, job in reading.jobs.items() if self.table.get(key) is None]
+        return wants_apart(new, self.orchestrator, self.epoch.names)
 
-    def _begin(self, reading: Reading, why: str, now: int) -> None:
-        beginning = self.terms.beginning(reading, self.clock.origin_s)
+    def _begin(self, reading: Seen, why: str, now: int) -> None:
+        beginning = self.orchestrator.beginning(reading, self.clock.origin_s)
         if self.policy is not None:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
             beginning.cluster.setdefault(APART, kept)
         if APART not in beginning.cluster:
             names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
-            if wants_apart(reading, self.terms, names):
+            if wants_apart(reading.jobs.values(), self.orchestrator, names):
                 beginning.cluster[APART] = _groups(beginning)
         seen = {node.name: node.usable for node in reading.nodes}
         self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])
@@ -277,7 +271,7 @@ class Driver:
                 raise
             self._failed(str(error), now)
             return
-        turn = Turn(Notes(epoch, self.table, self.terms, now))
+        turn = Turn(Notes(epoch, self.table, self.orchestrator, now))
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
         waiting.sort(key=lambda entry: (-1 if entry.number is None else entry.number, entry.seen_us, entry.key))
@@ -315,7 +309,7 @@ class Driver:
         self.journal.rotate(record)
         if before is not None and before.beginning.cluster != beginning.cluster:
             epoch.tell(Opened(foreseen=False), now)  # what was promised on less may come earlier
-        log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
+        self.log.info("an epoch begins", why=why, jobs=len(self.table), nodes=len(beginning.nodes))
 
     def _check_devices(self, entry: Entry, epoch: Epoch) -> None:
         """Refuse to forget a device that a job holds."""

@@ -13,7 +13,7 @@ from unrack.resources.places import NO_CLAIMS
 
 Portable = dict[str, Any]
 """``rows``: node, tasks, cores, MB; ``borrowed``: node, lender, MB; ``shares``: node, devices, amounts, parts;
-``claims``: resource, place, amount; ``parts``: what each component of a heterogeneous job has of it."""
+``claims``: resource, place, amount; ``parts``: what each part of a job of several has of it."""
 
 
 def devices_in(lease: Portable) -> list[str]:
@@ -99,7 +99,7 @@ class Names:
         )  # fmt: skip
 
     def _lender(self, number: int) -> str:
-        """Memory pools are nodes without a name in Slurm."""
+        """Memory pools are nodes without a name."""
         return self.nodes[number] if number < len(self.nodes) else f"*{number - len(self.nodes)}"
 
     def _lender_of(self, name: str) -> int:

@@ -188,11 +188,10 @@ class Meters:
             self._unreachable.inc()
             self._reachable.set(0)
 
-    def refused(self, order: object) -> None:
-        """Slurm refused an order."""
+    def refused(self, word: str) -> None:
+        """An order, or the step of one that is called so, was refused."""
         if self.counts:
-            name = type(order).__name__
-            self._refused.labels(name if name in ORDERS else "other").inc()
+            self._refused.labels(word if word in ORDERS else "other").inc()
 
     def journal(self, size_bytes: int) -> None:
         """How large the journal is now."""

@@ -1,1 +1,1 @@
-"""What the driver knows: jobs as Slurm shows them, their entries, the core that it tells, and what a journal keeps."""
+"""What the driver knows: the entries of jobs, the core that it tells, and what a journal keeps."""

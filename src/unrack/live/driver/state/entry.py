@@ -1,12 +1,13 @@
-"""What the driver knows of one job of Slurm: what Slurm said of it last, what the core knows, how far it has come."""
+"""What the driver knows of one job: what was seen of it last, what the core knows, how far it has come."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from unrack.live.driver.portable import Portable, devices_in, nodes_in
+from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.facts import facts_of, stage_of_record
 from unrack.live.driver.state.stage import (
     ASIDE,
@@ -19,25 +20,24 @@ from unrack.live.driver.state.stage import (
     grant_of,
     operations_of,
 )  # fmt: skip
-from unrack.live.slurm.reading import SlurmJob
 
 MOST_PLACED = 16
 """How many places of a job are remembered."""
 
 
 class Said(NamedTuple):
-    """What Slurm said of a job when it was last looked at.
+    """What was seen of a job when it was last looked at.
 
     Attributes
     ----------
     submit_s, start_s, end_s
-        Slurm's own times, s since 1970; 0: not known.
+        The orchestrator's own times, s since 1970; 0: not known.
     restarts
         How often it was started again.
     limit_s
         Its time limit once it ran; ``None``: none.
     state
-        Slurm's word for how it ended; ``""``: it has not.
+        The orchestrator's word for how it ended; ``""``: it has not.
     """
 
     submit_s: int = 0
@@ -61,37 +61,12 @@ class Known(NamedTuple):
     promise: list[Any] | None = None
 
 
-class Part(NamedTuple):
-    """Where a component of a heterogeneous job was placed, and what it had asked for before that."""
-
-    required: tuple[str, ...] = ()  # the nodes that it asked for by name
-    excluded: tuple[str, ...] = ()  # those that it wanted not to have
-    partition: str = ""  # the partitions that it asked for, if several
-    inside: str = ""  # in which of them it was placed last
-
-
-class Placing(NamedTuple):
-    """Where a job was placed, and what it had asked for before that."""
-
-    # The last places that we have asked for by name, perhaps, oldest first: after a lost connection we cannot tell
-    # which of them Slurm accepted. Other required nodes come from the user.
-    placed: tuple[tuple[str, ...], ...] = ()
-    # nodes_min, nodes_max: how many nodes it asked for; 0: not said
-    nodes_min: int = 0
-    nodes_max: int = 0
-    wanted: tuple[str, ...] = ()  # the nodes that it asked for by name
-    partition: str = ""  # the partitions that it asked for, if several
-    inside: str = ""  # in which of them it was placed last
-    pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
-    parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
-
-
 class Trouble(NamedTuple):
     """What went wrong with the starts of a job."""
 
     tries: int = 0  # how many have failed in a row
-    refused: str = ""  # Slurm's reason why the last was not allowed; ``""``: it was, or it has been tried since
-    # when it is looked at again though Slurm reports nothing; ``None``: when something changes
+    refused: str = ""  # the word for why the last was not allowed; ``""``: it was, or it has been tried since
+    # when it is looked at again though nothing is reported; ``None``: when something changes
     again_us: int | None = None
 
 
@@ -99,29 +74,31 @@ class Trouble(NamedTuple):
 class Entry:
     """One job."""
 
-    key: str  # which job: see :class:`unrack.live.slurm.orders.JobKey`
+    key: str  # which job
     seen_us: int  # when it came
     stage: Stage = ASIDE  # how far it has come, and what it holds
     ours: bool = False  # whether it is the driver's to start
-    # said, known, placing, trouble: what Slurm said of it last; what the core knows; where it was placed; what went
-    # wrong with its starts
+    # said, known, trouble: what was seen of it last; what the core knows; what went wrong with its starts
     said: Said = field(default_factory=Said)
     known: Known = field(default_factory=Known)
-    placing: Placing = field(default_factory=Placing)
     trouble: Trouble = field(default_factory=Trouble)
+    # The last places that it was told of, perhaps, oldest first: after a lost connection we cannot tell which of them
+    # the orchestrator has taken.
+    placed: tuple[tuple[str, ...], ...] = ()
+    own: Any = None  # what the adapter keeps with it: a named tuple with defaults, or ``None``
 
     def record(self) -> dict[str, Any]:
         """As plain values, flat; what there is not, or is as by default, is left out."""
         found: dict[str, Any] = {"key": self.key, "phase": self.phase, "seen_us": self.seen_us}
-        for part in (self.said, self.known, self.placing, self.trouble):
+        for part in filter(None, (self.said, self.known, self.own, self.trouble)):
             defaults = part._field_defaults
             found |= {name: value for name, value in part._asdict().items() if value != defaults[name]}
-        own = {"ours": self.ours, "why": self.why}
+        own = {"placed": self.placed, "ours": self.ours, "why": self.why}
         return found | facts_of(self.stage) | {name: value for name, value in own.items() if value}
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Entry:
-        """The entry that :meth:`record` wrote.
+    def of_record(cls, record: Mapping[str, Any], own_of: Callable[[Mapping[str, Any]], Any] | None = None) -> Entry:
+        """The entry that :meth:`record` wrote; without ``own_of`` what only the adapter knows is left out.
 
         Raises
         ------
@@ -132,50 +109,24 @@ class Entry:
         def part(of: type[Any]) -> Any:
             return of(**{name: record[name] for name in of._fields if name in record})
 
-        placing = part(Placing)
-        parts = [Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in placing.parts]
         return cls(
             record["key"], record["seen_us"], stage_of_record(record), record.get("ours", False), part(Said),
-            part(Known),
-            placing._replace(
-                placed=tuple(map(tuple, placing.placed)), wanted=tuple(placing.wanted), parts=tuple(parts)
-            ), part(Trouble),
+            part(Known), part(Trouble), tuple(map(tuple, record.get("placed", ()))),
+            None if own_of is None else own_of(record),
         )  # fmt: skip
 
     def place(self, nodes: Sequence[str]) -> None:
-        """Note that these nodes may be asked for by name from now on."""
+        """Note that it may be told to start on these nodes from now on."""
         found = tuple(sorted(nodes))
-        others = (one for one in self.placing.placed if one != found)
-        self.placing = self.placing._replace(placed=(*others, found)[-MOST_PLACED:], pinned=True)
+        self.placed = (*(one for one in self.placed if one != found), found)[-MOST_PLACED:]
 
     def is_placed(self, nodes: Collection[str]) -> bool:
-        """True if it is we who may have asked for these nodes by name."""
-        return tuple(sorted(nodes)) in self.placing.placed
+        """True if it is we who may have told it to start on these nodes."""
+        return tuple(sorted(nodes)) in self.placed
 
-    def as_asked(self, job: SlurmJob) -> SlurmJob:
-        """A job as it was before we placed it: what we have asked for is not what it asks."""
-        own, placed = self.placing, self.is_placed(job.required_nodes)
-        if placed:
-            job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
-        if placed or (own.pinned and not job.required_nodes):
-            job = replace(job, required_nodes=own.wanted)
-        if own.pinned and job.components and len(own.parts) == len(job.components):
-            return replace(job, components=tuple(map(_part_as_asked, job.components, own.parts)))
-        narrowed = own.pinned and own.partition and job.partition == own.inside
-        return replace(job, partition=own.partition) if narrowed else job
-
-    def note_asked(self, job: SlurmJob) -> None:
-        """Keep what a job asks for, before it is placed."""
-        own = self.placing
-        if not own.placed:
-            own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
-        asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
-        parts = tuple(Part(*one) for one in asked)
-        self.placing = own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
-
-    def is_let_go(self, job: SlurmJob) -> bool:
-        """True if a job waits, not held, for a place that we gave it: Slurm may start it there."""
-        return job.waits and not job.is_held and self.is_placed(job.required_nodes)
+    def is_let_go(self, job: SeenJob) -> bool:
+        """True if a job waits, not held, for a place that we gave it: it may start there."""
+        return job.shown == Shown.FREE and self.is_placed(job.told)
 
     @property
     def phase(self) -> Phase:
@@ -222,13 +173,3 @@ class Entry:
     def rank(self) -> tuple[int, int, int, str]:
         """Ascending in the order in which jobs came."""
         return self.seen_us, -1 if self.number is None else self.number, len(self.key), self.key
-
-
-def _several(partition: str) -> str:
-    return partition if "," in partition else ""
-
-
-def _part_as_asked(job: SlurmJob, own: Part) -> SlurmJob:
-    """A component as it was before we placed it."""
-    job = replace(job, required_nodes=own.required, excluded_nodes=own.excluded)
-    return replace(job, partition=own.partition) if own.partition and job.partition == own.inside else job

@@ -15,8 +15,8 @@ from unrack.core import Core
 from unrack.errors import FaultyPolicyError, InputError, RefusedError
 from unrack.events import ROUND, Event, Opened, Submitted
 from unrack.live.driver.portable import Names
+from unrack.live.driver.used import counted
 from unrack.live.records import decision_record, event_of_record, event_record
-from unrack.live.slurm.used import counted
 from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.policy.members import seeded
@@ -49,7 +49,7 @@ class Beginning(NamedTuple):
     models
         How fast jobs run on devices, ready for use: the journal needs no other file for them.
     used, until_us
-        What accounts and users used before, as of :class:`unrack.live.slurm.used.Used`, and until when.
+        What accounts and users used before, as of :class:`unrack.live.driver.used.Used`, and until when.
     """
 
     cluster: dict[str, Any]

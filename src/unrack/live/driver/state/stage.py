@@ -14,12 +14,12 @@ class Phase(StrEnum):
 
     WAITING = "waiting"  # in the queue of the core
     ATTACHING = "attaching"  # its start is decided, devices are being attached
-    ORDERING = "ordering"  # Slurm is to be told
-    RELEASED = "released"  # Slurm was told, and has not reported the start
-    RECALLING = "recalling"  # it did not start in time, or must not: Slurm is to hold it again
-    RUNNING = "running"  # Slurm reported its start, where it was decided
-    STOPPING = "stopping"  # the policy stopped it; it waits in the core, and Slurm has not reported it held
-    HOLDING = "holding"  # it waits in the core, and Slurm, which has forgotten that, is to hold it again
+    ORDERING = "ordering"  # the orchestrator is to be told
+    RELEASED = "released"  # it was told, and the start has not been seen
+    RECALLING = "recalling"  # it did not start in time, or must not: it is to be held again
+    RUNNING = "running"  # its start was seen, where it was decided
+    STOPPING = "stopping"  # the policy stopped it; it waits in the core, and has not been seen held
+    HOLDING = "holding"  # it waits in the core, and is to be held again, as it is held no more
     DETACHING = "detaching"  # it has ended, devices are being detached
     FOREIGN = "foreign"  # it runs, and we did not start it
     ASIDE = "aside"  # it waits, and is not to be started now, for the reason in ``why``
@@ -30,12 +30,12 @@ INTENDED = frozenset({Phase.ATTACHING, Phase.ORDERING, Phase.RELEASED, Phase.REC
 HOLDS = INTENDED | {Phase.RUNNING, Phase.DETACHING, Phase.FOREIGN}
 """It holds a lease."""
 NOT_HELD = frozenset({Phase.STOPPING, Phase.HOLDING})
-"""It waits in the core, which may have decided its next start, and Slurm has not reported it held."""
+"""It waits in the core, which may have decided its next start, and has not been seen held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a job holds, by names; ``short``: less than Slurm says that it holds, because more was not free."""
+    """What a job holds, by names; ``short``: less than is seen that it holds, because more was not free."""
 
     lease: Portable
     short: bool = False
@@ -59,7 +59,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Its start is decided, and Slurm has not been told; ``operations``: the attachments of its devices, by id."""
+    """Its start is decided, and nobody has been told; ``operations``: the attachments of its devices, by id."""
 
     phase: Literal[Phase.ATTACHING, Phase.ORDERING]
     intent: Intent
@@ -68,7 +68,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Slurm was told to start it, and when, µs."""
+    """The orchestrator was told to start it, and when, µs."""
 
     phase: ClassVar[Literal[Phase.RELEASED]] = Phase.RELEASED
     intent: Intent
@@ -78,7 +78,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """It runs where that was decided, since ``started_us``; ``released_us``: ``None`` if Slurm was not told yet."""
+    """It runs where that was decided, since ``started_us``; ``released_us``: ``None`` if nobody was told yet."""
 
     phase: ClassVar[Literal[Phase.RUNNING]] = Phase.RUNNING
     intent: Intent
@@ -104,7 +104,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Recalling:
-    """Slurm is to hold it again, for the reason ``why``; ``was``: what it holds, and how far it had come."""
+    """It is to be held again, for the reason ``why``; ``was``: what it holds, and how far it had come."""
 
     phase: ClassVar[Literal[Phase.RECALLING]] = Phase.RECALLING
     was: Decided | Released | Running | Foreign | None
@@ -121,7 +121,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """It waits in the core, and Slurm has not reported it held; ``next``: the start that was decided meanwhile."""
+    """It waits in the core, and has not been seen held; ``next``: the start that was decided meanwhile."""
 
     phase: Literal[Phase.STOPPING, Phase.HOLDING]
     why: str
@@ -149,7 +149,7 @@ class Undone:
 class Detaching:
     """Its devices are being detached; ``was``: how far it had come, ``then``: what it will be.
 
-    ``free``: Slurm may start it though its devices are being detached, because it has forgotten that it is held.
+    ``free``: it may start though its devices are being detached, because nobody holds it any more.
     """
 
     phase: ClassVar[Literal[Phase.DETACHING]] = Phase.DETACHING
@@ -187,7 +187,7 @@ def grant_of(stage: Stage | None) -> Grant | None:
 
 
 def is_short(stage: Stage) -> bool:
-    """True if it holds less in the core than Slurm says, because more was not free."""
+    """True if it holds less in the core than is seen, because more was not free."""
     grant = grant_of(stage)
     return grant is not None and grant.short
 

@@ -33,7 +33,7 @@ def begun(intent: Intent) -> Decided:
 
 
 def decided(stage: Stage, intent: Intent) -> Stage:
-    """The policy decided a start: one that is not held yet starts once Slurm holds it and its devices are detached."""
+    """The policy decided a start: one that is not held yet starts once it is held and its devices are detached."""
     if isinstance(stage, Stopped):
         return replace(stage, next=intent)
     if isinstance(stage, Detaching) and isinstance(stage.was, Stopped):
@@ -50,14 +50,14 @@ def stopped(stage: Stage, why: str) -> Stopped:
 
 
 def recalled(stage: Stage, why: str) -> Recalling:
-    """Slurm is to hold it again."""
+    """It is to be held again."""
     if isinstance(stage, Recalling):
         return Recalling(stage.was, why)
     return Recalling(stage if isinstance(stage, Decided | Released | Running | Foreign) else None, why)
 
 
 def acknowledged(stage: Stage, now: int) -> Running:
-    """Slurm reports its start."""
+    """Its start is seen."""
     was = stage.was if isinstance(stage, Recalling) else stage
     assert isinstance(was, Decided | Released | Running), was
     return Running(was.intent, was.operations, None if isinstance(was, Decided) else was.released_us, now)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from unrack.live.driver.seen import SeenJob
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase, Stage
-from unrack.live.slurm.adapter.seen import is_another
-from unrack.live.slurm.reading import SlurmJob
 
 MOST_ENDED = 2_000
 
@@ -16,8 +15,8 @@ MOST_ENDED = 2_000
 class Ended(NamedTuple):
     """A job that is over: how often it had been started again, when it was submitted, s since 1970, and how it ended.
 
-    ``how``: ``ran``, or Slurm's word, in small letters, for how it ended before it ran; ``gone``: it was not known to
-    Slurm any more.
+    ``how``: ``ran``, or the orchestrator's word, in small letters, for how it ended before it ran; ``gone``: it was
+    not known any more.
     """
 
     restarts: int
@@ -36,17 +35,25 @@ class Table:
 
     Every change of an entry is followed by :meth:`touch`, so that it comes into the journal.
 
+    Parameters
+    ----------
+    entries, ended
+        What a journal kept of them.
+    own_of
+        As of :meth:`Entry.of_record`.
+
     Attributes
     ----------
     ended
-        The last of our jobs that are over, as they were: a controller that was killed may have forgotten that they are.
+        The last of our jobs that are over, as they were: an orchestrator may forget that they are.
     """
 
     def __init__(
-        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[Any]] | None = None
-    ) -> None:
+        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[Any]] | None = None,
+        own_of: Callable[[Mapping[str, Any]], Any] | None = None,
+    ) -> None:  # fmt: skip
         self.ended = {key: Ended(*values) for key, values in (ended or {}).items()}
-        self._entries = {key: Entry.of_record(record) for key, record in (entries or {}).items()}
+        self._entries = {key: Entry.of_record(record, own_of) for key, record in (entries or {}).items()}
         self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number is not None}
         self._touched: dict[str, None] = {}
 
@@ -80,10 +87,10 @@ class Table:
             while len(self.ended) > MOST_ENDED:
                 del self.ended[next(iter(self.ended))]
 
-    def ended_as(self, key: str, job: SlurmJob) -> Ended | None:
+    def ended_as(self, job: SeenJob) -> Ended | None:
         """How a job was when it was over; ``None``: it is none of ours that are."""
-        found = self.ended.get(key)
-        return None if found is None or is_another(job, found.submit_s) else found
+        found = self.ended.get(job.key)
+        return None if found is None or job.is_another(found.submit_s) else found
 
     def number(self, entry: Entry, number: int | None) -> None:
         """Give a job its number in the core; ``None``: it has none any more."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from unrack.ledger.lease import Lease
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Round
@@ -13,7 +10,6 @@ from unrack.live.driver.state.steps import decided, granted, stopped
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Notes, Part
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
-from unrack.resources.site.installed import Site
 
 
 class Deciding(Part):
@@ -53,24 +49,7 @@ class Deciding(Part):
         intent = Intent(Grant(self.epoch.names.portable(lease)), self.now)
         self.table.move(entry, decided(entry.stage, intent))
         entry.place(entry.nodes)
-        placing = entry.placing
-        if lease.parts:
-            asked = [entry.job, *entry.job["components"]]
-            parts = [
-                part._replace(inside=self._partition(one, held)) if part.partition else part
-                for part, one, held in zip(placing.parts, asked, lease.parts, strict=True)
-            ]
-            entry.placing = placing._replace(parts=tuple(parts))
-        elif placing.partition:
-            entry.placing = placing._replace(inside=self._partition(entry.job, lease))
-
-    def _partition(self, asked: Mapping[str, Any], lease: Lease) -> str:
-        """The first of the partitions of a job, or of a component of one, that has all of its nodes."""
-        site = self.epoch.names.cluster.places.installed["site"]
-        assert isinstance(site, Site)
-        names = asked["said"]["partition"].split(",")
-        found = (name for name in names if name in site.nodes_of and site.nodes_of[name][lease.nodes].all())
-        return str(next(found))
+        entry.own = self.orchestrator.placed(entry, lease, self.epoch.names)
 
     def _stops(self, entry: Entry, decision: Requeue) -> None:
         if not isinstance(entry.stage, Foreign):

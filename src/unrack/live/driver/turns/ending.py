@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
+from unrack.live.driver.contract import Problem
+from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
 from unrack.live.driver.state.steps import begun, detaching, granted, recalled
@@ -11,11 +13,6 @@ from unrack.live.driver.turns.coming import Coming
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Notes, Part
 from unrack.live.records import job_record
-from unrack.live.slurm.adapter.refusals import said
-from unrack.live.slurm.adapter.seen import Member, is_in
-from unrack.live.slurm.adapter.terms import Problem
-from unrack.live.slurm.adapter.together import broken
-from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 
@@ -30,9 +27,9 @@ class Ending(Part):
         super().__init__(notes)
         self.holding, self.coming = holding, coming
 
-    def over(self, entry: Entry, job: SlurmJob | None) -> None:
-        """A job has ended, was cancelled, or is not known to Slurm any more."""
-        if entry.phase in (Phase.RELEASED, Phase.ORDERING, Phase.RECALLING) and job is not None and _ran(job):
+    def over(self, entry: Entry, job: SeenJob | None) -> None:
+        """A job has ended, was cancelled, or is not known any more."""
+        if entry.phase in (Phase.RELEASED, Phase.ORDERING, Phase.RECALLING) and job is not None and job.ran:
             self.holding.acknowledge(entry, job)
         if entry.phase == Phase.DETACHING:
             return
@@ -49,7 +46,7 @@ class Ending(Part):
         if entry.number is not None:
             status = self.epoch.core.state.conditions[entry.number]
             ran = isinstance(stage, Running | Foreign) or over.ran
-            if status == RUNNING and ran and state not in ("CANCELLED", "NODE_FAIL", "GONE"):
+            if status == RUNNING and ran and state not in self.orchestrator.cut_short | {"GONE"}:
                 self.epoch.tell(Finished(entry.number), self.now)
             elif status in (RUNNING, QUEUED):
                 self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, state.lower())), self.now)
@@ -58,8 +55,8 @@ class Ending(Part):
         self.notes.over.append({name: value for name, value in record.items() if name not in ("operations", "leaving")})
         self.table.end(entry)
 
-    def queued_again(self, entry: Entry, job: SlurmJob) -> None:
-        """A running job waits again: somebody requeued it, its node failed, or a killed controller forgot its start."""
+    def queued_again(self, entry: Entry, job: SeenJob) -> None:
+        """A running job waits again: somebody requeued it, its node failed, or its start was forgotten."""
         if isinstance(entry.stage, Foreign):
             self.holding.withdraw(entry, "requeued")
             entry.stage = granted(entry.stage, None)
@@ -67,9 +64,10 @@ class Ending(Part):
                 self.table.drop(entry)
                 return
         self.notes.count("requeued")
-        why = "requeued" if job.restarts > entry.said.restarts else "Slurm has forgotten that it ran"
+        forgotten = f"{self.orchestrator.name} has forgotten that it ran"
+        why = "requeued" if job.restarts > entry.said.restarts else forgotten
         entry.said = entry.said._replace(state="", restarts=job.restarts)
-        if job.is_held:
+        if job.shown == Shown.HELD:
             self.give_up(entry, why, failed=False)
         else:
             self.table.move(entry, recalled(entry.stage, why))
@@ -109,8 +107,8 @@ class Ending(Part):
             self.notes.count("start-failed")
             self.notes.troubles.append((entry.key, why))
         if trouble.refused:
-            trouble = trouble._replace(again_us=self.notes.refusals.until_us(entry.key, self.now))
-            self.aside(entry, said(trouble.refused)[:300])
+            trouble = trouble._replace(again_us=self.orchestrator.refused_until_us(entry.key, self.now))
+            self.aside(entry, self.notes.refusal(trouble.refused))
         elif trouble.tries >= 2:
             wait_us = min(2 ** min(trouble.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
             trouble = trouble._replace(again_us=self.now + wait_us)
@@ -128,35 +126,30 @@ class Ending(Part):
         entry.known = entry.known._replace(group=None)
         self.notes.look_again = True
 
-    def aside_if_broken(self, entry: Entry, job: SlurmJob) -> None:
-        """A heterogeneous job of which a component has ended waits again, and is not to be started."""
-        if entry.phase == Phase.WAITING and (why := broken(job)):
-            self.aside(entry, why)
+    def aside_if_broken(self, entry: Entry, job: SeenJob) -> None:
+        """A job of which a part has ended waits again, and is not to be started."""
+        if entry.phase == Phase.WAITING and job.broken:
+            self.aside(entry, job.broken)
 
-    def still_wanted(self, entry: Entry, job: SlurmJob, member: Member | None, reading: Reading) -> None:
+    def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
-        assert member is not None
-        held = Stopped(Phase.HOLDING, "Slurm has forgotten that it is held")
+        held = Stopped(Phase.HOLDING, f"{self.orchestrator.name} has forgotten that it is held")
         if self.coming.goes_where_it_was_placed(entry, job, held):
             return
-        if not job.waits or not job.is_held:
+        if job.shown != Shown.HELD:
             self.notes.count("taken-away")
             self.aside(entry, "somebody else released it")
             self.table.drop(entry)
             return
-        asked = self.coming.admitted(entry, member, reading)
-        if not is_in(job, self.terms.partitions):
-            self.aside(entry, "moved to another partition")
+        asked = self.coming.admitted(entry, job)
+        if not job.ours:
+            self.aside(entry, "moved away")
             self.table.drop(entry)
         elif isinstance(asked, Problem):
             self.aside(entry, asked.why)
-            self.coming.until(entry, job, reading)
-        elif job_record(asked) != entry.job:
+            self.coming.until(entry, asked)
+        elif job_record(asked.job) != entry.job:
             self.aside(entry, "changed")
-            self.coming.submit(entry, member, reading)
+            self.coming.submit(entry, job)
         else:
-            self.coming.admission.take(member.key, asked)
-
-
-def _ran(job: SlurmJob) -> bool:
-    return job.start_s > 0 and job.end_s >= job.start_s and (job.state != "CANCELLED" or bool(job.holds))
+            self.orchestrator.takes(job, asked.job)

@@ -9,6 +9,7 @@ import numpy as np
 
 from unrack.events import Adopted, Expected, Started, Withdrawn
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said, Trouble
 from unrack.live.driver.state.stage import (
     ASIDE,
@@ -21,8 +22,6 @@ from unrack.live.driver.state.stage import (
 from unrack.live.driver.state.steps import acknowledged, elsewhere, granted, recalled
 from unrack.live.driver.turns.notes import Part
 from unrack.live.records import job_of_record, job_record
-from unrack.live.slurm.adapter.seen import Member
-from unrack.live.slurm.reading import SlurmJob
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import SECOND_US
@@ -35,20 +34,20 @@ LATER_US = 30 * SECOND_US
 class Holding(Part):
     """What jobs hold, told to the core."""
 
-    def acknowledge(self, entry: Entry, job: SlurmJob) -> None:
-        """Slurm reports the start of a job."""
+    def acknowledge(self, entry: Entry, job: SeenJob) -> None:
+        """The start of a job is seen."""
         entry.said = entry.said._replace(start_s=job.start_s, restarts=job.restarts, state="")
         if entry.number is None:  # it came back after its end, and started before it could be held
-            if job.runs:
+            if job.shown == Shown.RUNS:
                 self._adopt(entry, job)
             return
-        planned, held = set(entry.nodes), set(job.holds)
+        planned, held = set(entry.nodes), job.nodes
         some_left = job.completing and held <= planned  # it has ended, and is seen for the first time
-        if job.runs and held and planned != held and not some_left:
+        if job.shown == Shown.RUNS and held and planned != held and not some_left:
             self.elsewhere(entry, job)
             return
         entry.trouble = Trouble()
-        self.notes.refusals.forget(entry.key)
+        self.orchestrator.started(entry.key)
         entry.said = entry.said._replace(limit_s=job.limit_s)
         self.epoch.tell(Started(entry.number), self.now)
         runs = acknowledged(entry.stage, self.now)
@@ -57,15 +56,15 @@ class Holding(Part):
         if entry.said.restarts == 0 and runs.released_us is not None:
             self.notes.steps.append((entry.seen_us, runs.intent.decided_us, runs.released_us, self.now))
 
-    def runs(self, entry: Entry, job: SlurmJob) -> None:
+    def runs(self, entry: Entry, job: SeenJob) -> None:
         """A running job: its limit may have changed, it may run beyond it, and more may be free for what it holds."""
         if job.limit_s != entry.said.limit_s:
             entry.said = entry.said._replace(limit_s=job.limit_s)
             self.table.touch(entry)
             if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        if job.components and not job.completing and not entry.operations and set(job.holds) != set(entry.nodes):
-            self.elsewhere(entry, job)  # a component has ended, or was started, before the others
+        if job.in_parts and not job.completing and not entry.operations and job.nodes != set(entry.nodes):
+            self.elsewhere(entry, job)  # a part has ended, or was started, before the others
         elif is_short(entry.stage) and self._has_room(entry):
             self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
@@ -95,29 +94,28 @@ class Holding(Part):
         started_us, limit_s = started_us_of(entry.stage), entry.said.limit_s
         if started_us is None and "request" in entry.job:
             return int(entry.job["request"])
-        limit = self.terms.longest_us if limit_s is None else limit_s * SECOND_US
+        limit = self.orchestrator.longest_us if limit_s is None else limit_s * SECOND_US
         ran = 0 if started_us is None else self.now - started_us
         return limit - ran if ran < limit else SECOND_US
 
-    def elsewhere(self, entry: Entry, job: SlurmJob) -> None:
+    def elsewhere(self, entry: Entry, job: SeenJob) -> None:
         """Somebody made a job run on other nodes than those that were decided: it holds what it holds."""
         self.notes.count("started-elsewhere")
         self.withdraw(entry, "started elsewhere")
         self._adopt(entry, job)
         entry.ours = True
 
-    def foreign(self, member: Member) -> None:
+    def foreign(self, job: SeenJob) -> None:
         """A job runs that we did not start: what it holds of our nodes is not free."""
-        # A controller that was killed has forgotten that it is over.
-        ours = self.table.ended_as(str(member.key), member.job) is not None
-        entry = Entry(str(member.key), self.now, ASIDE, ours, Said(member.job.submit_s))
-        if self._adopt(entry, member.job):
+        ours = self.table.ended_as(job) is not None  # it was forgotten that it is over
+        entry = Entry(job.key, self.now, ASIDE, ours, Said(job.submit_s))
+        if self._adopt(entry, job):
             self.table.add(entry)
             self.notes.count("foreign")
 
-    def _adopt(self, entry: Entry, job: SlurmJob) -> bool:
+    def _adopt(self, entry: Entry, job: SeenJob) -> bool:
         """Tell the core what a job holds that others started; False: it holds nothing of our nodes."""
-        stands = self.terms.stands(job, self.epoch.names)
+        stands = self.orchestrator.stands(job, self.epoch.names)
         if stands is None:
             return False
         asked, lease = stands

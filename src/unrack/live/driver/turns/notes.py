@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.state.epoch import Epoch
 from unrack.live.driver.state.table import Table
-from unrack.live.slurm.adapter.refusals import Refusals
-from unrack.live.slurm.adapter.terms import Terms
 
 
 class Notes:
-    """One turn: who is told, what is known, what was agreed on, and what happened.
+    """One turn: who is told, what is known, whose jobs they are, and what happened.
 
     Parameters
     ----------
-    epoch, table, terms
-        Who is told, what is known, what was agreed on.
+    epoch, table, orchestrator
+        Who is told, what is known, whose jobs they are.
     now
         The driver's time, µs.
     missed
         The jobs that were not in the reading before: one that is missing twice is gone.
-    refusals
-        Starts that Slurm did not allow.
 
     Attributes
     ----------
@@ -41,15 +38,13 @@ class Notes:
     keep_apart
         True: a job has tasks that the present epoch cannot keep apart.
     wall_s
-        When Slurm was read, s since 1970.
+        When all was read, s since 1970.
     """
 
     def __init__(
-        self, epoch: Epoch, table: Table, terms: Terms, now: int, missed: frozenset[str] = frozenset(),
-        refusals: Refusals | None = None,
-    ) -> None:  # fmt: skip
-        self.epoch, self.table, self.terms, self.now, self.missed = epoch, table, terms, now, missed
-        self.refusals = refusals or Refusals()
+        self, epoch: Epoch, table: Table, orchestrator: Orchestrator, now: int, missed: frozenset[str] = frozenset()
+    ) -> None:
+        self.epoch, self.table, self.orchestrator, self.now, self.missed = epoch, table, orchestrator, now, missed
         self.counts: dict[str, int] = {}
         self.over: list[dict[str, Any]] = []
         self.missing: set[str] = set()
@@ -57,6 +52,10 @@ class Notes:
         self.steps: list[tuple[int, int, int, int]] = []
         self.keep_apart = self.look_again = False
         self.wall_s = 0.0
+
+    def refusal(self, reason: str) -> str:
+        """How a job is told that its start is not allowed."""
+        return f"{self.orchestrator.name} refuses to start it: {reason}"[:300]
 
     def count(self, what: str) -> None:
         """Something happened."""
@@ -68,4 +67,4 @@ class Part:
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
-        self.epoch, self.table, self.terms, self.now = notes.epoch, notes.table, notes.terms, notes.now
+        self.epoch, self.table, self.orchestrator, self.now = notes.epoch, notes.table, notes.orchestrator, notes.now

@@ -1,11 +1,12 @@
-"""What a turn does with each job that it knows: one action for each phase and each way in which Slurm shows the job."""
+"""What a turn does with each job that it knows: one action for each phase and each way in which it is seen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 
+from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import (
     WAITING,
@@ -18,10 +19,6 @@ from unrack.live.driver.state.stage import (
 from unrack.live.driver.state.steps import begun, detaching, recalled
 from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Notes, Part
-from unrack.live.slurm.adapter.admission import bare
-from unrack.live.slurm.adapter.refusals import said
-from unrack.live.slurm.adapter.seen import Member, is_refused
-from unrack.live.slurm.reading import Reading
 from unrack.units import SECOND_US
 
 
@@ -30,27 +27,26 @@ class Sight(Enum):
 
     RUNS = auto()
     HELD = auto()  # it waits, held
-    BARRED = auto()  # it waits, held by Slurm, for a reason that forbids its start
+    BARRED = auto()  # it waits, held, for a reason that forbids its start
     ASTRAY = auto()  # it waits, not held, where it was placed before and not where it is decided now
     REFUSED = auto()  # it waits, not held, for a reason that forbids its start
-    LATE = auto()  # it waits, not held, for longer than Slurm may take to start it
+    LATE = auto()  # it waits, not held, for longer than its start may take
     FREE = auto()  # it waits, not held, for anything else
     OVER = auto()  # it has ended, or was cancelled
 
 
-def sight_of(entry: Entry, member: Member, now: int, start_timeout_us: int, usable: Collection[str] = ()) -> Sight:
-    """How a reading shows a job; ``usable``: the nodes on which jobs may be started."""
-    job = member.job
-    if job.runs:
+def sight_of(entry: Entry, job: SeenJob, now: int, start_timeout_us: int) -> Sight:
+    """How a reading shows a job."""
+    if job.shown == Shown.RUNS:
         return Sight.RUNS
-    if not job.waits:
+    if job.shown == Shown.OVER:
         return Sight.OVER
-    if job.is_held:
-        return Sight.BARRED if is_refused(job) else Sight.HELD
-    told = entry.phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
+    if job.shown == Shown.HELD:
+        return Sight.BARRED if job.refused else Sight.HELD
+    told = entry.phase != Phase.ATTACHING and sorted(job.told) == entry.nodes
     if entry.is_let_go(job) and not told:
         return Sight.ASTRAY
-    if is_refused(job, usable):
+    if job.refused:
         return Sight.REFUSED
     stage = entry.stage
     late = isinstance(stage, Released) and now - stage.released_us > start_timeout_us
@@ -68,74 +64,73 @@ class Reactions(Part):
     def __init__(self, notes: Notes, ending: Ending) -> None:
         super().__init__(notes)
         self.ending, self.coming, self.holding = ending, ending.coming, ending.holding
-        self.usable: frozenset[str] = frozenset()
 
-    def react(self, table: Table, entry: Entry, member: Member, reading: Reading) -> None:
+    def react(self, table: Table, entry: Entry, job: SeenJob) -> None:
         """Do with a job what a table says."""
-        sight = sight_of(entry, member, self.now, self.terms.start_timeout_us, self.usable)
-        table[entry.phase][sight.value - 1](self, entry, member, reading)
+        sight = sight_of(entry, job, self.now, self.orchestrator.start_timeout_us)
+        table[entry.phase][sight.value - 1](self, entry, job)
 
-    def nothing(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def nothing(self, entry: Entry, job: SeenJob) -> None:
         """Leave it as it is."""
 
-    def over(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def over(self, entry: Entry, job: SeenJob) -> None:
         """It has ended, or was cancelled."""
-        job, said = member.job, entry.said
+        said = entry.said
         entry.said = said._replace(state=job.state, end_s=job.end_s, start_s=job.start_s or said.start_s)
         self.ending.over(entry, job)
 
-    def queued_again(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def queued_again(self, entry: Entry, job: SeenJob) -> None:
         """It ran, and waits again."""
-        self.ending.queued_again(entry, member.job)
-        self.ending.aside_if_broken(entry, member.job)
+        self.ending.queued_again(entry, job)
+        self.ending.aside_if_broken(entry, job)
 
-    def recalled(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def recalled(self, entry: Entry, job: SeenJob) -> None:
         """It is held again, as it was to be."""
         self.ending.give_up(entry, entry.why or "not started in time")
-        self.ending.aside_if_broken(entry, member.job)
+        self.ending.aside_if_broken(entry, job)
 
-    def still_wanted(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """It waits in the core, which may not be right any more."""
-        self.ending.still_wanted(entry, member.job, member, reading)
+        self.ending.still_wanted(entry, job)
 
-    def started(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def started(self, entry: Entry, job: SeenJob) -> None:
         """Its start was decided, and it runs."""
-        self.holding.acknowledge(entry, member.job)
+        self.holding.acknowledge(entry, job)
 
-    def astray(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """Slurm has forgotten what it was told, and may start it where it had been placed before."""
+    def astray(self, entry: Entry, job: SeenJob) -> None:
+        """What was told last is forgotten, and it may start where it had been placed before."""
         self.notes.count("hold-forgotten")
-        self.table.move(entry, recalled(entry.stage, "Slurm was about to start it where it had been placed before"))
+        why = f"{self.orchestrator.name} was about to start it where it had been placed before"
+        self.table.move(entry, recalled(entry.stage, why))
 
-    def refused(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """Slurm does not allow the start for which it was released."""
-        job = member.job
+    def refused(self, entry: Entry, job: SeenJob) -> None:
+        """The start for which it was let go is not allowed."""
         if job.restarts > entry.said.restarts:  # it ran, and was queued again before anybody saw it
             self.ending.queued_again(entry, job)
             return
         self.notes.count("refused")
-        asked, tries = bare(entry.job), entry.trouble.tries
-        self.notes.refusals.note(entry.key, entry.as_asked(job), asked, tries, self.now, entry.nodes)
+        self.orchestrator.refused(entry, job, self.now)
         entry.trouble = entry.trouble._replace(refused=job.reason)
-        self.table.move(entry, recalled(entry.stage, said(job.reason)[:300]))
+        self.table.move(entry, recalled(entry.stage, self.notes.refusal(job.reason)))
 
-    def held_again(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def held_again(self, entry: Entry, job: SeenJob) -> None:
         """Somebody holds it after it was released."""
-        self.table.move(entry, recalled(entry.stage, f"held again ({member.job.reason})"[:300]))
+        self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300]))
 
-    def timed_out(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """Slurm has taken too long to start it."""
+    def timed_out(self, entry: Entry, job: SeenJob) -> None:
+        """Its start has taken too long."""
         self.notes.count("timed-out")
-        why = f"Slurm did not start it in {self.terms.start_timeout_us // SECOND_US} s ({member.job.reason})"
+        name, most_us = self.orchestrator.name, self.orchestrator.start_timeout_us
+        why = f"{name} did not start it in {most_us // SECOND_US} s ({job.reason})"
         self.table.move(entry, recalled(entry.stage, why))
 
-    def runs(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def runs(self, entry: Entry, job: SeenJob) -> None:
         """It goes on running."""
-        self.holding.runs(entry, member.job)
+        self.holding.runs(entry, job)
 
-    def stopped(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """A job of the core's queue is held in Slurm, too; the policy may have decided its next start already."""
-        entry.said = entry.said._replace(restarts=member.job.restarts)
+    def stopped(self, entry: Entry, job: SeenJob) -> None:
+        """A job of the core's queue is held, too; the policy may have decided its next start already."""
+        entry.said = entry.said._replace(restarts=job.restarts)
         stage = entry.stage
         assert isinstance(stage, Stopped)
         if stage.attached is not None:
@@ -143,32 +138,33 @@ class Reactions(Part):
         else:
             self.table.move(entry, WAITING if stage.next is None else begun(stage.next))
 
-    def hold(self, entry: Entry, member: Member, reading: Reading) -> None:
-        """The policy stopped it, and Slurm has queued it again without holding it."""
+    def hold(self, entry: Entry, job: SeenJob) -> None:
+        """The policy stopped it, and it is queued again, not held."""
         assert isinstance(entry.stage, Stopped)
-        self.table.move(entry, replace(entry.stage, phase=Phase.HOLDING, why="queued again by Slurm"))
+        why = f"queued again by {self.orchestrator.name}"
+        self.table.move(entry, replace(entry.stage, phase=Phase.HOLDING, why=why))
 
-    def elsewhere(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def elsewhere(self, entry: Entry, job: SeenJob) -> None:
         """It was to be held, and runs."""
-        self.holding.elsewhere(entry, member.job)
+        self.holding.elsewhere(entry, job)
 
-    def detaches(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def detaches(self, entry: Entry, job: SeenJob) -> None:
         """Its devices are being detached, and until they are it must not start."""
-        stage, free = entry.stage, entry.is_let_go(member.job)
+        stage, free = entry.stage, entry.is_let_go(job)
         assert isinstance(stage, Detaching)
         if free and not stage.free:
             self.notes.count("hold-forgotten")
         if free != stage.free:
             self.table.move(entry, replace(stage, free=free))
 
-    def aside(self, entry: Entry, member: Member, reading: Reading) -> None:
+    def aside(self, entry: Entry, job: SeenJob) -> None:
         """It was not to be started, and may be now."""
-        self.coming.from_aside(entry, member, reading)
+        self.coming.from_aside(entry, job)
 
 
-Action = Callable[[Reactions, Entry, Member, Reading], None]
+Action = Callable[[Reactions, Entry, SeenJob], None]
 Table = Mapping[Phase, tuple[Action, ...]]
-"""One action for each way in which Slurm shows a job in a phase, in the order of :class:`Sight`."""
+"""One action for each way in which a job is seen in a phase, in the order of :class:`Sight`."""
 
 _R = Reactions
 _NO = _R.nothing

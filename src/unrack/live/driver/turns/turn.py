@@ -2,12 +2,13 @@
 
 The order is: nodes that are back; jobs that ended, stopped or went away; starts that were acknowledged; jobs that
 others started; nodes that drain; jobs that came. Within each, in the order in which the driver came to know the jobs,
-and of new ones by submission, number and member.
+and of new ones as the orchestrator has them.
 """
 
 from __future__ import annotations
 
 from unrack.events import Drained, Repaired
+from unrack.live.driver.seen import Seen, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase
 from unrack.live.driver.turns.coming import Coming
@@ -16,9 +17,6 @@ from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Notes
 from unrack.live.driver.turns.reactions import ENDS, GOES_ON, Reactions
-from unrack.live.slurm.adapter.admission import Admission
-from unrack.live.slurm.adapter.seen import all_members, is_another, is_in
-from unrack.live.slurm.reading import Reading
 
 
 class Turn:
@@ -31,75 +29,67 @@ class Turn:
 
     Attributes
     ----------
-    holding, deciding, admission, coming, ending, reactions
+    holding, deciding, coming, ending, reactions
         Those who take part in it.
     """
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
-        self.epoch, self.table, self.terms, self.now = notes.epoch, notes.table, notes.terms, notes.now
+        self.epoch, self.table, self.now = notes.epoch, notes.table, notes.now
         self.holding = Holding(self.notes)
         self.deciding = Deciding(self.notes, self.holding)
-        self.admission = Admission(self.notes)
-        self.coming = Coming(self.notes, self.holding, self.deciding, self.admission)
+        self.coming = Coming(self.notes, self.holding, self.deciding)
         self.ending = Ending(self.notes, self.holding, self.coming)
         self.reactions = Reactions(self.notes, self.ending)
 
-    def read(self, reading: Reading) -> None:
+    def read(self, seen: Seen) -> None:
         """Tell the core what has changed since the reading before."""
-        self.notes.wall_s = reading.at_s
+        self.notes.wall_s = seen.at_s
         known = self.table.in_phase(tuple(Phase))
-        found = {str(member.key): member for member in all_members(reading, {entry.key for entry in known})}
-        self.notes.refusals.read(reading)
-        self.notes.refusals.keep(entry.key for entry in known)
-        self.admission.read(reading, found)
-        self._nodes_back(reading)
-        self.reactions.usable = frozenset(node.name for node in reading.nodes if node.usable)
-        shown = {entry.key: found.get(entry.key) for entry in known}
+        self.notes.orchestrator.turn(seen, self.table, self.now)
+        self._nodes_back(seen)
+        shown = {entry.key: seen.jobs.get(entry.key) for entry in known}
         for entry in known:
-            if (member := shown[entry.key]) is None:
+            if (job := shown[entry.key]) is None:
                 self._unseen(entry)
-            elif is_another(member.job, entry.said.submit_s):
+            elif job.is_another(entry.said.submit_s):
                 shown[entry.key] = None
                 self._replaced(entry)
             else:
-                self.reactions.react(ENDS, entry, member, reading)
+                self.reactions.react(ENDS, entry, job)
         for entry in known:
-            if self.table.get(entry.key) is entry and (member := shown[entry.key]) is not None:
-                self.reactions.react(GOES_ON, entry, member, reading)
-        new = [member for key, member in found.items() if self.table.get(key) is None]
-        new.sort(key=lambda member: (member.job.submit_s, member.key.id, member.key.member))
-        for member in new:
-            if member.job.runs:
-                self.holding.foreign(member)
-        self._nodes_that_drain(reading)
-        for member in new:
-            ended = self.table.ended_as(str(member.key), member.job)
-            if ended is not None and member.job.waits and not member.job.is_held:
-                self.coming.come_back(member)
-        for member in new:
-            if member.job.waits and member.job.is_held and is_in(member.job, self.terms.partitions):
-                self.coming.come(member, reading)
+            if self.table.get(entry.key) is entry and (job := shown[entry.key]) is not None:
+                self.reactions.react(GOES_ON, entry, job)
+        new = sorted((job for key, job in seen.jobs.items() if self.table.get(key) is None), key=lambda job: job.rank)
+        for job in new:
+            if job.shown == Shown.RUNS:
+                self.holding.foreign(job)
+        self._nodes_that_drain(seen)
+        for job in new:
+            if job.shown == Shown.FREE and self.table.ended_as(job) is not None:
+                self.coming.come_back(job)
+        for job in new:
+            if job.shown == Shown.HELD and job.ours:
+                self.coming.come(job)
 
-    def _nodes_back(self, reading: Reading) -> None:
+    def _nodes_back(self, seen: Seen) -> None:
         state, names = self.epoch.core.state, self.epoch.names
-        for node in reading.nodes:
+        for node in seen.nodes:
             number = names.node_of.get(node.name, -1)
             if number >= 0 and node.usable and (not state.online[number] or number in state.withheld):
                 self.epoch.tell(Repaired((number,)), self.now)
                 self.notes.count("node-back")
 
-    def _nodes_that_drain(self, reading: Reading) -> None:
+    def _nodes_that_drain(self, seen: Seen) -> None:
         state, names = self.epoch.core.state, self.epoch.names
-        seen = {node.name: node for node in reading.nodes}
+        usable = {node.name for node in seen.nodes if node.usable}
         for number, name in enumerate(names.nodes):
-            gone = name not in seen or not seen[name].usable
-            if gone and state.online[number] and number not in state.withheld:
+            if name not in usable and state.online[number] and number not in state.withheld:
                 self.epoch.tell(Drained((number,)), self.now)
                 self.notes.count("node-drained")
 
     def _replaced(self, entry: Entry) -> None:
-        """Slurm lost a job, and another has its number, which is not known as long as devices are detached."""
+        """A job was lost, and another has its key, which is not known as long as devices are detached."""
         entry.said = entry.said._replace(state=entry.said.state or "GONE")
         self.notes.count("replaced")
         self.ending.over(entry, None)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from unrack.live.driver.contract import Asked, Problem
+from unrack.live.driver.portable import Names
+from unrack.live.driver.seen import Seen
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import INTENDED, NOT_HELD, Phase
+from unrack.live.driver.state.table import Table
 from unrack.live.driver.turns.apart import APART
-from unrack.live.driver.turns.notes import Notes, Part
 from unrack.live.records import job_record
-from unrack.live.slurm.adapter.refusals import said
-from unrack.live.slurm.adapter.seen import Member
-from unrack.live.slurm.adapter.terms import Problem
-from unrack.live.slurm.adapter.together import for_each
-from unrack.live.slurm.constraints import Partition
+from unrack.live.slurm.adapter.apart import asks_of, could_share
+from unrack.live.slurm.adapter.asked import as_asked
+from unrack.live.slurm.adapter.refusals import Refusals, said
+from unrack.live.slurm.adapter.seen import Member, not_now
+from unrack.live.slurm.adapter.terms import Terms
+from unrack.live.slurm.adapter.together import broken, for_each
 from unrack.live.slurm.jobs import said as printed
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
+from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
 MOST_WAYS = 32
@@ -26,22 +31,25 @@ PLAIN_QOS = ("", "normal")
 """Jobs of any other QOS may be allowed more than their partition allows: Slurm is asked, by a start."""
 
 
-class Admission(Part):
-    """Which jobs the core is told of."""
+class Admission:
+    """Which jobs the core is told of in one turn.
 
-    def __init__(self, notes: Notes) -> None:
-        super().__init__(notes)
-        self._partitions: Mapping[str, Partition] = {}
-        self._reservations: dict[str, int] = {}
-        self._ways: dict[str, set[tuple[str, ...]]] = {}
-        self._limits: dict[int, int] = {}
-        self._room: dict[int, int] = {}
+    Parameters
+    ----------
+    terms, refusals
+        What the site agreed on, and starts that Slurm did not allow.
+    seen, table, now
+        As of :meth:`unrack.live.driver.contract.Orchestrator.turn`.
+    """
 
-    def read(self, reading: Reading, found: Mapping[str, Member]) -> None:
-        """Note what a reading says of partitions and of the limits of arrays."""
+    def __init__(self, terms: Terms, refusals: Refusals, seen: Seen, table: Table, now: int) -> None:
+        self.terms, self.refusals, self.now, self.at_s = terms, refusals, now, seen.at_s
+        reading: Reading = seen.own
         self._partitions = reading.partitions
         self._reservations = {one.name: one.opens_s for one in reading.reservations}
-        for entry in self.table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
+        self._ways: dict[str, set[tuple[str, ...]]] = {}
+        self._limits: dict[int, int] = {}
+        for entry in table.in_phase(NOT_HELD | INTENDED | {Phase.WAITING}):
             every = entry.job, *entry.job.get("components", ())
             self._ways.setdefault(entry.job.get("user", ""), set()).update(_way(one.get("said", {})) for one in every)
         for job in reading.jobs:
@@ -49,27 +57,50 @@ class Admission(Part):
                 array = job.array or job.id
                 self._limits[array] = max(job.array_limit, self._limits.get(array, 0))
         self._room = dict(self._limits)
-        for key, member in found.items():
+        for key, one in seen.jobs.items() if self._room else ():
+            member: Member = one.own
             if member.key.id in self._room and member.key.member >= 0:
-                self._room[member.key.id] -= self._is_started(self.table.get(key), member.job)
+                self._room[member.key.id] -= self._is_started(table.get(key), member.job)
+
+    def asked(self, entry: Entry, member: Member, names: Names) -> Asked | Problem:
+        """What a job asks that may be given to the core now; or why it may not."""
+        found = self._asked(entry, member, names)
+        if isinstance(found, Problem):
+            begins_s = max(member.job.eligible_s, self._unreserved(member.job)[1])
+            late_us = round((begins_s - self.at_s) * SECOND_US)
+            return replace(found, again_us=self.now + late_us) if begins_s > self.at_s else found
+        apart = could_share(found, names.cluster)
+        return Asked(found, apart, self.refusals.lapses_us(entry.key, self.now))
+
+    def _asked(self, entry: Entry, member: Member, names: Names) -> Job | Problem:
+        not_yet = not_now(member.job, self.terms.take, self.at_s)
+        if why := not_yet or broken(member.job) or self._beyond_array(member.key):
+            return Problem(why)
+        job = for_each(as_asked(entry, member.job), self._limited)
+        if why := self._unreserved(job)[0]:
+            return Problem(why)
+        asked = asks_of(job, member.key, self.terms, names, entry.seen_us)
+        if isinstance(asked, Problem) or isinstance(asked := self._allowed(job, asked), Problem):
+            return asked
+        if why := self.refusals.against(entry.key, job, bare(job_record(asked)), self.now):
+            return Problem(why)
+        asked = self.refusals.elsewhere(entry.key, job, asked, self.now)
+        return Problem(why) if (why := self._unlike_others(asked)) else asked
 
     @staticmethod
     def _is_started(entry: Entry | None, job: SlurmJob) -> bool:
         """True if a member of an array runs, or its start is decided or may be."""
         return job.runs or (job.waits and entry is not None and entry.phase in INTENDED | NOT_HELD)
 
-    def limited(self, job: SlurmJob) -> SlurmJob:
-        """A job with the time limit that its partition gives it if it says none; of several, the longest."""
-        return for_each(job, self._limited)
-
     def _limited(self, job: SlurmJob) -> SlurmJob:
+        """A job with the time limit that its partition gives it if it says none; of several, the longest."""
         found = [self._partitions.get(name) for name in job.partition.split(",")]
         assumed = [one.assumed_s for one in found if one is not None and one.assumed_s is not None]
         if job.limit_s is not None or not assumed or len(assumed) < len(found):
             return job
         return replace(job, limit_s=max(assumed))
 
-    def unlike_others(self, asked: Job) -> str:
+    def _unlike_others(self, asked: Job) -> str:
         """Why the way in which a job asks for nodes is one too many of its user's; ``""``: it is not."""
         ways, own = self._ways.get(asked.user, set()), {_way(one.said) for one in asked.every}
         if len(ways) < MOST_WAYS or not any(any(way) for way in own - ways):
@@ -82,21 +113,17 @@ class Admission(Part):
         if key.member >= 0 and key.id in self._room:
             self._room[key.id] -= 1
 
-    def why_not(self, entry: Entry, job: SlurmJob, asked: Job) -> str:
-        """Why a job is not given to the core now; ``""``: it is."""
-        return self.notes.refusals.against(entry.key, job, bare(job_record(asked)), self.now)
-
-    def allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
+    def _allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
         """A job in those of its partitions that allow it; or why none does, or none of a component."""
         every: list[Job] = []
         for part, one in zip(job.every, asked.every, strict=True):
-            found = self._allowed(part, one)
+            found = self._allowed_in(part, one)
             if isinstance(found, Problem):
                 return found
             every.append(found)
         return replace(every[0], components=tuple(every[1:]))
 
-    def _allowed(self, job: SlurmJob, asked: Job) -> Job | Problem:
+    def _allowed_in(self, job: SlurmJob, asked: Job) -> Job | Problem:
         names = job.partition.split(",")
         found = {name: self._beyond_partition(name, job, asked) for name in names}
         if open_to := [name for name, why in found.items() if not why]:
@@ -113,7 +140,7 @@ class Admission(Part):
                 return said(reason)
         return ""
 
-    def unreserved(self, job: SlurmJob) -> tuple[str, int]:
+    def _unreserved(self, job: SlurmJob) -> tuple[str, int]:
         """Why the reservation of a job does not let it start, ``""``: it does; and from when on, s since 1970."""
         if len({part.reservation for part in job.every}) > 1:
             return "its components are in several reservations, or some in none", 0
@@ -122,10 +149,10 @@ class Admission(Part):
         start_s = self._reservations.get(job.reservation)
         if start_s is None:
             return f"there is no reservation {printed(job.reservation)}", 0
-        late = start_s > self.notes.wall_s
+        late = start_s > self.at_s
         return ("its reservation has not begun", start_s) if late else ("", 0)
 
-    def beyond_array(self, key: JobKey) -> str:
+    def _beyond_array(self, key: JobKey) -> str:
         """Why a member of an array is not given to the core whatever it asks; ``""``: its array has room."""
         if key.member < 0 or self._room.get(key.id, 1) > 0:
             return ""

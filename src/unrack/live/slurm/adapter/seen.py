@@ -8,7 +8,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from unrack.live.slurm.adapter.together import merged
+from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
+from unrack.live.slurm.adapter.together import broken, merged
 from unrack.live.slurm.asks.words import is_marked
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -91,18 +92,41 @@ def key_of(text: str) -> JobKey:
     return JobKey(int(match[1]), int(match[2]) if match[2] else -1)
 
 
-def is_another(job: SlurmJob, submit_s: int) -> bool:
-    """True if a job only has the number of one that was submitted at ``submit_s``, s since 1970.
-
-    A controller that is killed gives numbers again that it had not written down. Slurm moves the time of submission of
-    a job that is requeued, and counts how often it was: one that never was has the time that it came with.
-    """
-    return not job.restarts and 0 < submit_s < job.submit_s
-
-
 def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
     """True if a job asks for partitions of the driver's, and for no other; of a heterogeneous one, a component."""
     return any(set(partitions).issuperset(part.partition.split(",")) for part in job.every)
+
+
+def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Collection[str]) -> Seen:
+    """What the driver sees of a reading.
+
+    Parameters
+    ----------
+    partitions, take
+        Their jobs are the driver's, and which of these.
+    known
+        As of :func:`all_members`.
+    """
+    nodes = tuple(SeenNode(node.name, node.usable) for node in reading.nodes)
+    usable = frozenset(node.name for node in nodes if node.usable)
+    found = {}
+    for member in all_members(reading, known):
+        key, job = str(member.key), member.job
+        shown = Shown.RUNS if job.runs else Shown.OVER
+        if job.waits and not job.runs:
+            shown = Shown.HELD if job.is_held else Shown.FREE
+        found[key] = SeenJob(
+            key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
+            take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
+            job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state, job.reason,
+            is_refused(job, () if job.is_held else usable), job.required_nodes, frozenset(job.holds), job.completing,
+            _ran(job), bool(job.components), broken(job),
+        )  # fmt: skip
+    return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
+
+
+def _ran(job: SlurmJob) -> bool:
+    return job.start_s > 0 and job.end_s >= job.start_s and (job.state != "CANCELLED" or bool(job.holds))
 
 
 def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:

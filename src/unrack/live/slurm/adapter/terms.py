@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from unrack.ledger.lease import Lease
+from unrack.live.driver.contract import Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.workload.job import Job
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the driver cannot schedule a job."""
-
-    why: str  # a sentence for people, of printable characters
-    misread: bool = False  # true: what it asks for in its comment cannot be understood
 
 
 class Terms(Protocol):

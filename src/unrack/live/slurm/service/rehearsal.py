@@ -9,6 +9,7 @@ from unrack.live.driver.driver import Driver, Settings
 from unrack.live.driver.state.stage import INTENDED, Phase
 from unrack.live.fabric.contract import Fabric
 from unrack.live.fabric.table import make_fabric
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.orders import Answer, Order
@@ -100,7 +101,7 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
     terms = Agreed(site)
     journal = _Forgets()
     nothing: Fabric = make_fabric({"kind": "none"})
-    driver = Driver(_Reads(reading), nothing, journal, terms, Settings(stop_on_fault=False))
+    driver = Driver(SlurmAdapter(_Reads(reading), terms), nothing, journal, Settings(stop_on_fault=False))
     driver.look()
     assert driver.epoch is not None
     core = driver.epoch.core

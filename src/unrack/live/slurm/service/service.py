@@ -10,14 +10,16 @@ from types import FrameType
 
 from unrack.errors import InputError
 from unrack.live.driver.driver import Driver, Settings
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.kept import Kept, kept_of
 from unrack.live.driver.state.stage import NOT_HELD, Phase
 from unrack.live.fabric.contract import FabricError
 from unrack.live.fabric.table import make_fabric
 from unrack.live.journal.journal import Journal, JournalError
 from unrack.live.journal.lock import Lock
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.slurm.agreed import Agreed
-from unrack.live.slurm.client import Client, UnreachableError
+from unrack.live.slurm.client import Client
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.service.folders import JOURNAL
 from unrack.live.slurm.site.site import WAKE, Site
@@ -117,7 +119,7 @@ def serve(
     def drive(again: bool) -> None:
         with _opened(site, again) as journal:
             kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
-            driver = Driver(client, fabric, journal, terms, settings, kept, meters)
+            driver = Driver(SlurmAdapter(client, terms), fabric, journal, settings, kept, meters)
             try:
                 _settled(driver, kept)
                 _loop(driver, site, stop, meters, health, notifier, ready)

@@ -15,11 +15,11 @@ import tomli_w
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.live.driver.used import counted as counted_use
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
-from unrack.live.slurm.used import counted as counted_use
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
