@@ -13,8 +13,8 @@ from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
 from unrack.live.driver.driver import Driver
+from unrack.live.driver.service.service import Stop, waited
 from unrack.live.slurm.adapter.adapter import SlurmAdapter
-from unrack.live.slurm.service.service import Stop, waited
 from unrack.live.wake import Wake
 from unrack.live.watch.meters import Meters
 

@@ -18,10 +18,10 @@ from unrack.live.driver.driver import Driver
 from unrack.live.driver.history.order import compare
 from unrack.live.driver.history.past import past_of
 from unrack.live.driver.history.study import keep_past
+from unrack.live.driver.service.life import life_of
+from unrack.live.driver.service.status import status_of
 from unrack.live.journal.journal import Journal
 from unrack.live.slurm.adapter.adapter import SlurmAdapter
-from unrack.live.slurm.service.life import life_of
-from unrack.live.slurm.service.status import status_of
 from unrack.report.page import write_report
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]

@@ -55,8 +55,9 @@ def report(
     from unrack.live.driver.history.starts import starts_frame
     from unrack.live.driver.history.study import keep_past
     from unrack.report.page import write_report
+    from unrack.slurm_text.hostlists import compress
 
     past = past_of(state)
     keep_past(past, out, policy or [])
-    starts_frame(past.told).write_csv(out / "starts.csv")
+    starts_frame(past.told, "slurm", compress).write_csv(out / "starts.csv")
     typer.echo(write_report(out))

@@ -70,25 +70,11 @@ class Orchestrator(Protocol):
     What reaches out may raise :class:`unrack.live.driver.seen.UnreachableError`.
     """
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        ...
-
-    @property
-    def cut_short(self) -> frozenset[str]:
-        """States of jobs that are over and did not end by themselves."""
-        ...
-
-    @property
-    def start_timeout_us(self) -> int:
-        """How long it may take to start a job, µs."""
-        ...
-
-    @property
-    def longest_us(self) -> int:
-        """How long a job without a limit is expected to run, µs."""
-        ...
+    name: str  # what people call it
+    cut_short: frozenset[str]  # states of jobs that are over and did not end by themselves
+    # start_timeout_us, longest_us: how long a start may take, and how long a job without a limit is expected to run
+    start_timeout_us: int
+    longest_us: int
 
     # --- what there is --------------------------------------------------------------------------------------------
 

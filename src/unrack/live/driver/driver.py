@@ -89,7 +89,7 @@ class Driver:
         self._used: Used | None = None
         self._missed: frozenset[str] = frozenset()
         self._read_again = True
-        self._unreadable: tuple[str, ...] = ()
+        self.unreadable: tuple[str, ...] = ()
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -122,8 +122,8 @@ class Driver:
             read_s, now = time.perf_counter() - began, self.clock.now()
             self._used = reading.used or self._used
         self.meters.looked(read_s)
-        if reading is not None and reading.unreadable != self._unreadable:
-            self._unreadable = reading.unreadable
+        if reading is not None and reading.unreadable != self.unreadable:
+            self.unreadable = reading.unreadable
             for problem in reading.unreadable[:20]:
                 self.log.warning(f"what {self.orchestrator.name} says of something cannot be understood", what=problem)
         happened = self._round_on_time(now)

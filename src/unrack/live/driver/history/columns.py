@@ -8,6 +8,6 @@ LATENCIES = {
     "to_decided_s": "submitted to decided",
     "to_released_s": "decided to released",
     "to_started_s": "released to seen to run",
-    "end_seen_s": "seen to run, longer than by Slurm's clock",
+    "end_seen_s": "seen to run, longer than by the clock there",
 }
 """Column → the step whose time it has."""

@@ -11,14 +11,14 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.driver.history.told import Fold, Told
 from unrack.live.driver.portable import Names, Portable
+from unrack.live.driver.service.folders import journal_of
 from unrack.live.driver.state.epoch import STARTED, Beginning
 from unrack.live.driver.state.stage import Phase
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.service.folders import journal_of
 
 
 class Ran(NamedTuple):
-    """A job of ours that ran to an end, as the journal has it; times of the driver in µs, of Slurm in s since 1970."""
+    """A job of ours that ran to an end, as the journal has it; times of the driver in µs, others in s since 1970."""
 
     key: str
     job: dict[str, Any]

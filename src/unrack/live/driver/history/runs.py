@@ -31,7 +31,7 @@ def workload_of(past: Past, name: str) -> Workload:
 
     A job is submitted when the driver put it into the queue. It runs for as long as it held its nodes: from the
     decision to the moment in which these were free again, which is longer than the job itself by what it takes to
-    attach and detach devices, to tell Slurm, and to see start and end.
+    attach and detach devices, to give orders, and to see start and end.
     """
     jobs = [job_of_record(entry.job) for entry in past.jobs]
     seen = [entry.queued_us for entry in past.jobs]
@@ -96,7 +96,7 @@ def table_of(
 
 
 def _latencies(entries: Sequence[Ran]) -> pl.DataFrame:
-    """How long each step of a start took, and how much later than Slurm the driver saw the end."""
+    """How long each step of a start took, and how much later than it was the driver saw the end."""
     rows = []
     for entry in entries:
         wall_end = entry.end_s - entry.start_s if entry.end_s and entry.start_s else None

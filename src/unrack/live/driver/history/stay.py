@@ -14,7 +14,7 @@ NOT_YET = -1
 class Became(StrEnum):
     """How an attempt, or a stay without one, ended."""
 
-    ENDED = "ended"  # it ran to its end, whatever Slurm calls that
+    ENDED = "ended"  # it ran to its end, whatever that is called
     FAILED = "not started"  # its start was decided and did not come about
     AGAIN = "queued again"  # it ran, and waits again
     LEFT = "left"  # it left the queue without having been started
@@ -28,18 +28,18 @@ class Attempt:
 
     lease: Portable  # what it held, by names, as of its last change
     planned: tuple[str, ...]  # the nodes that were decided
-    ran_on: tuple[str, ...]  # the nodes that Slurm reported; the same, unless somebody else made it run elsewhere
-    # decided_us, released_us, started_us, ended_us, freed_us: when it was decided, given to Slurm, reported to run,
+    ran_on: tuple[str, ...]  # the nodes that were seen; the same, unless somebody else made it run elsewhere
+    # decided_us, released_us, started_us, ended_us, freed_us: when it was decided, ordered, seen to run,
     # seen to be over; and when the core had its place back
     decided_us: int
     released_us: int = NOT_YET
     started_us: int = NOT_YET
     ended_us: int = NOT_YET
     freed_us: int = NOT_YET
-    # start_s, end_s: Slurm's own times, s since 1970; 0: not known
+    # start_s, end_s: the orchestrator's own times, s since 1970; 0: not known
     start_s: int = 0
     end_s: int = 0
-    # became, why: how it ended; in words of the driver, or Slurm's own
+    # became, why: how it ended; in words of the driver, or the orchestrator's
     became: Became = Became.OPEN
     why: str = ""
 
@@ -48,17 +48,17 @@ class Attempt:
 class Stay:
     """A job from when the core was told of it until it had nothing more to do with it."""
 
-    key: str  # which job of Slurm
+    key: str  # which job
     ours: bool  # whether it was the driver's to start
     adopted: bool  # it ran already when the core was told of it: its one attempt was not decided
     job: dict[str, Any]  # what it asked, as of :func:`unrack.live.records.job_record`
     # came_us, left_us: when the core was told of it, and when it was done with it
     came_us: int
     left_us: int = NOT_YET
-    submit_s: int = 0  # when it was submitted, by Slurm's clock, s since 1970
-    restarts: int = 0  # as Slurm counted them last
+    submit_s: int = 0  # when it was submitted, s since 1970
+    restarts: int = 0  # as they were counted last
     expected_us: int = 0  # of a job that was adopted: how much longer it was expected to run then
-    short: bool = False  # of such a job: the core had less free than Slurm said that it held
+    short: bool = False  # of such a job: the core had less free than it was seen to hold
     became: Became = Became.OPEN
     why: str = ""
     attempts: list[Attempt] = field(default_factory=list)

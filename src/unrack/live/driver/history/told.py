@@ -218,7 +218,7 @@ class Fold:
         self._facts(stay, entry)
 
     def _facts(self, stay: Stay, entry: Mapping[str, Any]) -> None:
-        """What only the driver's own record of a job has: orders given, and Slurm's times."""
+        """What only the driver's own record of a job has: orders given, and times of the orchestrator."""
         stay.submit_s = entry.get("submit_s", 0) or stay.submit_s
         stay.restarts = entry.get("restarts", 0)
         stay.ours = stay.ours or bool(entry.get("ours"))

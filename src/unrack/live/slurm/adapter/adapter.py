@@ -40,18 +40,9 @@ class SlurmAdapter:
 
     def __init__(self, client: Client, terms: Terms) -> None:
         self.client, self.terms = client, terms
+        self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
         self.refusals = Refusals()
         self._admission: Admission | None = None
-
-    @property
-    def start_timeout_us(self) -> int:
-        """How long Slurm may take to start a job, µs."""
-        return self.terms.start_timeout_us
-
-    @property
-    def longest_us(self) -> int:
-        """How long a job without a limit is expected to run, µs."""
-        return self.terms.longest_us
 
     def changed(self) -> bool:
         """Whether anything may have changed."""

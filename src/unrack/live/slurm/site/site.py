@@ -8,15 +8,13 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
+from unrack.live.driver.service.folders import WAKE
 from unrack.live.slurm.site.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.world import RunTimes
-
-WAKE = "wake"
-"""The wake file in the state folder, where the site names none."""
 
 
 class Site(SiteTable):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-JOURNAL = "journal"
-"""The journal's folder within the folder of the state."""
+JOURNAL, WAKE = "journal", "wake"
+"""The journal's folder within the folder of the state; and the wake file, where the site names none."""
 
 
 def journal_of(state: Path) -> Path:

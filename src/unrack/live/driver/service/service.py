@@ -9,21 +9,17 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from unrack.errors import InputError
+from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.driver import Driver, Settings
 from unrack.live.driver.seen import UnreachableError
+from unrack.live.driver.service.folders import JOURNAL, WAKE
+from unrack.live.driver.service.tables import OnPolicyFault, ServiceTable
 from unrack.live.driver.state.kept import Kept, kept_of
 from unrack.live.driver.state.stage import NOT_HELD, Phase
 from unrack.live.fabric.contract import FabricError
 from unrack.live.fabric.table import make_fabric
 from unrack.live.journal.journal import Journal, JournalError
 from unrack.live.journal.lock import Lock
-from unrack.live.slurm.adapter.adapter import SlurmAdapter
-from unrack.live.slurm.agreed import Agreed
-from unrack.live.slurm.client import Client
-from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.service.folders import JOURNAL
-from unrack.live.slurm.site.site import WAKE, Site
-from unrack.live.slurm.site.tables import OnPolicyFault
 from unrack.live.wake import Wake
 from unrack.live.watch.health import Health
 from unrack.live.watch.log import Events
@@ -37,10 +33,9 @@ QUIET_S = 60.0
 """After so long without a change it looks less often, step by step."""
 SLOWER = 1.1
 UNREACHABLE_S = 0.5, 30.0
-"""How long it waits when Slurm does not answer: at first, and at most."""
+"""How long it waits when the orchestrator does not answer: at first, and at most."""
 FULL_S = 5.0
 """How long it waits when the journal cannot be written to."""
-log = Events("slurm")
 
 
 class Stop:
@@ -79,9 +74,10 @@ def waited(seconds: float, wakes: Sequence[Wake], stop: Stop) -> bool:
 
 
 def serve(
-    site: Site, client: Client | None = None, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None
-) -> None:
-    """Schedule the jobs of a site's partitions until somebody asks it to end.
+    site: ServiceTable, orchestrator: Orchestrator, meters: Meters, stop: Stop | None = None,
+    ready: Callable[[Driver], None] | None = None,
+) -> None:  # fmt: skip
+    """Schedule the jobs of an orchestrator until somebody asks it to end.
 
     Where the journal cannot be written to, as the disk is full, nothing is decided or ordered. It goes on from what is
     written when there is room again, as if it had been started anew.
@@ -90,8 +86,8 @@ def serve(
     ----------
     site
         The site file.
-    client
-        How Slurm is reached; default: its commands.
+    orchestrator, meters
+        Whose jobs they are; what counts what is done.
     stop
         How it is asked to end; default: signals.
     ready
@@ -108,18 +104,14 @@ def serve(
         stop = Stop()
         stop.listen()
     site.state.mkdir(parents=True, exist_ok=True)
-    client = client or CommandClient(site.command_timeout_us / 1e6)
-    fabric = make_fabric(site.fabric)
-    terms, notifier = Agreed(site), Notifier()
-    address = site.metrics.address
-    meters = Meters(site.policy_spec.label, site.partitions, address is not None)
-    health = Health(site.metrics.stalled_after_us / 1e6)
+    fabric, notifier, address = make_fabric(site.fabric), Notifier(), site.metrics.address
+    health = Health(site.metrics.stalled_after_us / 1e6, orchestrator.name.lower())
     settings = Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20)
 
     def drive(again: bool) -> None:
         with _opened(site, again) as journal:
             kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
-            driver = Driver(SlurmAdapter(client, terms), fabric, journal, settings, kept, meters)
+            driver = Driver(orchestrator, fabric, journal, settings, kept, meters)
             try:
                 _settled(driver, kept)
                 _loop(driver, site, stop, meters, health, notifier, ready)
@@ -131,7 +123,7 @@ def serve(
         try:
             if address is not None:
                 server = WatchServer(address, meters, health, site.metrics.allow_remote)
-            _until_the_end(drive, health, notifier, stop)
+            _until_the_end(drive, Events(orchestrator.name.lower()), health, notifier, stop)
         except Exception as error:
             health.failed(str(error))
             raise
@@ -141,7 +133,7 @@ def serve(
                 server.close()
 
 
-def _opened(site: Site, again: bool) -> Journal:
+def _opened(site: ServiceTable, again: bool) -> Journal:
     """The journal; ``again``: what keeps it from being opened, as it was before, may pass."""
     try:
         return Journal.open(site.state / JOURNAL, keep=site.journal.keep)
@@ -151,7 +143,7 @@ def _opened(site: Site, again: bool) -> Journal:
         raise JournalError(str(error)) from error
 
 
-def _until_the_end(drive: Callable[[bool], None], health: Health, notifier: Notifier, stop: Stop) -> None:
+def _until_the_end(drive: Callable[[bool], None], log: Events, health: Health, notifier: Notifier, stop: Stop) -> None:
     """Drive until that ends; where the journal cannot be written to, again and again from what is written."""
     again = False
     while True:
@@ -172,13 +164,13 @@ def _settled(driver: Driver, kept: Kept | None) -> None:
     try:
         driver.acting.settle()
     except FabricError as error:
-        log.error("the fabric does not answer", why=str(error))
+        driver.log.error("the fabric does not answer", why=str(error))
     if kept is not None:
-        log.info("going on from the journal", jobs=len(kept.entries))
+        driver.log.info("going on from the journal", jobs=len(kept.entries))
 
 
 def _loop(
-    driver: Driver, site: Site, stop: Stop, meters: Meters, health: Health, notifier: Notifier,
+    driver: Driver, site: ServiceTable, stop: Stop, meters: Meters, health: Health, notifier: Notifier,
     ready: Callable[[Driver], None] | None,
 ) -> None:  # fmt: skip
     wakes = [Wake(site.wake or site.state / WAKE)]
@@ -192,15 +184,16 @@ def _loop(
             happened = driver.step()
         except UnreachableError as error:
             meters.unreachable()
-            health.slurm(False)
+            health.reached(False)
             health.turned()
-            log.warning("Slurm does not answer", why=str(error), again_s=round(silent_s, 1))
+            silent = f"{driver.orchestrator.name} does not answer"
+            driver.log.warning(silent, why=str(error), again_s=round(silent_s, 1))
             notifier.alive()
             waited(silent_s, wakes, stop)
             silent_s = min(2 * silent_s, UNREACHABLE_S[1])
             continue
         silent_s = UNREACHABLE_S[0]
-        health.slurm(True)
+        health.reached(True)
         health.turned()
         notifier.alive()
         if not begun:

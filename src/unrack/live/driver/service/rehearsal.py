@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.driver import Driver, Settings
 from unrack.live.driver.state.stage import INTENDED, Phase
-from unrack.live.fabric.contract import Fabric
 from unrack.live.fabric.table import make_fabric
-from unrack.live.slurm.adapter.adapter import SlurmAdapter
-from unrack.live.slurm.agreed import Agreed
-from unrack.live.slurm.client import Client
-from unrack.live.slurm.orders import Answer, Order
-from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.site.site import Site
 
 
 class Decision(NamedTuple):
@@ -23,7 +17,7 @@ class Decision(NamedTuple):
     Attributes
     ----------
     job
-        Its number in Slurm.
+        Its key.
     what
         ``"start"``, ``"wait"``, ``"aside"`` or ``"foreign"``.
     nodes
@@ -50,7 +44,7 @@ class Rehearsal(NamedTuple):
     usable: int
     policy: str  # which decided
     fault: str  # what went wrong in the policy; ``""``: nothing
-    unreadable: tuple[str, ...]  # what of Slurm's answers could not be understood
+    unreadable: tuple[str, ...]  # what of its answers could not be understood
 
 
 class _Forgets:
@@ -68,40 +62,18 @@ class _Forgets:
         """Keep nothing."""
 
 
-class _Reads:
-    """A client that only reads, and only once."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def changed(self) -> bool:
-        """Never."""
-        return False
-
-    def read(self) -> Reading:
-        """What was read."""
-        return self._reading
-
-    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
-        """Refuse all: nothing is ordered in a rehearsal."""
-        raise AssertionError(f"an order in a rehearsal: {orders[0]}")
-
-
-def rehearse(site: Site, client: Client) -> Rehearsal:
-    """Read a Slurm, and say what the driver would decide; changes nothing, and needs no right to.
+def rehearse(orchestrator: Orchestrator) -> Rehearsal:
+    """Read all that there is, and say what the driver would decide; changes nothing, and needs no right to.
 
     Raises
     ------
     UnreachableError
-        Slurm does not answer.
+        The orchestrator does not answer.
     InputError
-        Site file and Slurm do not go together.
+        What it shows and what the site says do not go together.
     """
-    reading = client.read()
-    terms = Agreed(site)
     journal = _Forgets()
-    nothing: Fabric = make_fabric({"kind": "none"})
-    driver = Driver(SlurmAdapter(_Reads(reading), terms), nothing, journal, Settings(stop_on_fault=False))
+    driver = Driver(orchestrator, make_fabric({"kind": "none"}), journal, Settings(stop_on_fault=False))
     driver.look()
     assert driver.epoch is not None
     core = driver.epoch.core
@@ -118,4 +90,4 @@ def rehearse(site: Site, client: Client) -> Rehearsal:
     driver.acting.close()
     usable = int(core.state.online[: len(driver.epoch.names.nodes)].sum()) - len(core.state.withheld)
     policy = driver.epoch.policy.name
-    return Rehearsal(decisions, len(driver.epoch.names.nodes), usable, policy, journal.fault, reading.unreadable)
+    return Rehearsal(decisions, len(driver.epoch.names.nodes), usable, policy, journal.fault, driver.unreadable)

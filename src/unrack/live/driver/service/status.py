@@ -7,11 +7,11 @@ from shutil import disk_usage
 from typing import Any, NamedTuple
 
 from unrack.errors import InputError
+from unrack.live.driver.service.folders import JOURNAL
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.kept import kept_of
 from unrack.live.journal.lock import Owner, owner
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.service.folders import JOURNAL
 
 RECENT_US = 60_000_000
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError
 from unrack.live.driver.portable import nodes_in
+from unrack.live.driver.service.folders import JOURNAL
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Epoch, replayed
 from unrack.live.driver.state.kept import kept_of
 from unrack.live.driver.state.stage import Phase
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.service.folders import JOURNAL
 
 
 class Moment(NamedTuple):
@@ -27,7 +27,7 @@ class Moment(NamedTuple):
 class Life(NamedTuple):
     """The life of one job."""
 
-    job: str  # its number in Slurm
+    job: str  # its key
     asks: dict[str, Any]  # what the core was told that it asks
     moments: list[Moment]  # what became of it, in order
     ahead: int  # how many jobs are before it in the queue; -1: it does not wait there
@@ -42,7 +42,7 @@ def life_of(state: Path, job: str) -> Life:
     state
         The driver's state folder.
     job
-        The job's number in Slurm, such as ``123`` or ``123_4``.
+        The job's key, such as ``123``.
 
     Raises
     ------
