@@ -6,11 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_fabric import FakeFabric
-from fake_slurm import HandClock, PlainTerms
-from memory_journal import MemoryJournal
 from strict_slurm import StrictSlurm
-from test_driver_turns import World
+from worlds import World
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
@@ -23,13 +20,8 @@ HOUR = 3600
 class Strict(World):
     """A Slurm with limits, and a driver."""
 
+    made = StrictSlurm
     slurm: StrictSlurm
-
-    def __init__(self, policy: Any = "easy", **more: Any) -> None:
-        self.clock = HandClock()
-        self.slurm = StrictSlurm(self.clock, **more)
-        self.fabric, self.journal, self.terms = FakeFabric(), MemoryJournal(), PlainTerms(policy)
-        self.driver = self.make()
 
     def why(self, key: int | str) -> str:
         entry = self.driver.table.get(str(key))

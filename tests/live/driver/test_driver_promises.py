@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_driver_turns import World
+from worlds import World
 
 from unrack.live.driver.state.promises import note_promises
 from unrack.live.driver.state.replay import replay
