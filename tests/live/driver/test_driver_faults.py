@@ -186,7 +186,7 @@ class Chaos:
         return not self.calm and bool(self.random.random() < chance)
 
     def dies(self, where: str) -> None:
-        if self.happens(0.03):
+        if self.happens(0.08):
             self.kills += 1
             raise Killed(where)
 
@@ -246,6 +246,7 @@ def test_whatever_happens_every_job_runs_with_its_devices_and_nothing_is_left(se
     for name in list(world.them.nodes):
         world.them.mark(name, True)
     world.them.refuse.clear()
+    world.them.unreachable = world.them.lost_answers = 0
     for _ in range(900):
         if not world.waits_or_runs() and not world.fabric.attached:
             break

@@ -39,7 +39,7 @@ class Rehearsal(NamedTuple):
     """What the driver would do now."""
 
     decisions: list[Decision]  # of all jobs that it looks at, in the order in which they came
-    # nodes, usable: how many nodes its partitions have, and on how many of them jobs may start
+    # nodes, usable: how many nodes there are, and on how many of them jobs may start
     nodes: int
     usable: int
     policy: str  # which decided

@@ -129,7 +129,7 @@ class Holding(Part):
         return True
 
     def _with_claims(self, asked: Job, lease: Lease) -> Lease:
-        """A lease with what its job claims of GPUs and licences, wherever these are free."""
+        """A lease with what its job claims of places, wherever these are free."""
         claimed, places = self.epoch.core.state.claimed, self.epoch.names.cluster.places
         if claimed is None or not asked.demand.devices:
             return lease

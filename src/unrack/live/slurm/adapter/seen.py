@@ -113,14 +113,15 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
     for member in all_members(reading, known):
         key, job = str(member.key), member.job
         shown = Shown.RUNS if job.runs else Shown.OVER
-        if job.waits and not job.runs:
+        if job.waits and shown == Shown.OVER:
             shown = Shown.HELD if job.is_held else Shown.FREE
+        held = shown == Shown.HELD
         found[key] = SeenJob(
             key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
-            take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
+            held and take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
             job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state, job.reason,
-            is_refused(job, () if job.is_held else usable), job.required_nodes, frozenset(job.holds), job.completing,
-            _ran(job), bool(job.components), broken(job),
+            is_refused(job, () if held else usable), job.required_nodes, frozenset(job.holds), job.completing,
+            shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
         )  # fmt: skip
     return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
 
