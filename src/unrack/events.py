@@ -95,7 +95,7 @@ class Opened(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """A running job has used up its limit, and is stopped now unless the policy gives it more time."""
+    """A running job has used up its limit, or soon will have; it is stopped then unless the policy gives it more."""
 
     job: int
 
@@ -117,12 +117,15 @@ class Adopted(NamedTuple):
         How much longer it is expected to run, µs; if it is queued again, it is expected to run as long as it asks.
     work_us
         As of :class:`Submitted`.
+    extended_us
+        How much of its time it was given beyond what it asked at first, µs.
     """
 
     job: Job | int
     lease: Lease
     left_us: int
     work_us: int | None = None
+    extended_us: int = 0
 
 
 class Started(NamedTuple):

@@ -237,7 +237,7 @@ class Core:
         except RefusedError:
             state.reject(job)
             raise
-        state.carry_on(job, event.left_us)
+        state.carry_on(job, event.left_us, event.extended_us)
 
     def _hold(self, event: Held) -> list[Decision]:
         state = self.state

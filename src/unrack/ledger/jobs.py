@@ -140,8 +140,10 @@ class JobLedger:
             self.before.asked(job)
         self.asks[ASKED_MB, job] = mb
 
-    def carry_on(self, job: int, left_us: int) -> None:
-        """Expect of a job that has begun that it runs for so long from its next start, or from now, on."""
+    def carry_on(self, job: int, left_us: int, extended_us: int = 0) -> None:
+        """Expect of a job that has begun that it runs so long from its next start, or now, and was given more time."""
+        if extended_us:
+            self.extended_us[job] = extended_us
         self._without_limit(job)
         if self.before is not None:
             self.before.asked(job)

@@ -13,6 +13,7 @@ from unrack.events import (
     Drained,
     Event,
     Expected,
+    Expired,
     Finished,
     Opened,
     Promised,
@@ -25,7 +26,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.promises import Promise
-from unrack.policy.contract import Decision, Hold, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
+from unrack.policy.contract import Decision, Extend, Hold, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.workload.job import Demand, Job
@@ -124,6 +125,8 @@ def decision_record(decision: Decision) -> list[Value]:
         return ["requeue", int(decision.job), reason_record(decision.reason), bool(decision.keep_work)]
     if isinstance(decision, Resume):
         return ["resume", int(decision.job)]
+    if isinstance(decision, Extend):
+        return ["extend", int(decision.job), int(decision.until_us)]
     assert isinstance(decision, Reject | Hold | Suspend)
     return [type(decision).__name__.lower(), int(decision.job), reason_record(decision.reason)]
 
@@ -139,11 +142,12 @@ def event_record(event: Event) -> list[Value]:
     if isinstance(event, Submitted) and isinstance(event.job, Job):
         return ["submitted", job_record(event.job), event.work_us]
     if isinstance(event, Adopted) and isinstance(event.job, Job):
-        return ["adopted", job_record(event.job), lease_record(event.lease), event.left_us]
+        more = [event.extended_us] if event.extended_us else []
+        return ["adopted", job_record(event.job), lease_record(event.lease), event.left_us, *more]
     if isinstance(event, StartFailed | Withdrawn):
         kind = "start-failed" if isinstance(event, StartFailed) else "withdrawn"
         return [kind, event.job, reason_record(event.reason)]
-    if isinstance(event, Started | Finished):
+    if isinstance(event, Started | Finished | Expired):
         return [type(event).__name__.lower(), event.job]
     if isinstance(event, Expected):
         return ["expected", event.job, event.end_us]
@@ -159,11 +163,12 @@ def event_record(event: Event) -> list[Value]:
 
 READ: dict[str, Callable[[Sequence[Value]], Event]] = {
     "submitted": lambda r: Submitted(job_of_record(r[1]), r[2]),
-    "adopted": lambda r: Adopted(job_of_record(r[1]), lease_of_record(r[2]), r[3]),
+    "adopted": lambda r: Adopted(job_of_record(r[1]), lease_of_record(r[2]), r[3], None, *r[4:]),
     "start-failed": lambda r: StartFailed(r[1], reason_of_record(r[2])),
     "withdrawn": lambda r: Withdrawn(r[1], reason_of_record(r[2])),
     "started": lambda r: Started(r[1]),
     "finished": lambda r: Finished(r[1]),
+    "expired": lambda r: Expired(r[1]),
     "expected": lambda r: Expected(r[1], r[2]),
     "promised": lambda r: Promised(r[1], Promise(r[2], r[3], r[4], None if r[5] is None else lease_of_record(r[5]))),
     "drained": lambda r: Drained(tuple(r[1])),

@@ -89,7 +89,8 @@ class Job:
         What it asks for.
     said
         What a job that nobody knew before says of where it may run, by columns of tables of jobs: ``partition``,
-        ``constraint``, ``req_nodes``, ``exc_nodes``, ``reservation``, ``account``, ``qos``.
+        ``constraint``, ``req_nodes``, ``exc_nodes``, ``reservation``, ``account``, ``qos``; and ``nice``: of how far it
+        steps back.
     components
         Of a heterogeneous job that nobody knew before: its other components, which start and end with it.
     """

@@ -62,6 +62,26 @@ def test_who_has_used_less_goes_first(bed: Bed, tmp_path: Path) -> None:
     audit(driven, [*first, *then])
 
 
+def test_age_is_that_since_a_job_came_to_slurm_and_who_is_nice_steps_back(tmp_path: Path) -> None:
+    aging = ("PriorityType=priority/multifactor", "PriorityWeightAge=1000", "PriorityMaxAge=00:01:40")
+    with accounted_bed("unrack-ages-", aging, nodes=1) as bed:
+        driven = Driven(bed, tmp_path, "easy(order=multifactor)")
+        asked = {"script": "sleep 1", "exclusive": True, "nodes": 1, "time": "1", "hold": True}
+        late = bed.submit(**asked, begin="now+12")  # it has no age before that
+        old, nice = bed.submit(**asked), bed.submit(**asked, nice=150)
+        time.sleep(14)
+        young, eager = bed.submit(**asked, nice=-60), bed.submit(**asked, nice=-400)  # 14 s are 140
+        driven.start()
+        try:
+            bed.wait_until(lambda: driven.all_over([late, old, nice, young, eager]), 60, "all jobs are over")
+        finally:
+            driven.stop()
+        starts = {job: bed.job(job)["StartTime"] for job in (late, old, nice, young, eager)}
+        assert sorted(starts, key=starts.__getitem__) == [eager, old, young, late, nice], starts
+        assert replay(driven.records()).differences == []
+        audit(driven, list(starts))
+
+
 def test_a_snapshot_knows_what_was_used(bed: Bed) -> None:
     asked = {"script": "sleep 2", "account": "phys", "exclusive": True, "nodes": 2, "time": "1", "hold": True}
     first, then = (bed.submit(**asked, user=user) for user in (MINE, OTHERS))

@@ -129,6 +129,12 @@ def test_exclusive_jobs_are_known_in_every_layout() -> None:
     assert [read(waiting(**words))[0].exclusive for words in said] == [True, True, True, False, False]
 
 
+def test_how_nice_a_job_is_is_known_in_every_layout() -> None:
+    said = [77, None, 0, -5, "12", "-3", "", set_to(9), set_to(-9), NOT_SET, 2**32 - 1, 2**32 - 2, 2**32 - 2**31]
+    assert [read(waiting(nice=one))[0].nice for one in said] == [77, 0, 0, -5, 12, -3, 0, 9, -9, 0, -1, -2, -(2**31)]
+    assert jobs_of({"jobs": [waiting(nice="very")]}, NODES)[1]
+
+
 def test_what_is_asked_beyond_the_fields_is_named() -> None:
     asks = {"features": "avx&[a|b]", "resv_name": "week", "batch_features": "big", "tres_per_socket": "gres/gpu:1",
             "contiguous": True, "core_spec": set_to(2)}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from slurm_bed import Bed
@@ -12,7 +13,7 @@ from unrack.errors import InputError
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.orders import HoldBack, JobKey, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import HoldBack, JobKey, Lengthen, Place, Release, RequeueHeld
 from unrack.live.slurm.reading import Reading, SlurmJob
 
 pytestmark = pytest.mark.live
@@ -130,6 +131,19 @@ def test_orders_may_be_given_twice(bed: Bed, client: CommandClient) -> None:
         assert client.carry_out([RequeueHeld(JobKey(job))])[0].done
         bed.wait_until(lambda: job_of(client.read(), job).waits)
     assert job_of(client.read(), job).restarts == 1
+
+
+def test_a_running_job_gets_another_limit_and_runs_on(bed: Bed, client: CommandClient) -> None:
+    job = bed.submit("sleep 60", mem=10, time="1")
+    bed.wait_for([job], "RUNNING")
+    before = job_of(client.read(), job)
+    for turn in range(2):
+        assert client.carry_out([Lengthen(JobKey(job), 7200)])[0].done
+        assert client.changed() == (turn == 0)
+        assert job_of(client.read(), job) == replace(before, limit_s=7200)
+    bed.cancel(job)
+    bed.wait_until(lambda: not job_of(client.read(), job).runs)
+    assert not client.carry_out([Lengthen(JobKey(job), 60)])[0].done
 
 
 def test_a_requeued_job_runs_again_at_once_if_that_is_said(bed: Bed, client: CommandClient) -> None:

@@ -38,6 +38,7 @@ HOSTILE = {
 SAME = (
     "state", "array", "member", "tasks_waiting", "array_limit", "priority", "submit_s", "limit_s", "tasks", "cpus",
     "cpus_per_task", "gres", "licences", "required_nodes", "partition", "user", "holds",
+    "nice",
 )  # fmt: skip
 """What a listing tells of a job on one node as JSON does."""
 
@@ -56,7 +57,7 @@ def test_all_that_a_held_job_asks_is_read(bed: Bed, client: CommandClient) -> No
     job = bed.submit(
         hold=True, nodes="2-3", ntasks=6, cpus_per_task=2, mem_per_cpu=150, gres="nvme:2", licenses="matlab:1",
         time="1:30:00", comment="words of a user", job_name="its name", account="dept", exclude="n[15-16]",
-        nodelist="n4", partition="left,main", ntasks_per_node=2,
+        nodelist="n4", partition="left,main", ntasks_per_node=2, nice=300,
     )  # fmt: skip
     bed.scontrol("update", f"JobId={job}", "AdminComment=ours")
     found = job_of(client.read(), job)
@@ -65,6 +66,7 @@ def test_all_that_a_held_job_asks_is_read(bed: Bed, client: CommandClient) -> No
         partition="left,main", comment="words of a user", admin_comment="ours", submit_s=found.submit_s, limit_s=5400,
         nodes_min=3, nodes_max=3, tasks=6, cpus=12, cpus_per_task=2, cpu_memory_mb=150, gres={"nvme": 2},
         licences={"matlab": 1}, required_nodes=("n4",), excluded_nodes=("n15", "n16"), tasks_per_node=2,
+        nice=300,
     )  # fmt: skip
     assert found.is_held
     assert not found.runs
@@ -197,7 +199,7 @@ def test_where_json_cannot_be_read_the_listing_is(
 ) -> None:
     held = bed.submit(
         hold=True, nodes="1-2", ntasks=2, cpus_per_task=3, mem=100, gres="nvme:1", time=10, licenses="matlab:2",
-        nodelist="n3", job_name=b"a\nb~\xff", comment="c",
+        nodelist="n3", job_name=b"a\nb~\xff", comment="c", nice=-1,
     )  # fmt: skip
     bed.submit("sleep 60", array="1-4%1", mem=50, nodelist="n7")
     bed.wait_until(lambda: any(job.runs for job in client.read().jobs))

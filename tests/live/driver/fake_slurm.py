@@ -16,7 +16,7 @@ from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
-from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Order, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release, RequeueHeld
 from unrack.live.slurm.reading import Held, Reading, SlurmJob, SlurmNode
 from unrack.workload.job import Demand, Job
 
@@ -95,6 +95,7 @@ class FakeJob:
     reservation: str = ""
     licences: dict[str, int] = field(default_factory=dict)
     user: str = "u"
+    nice: int = 0
     ran_in: str = ""
     held_on: tuple[str, ...] = ()
     restarts: int = 0
@@ -103,6 +104,7 @@ class FakeJob:
     het: int = 0
     component: int = 0
     starts: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    lengthened: list[tuple[int, int]] = field(default_factory=list)
 
 
 class FakeSlurm:
@@ -124,6 +126,7 @@ class FakeSlurm:
         self.commands = 0
         self.saved: dict[int, FakeJob] = {}
         self.comes_back_us = 0
+        self.stops = False  # whether jobs are stopped at their limits
 
     # --- as a client ----------------------------------------------------------------------------------------------
 
@@ -158,6 +161,13 @@ class FakeSlurm:
         if self.refuse.get(job.id, 0):
             self.refuse[job.id] -= 1
             return "Requested node configuration is not available"
+        if isinstance(order, Lengthen):
+            for part in self.together(job.id):
+                if part.state not in ("PENDING", "RUNNING"):
+                    return "Job/step already completing or completed"
+                part.limit_s = order.limit_s
+                part.lengthened.append((self.clock.at_us, order.limit_s))
+            return ""
         if job.het:
             return self._obey_together(job, order)
         if isinstance(order, RequeueHeld):
@@ -219,7 +229,7 @@ class FakeSlurm:
             holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
-            het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
+            nice=job.nice, het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -284,6 +294,8 @@ class FakeSlurm:
         for job in self.jobs.values():
             if job.state == "RUNNING" and self.clock.at_us >= job.start_us + job.run_s * 1e6:
                 self.end(job.id, "COMPLETED")
+            elif job.state == "RUNNING" and self.clock.at_us >= job.start_us + job.limit_s * 1e6 and self.stops:
+                self.end(job.id, "TIMEOUT")
         self.schedule()
 
     def end(self, number: int, state: str) -> None:

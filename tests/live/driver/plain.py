@@ -20,6 +20,7 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
+from unrack.live.driver.state.stage import Running
 from unrack.live.driver.state.table import Table
 from unrack.workload.job import Demand, Job
 
@@ -268,6 +269,12 @@ class Plain:
             self.cluster.bind(job.key, order.entry.nodes)
         elif order.act == Act.STOP:
             self.cluster.evict(job.key)
+        elif order.act == Act.MORE:
+            assert isinstance(order.entry.stage, Running)
+            if job.state != RUNS:
+                return "it does not run"
+            job.limit_s = order.entry.stage.more.given_s or job.limit_s
+            self.cluster.version += 1
         elif job.state != WAITS:
             return "it does not wait"
         else:

@@ -81,3 +81,73 @@ def test_without_usage_or_weights_the_driver_starts_from_zero_and_first_come_fir
     starts = [slurm.jobs[job].starts[0][0] for job in jobs]
     assert starts == sorted(starts)
     assert replay(world.journal.records()).differences == []
+
+
+AGED = replace(SAID, rules={"priority": {"age": 1000, "max_age": "1 h", "calc_period": 1, "half_life": 0}})
+
+
+class Aging(Sharing):
+    """A Slurm whose priority is the age of jobs alone, less what they are nice."""
+
+    def read(self) -> Reading:
+        return replace(super().read(), accounting=AGED, used=None)
+
+
+def aging(policy: str) -> tuple[Strict, Sharing]:
+    world, slurm = world_of(policy, {})
+    slurm.__class__ = Aging
+    return world, slurm
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "list", "slurm"])
+@pytest.mark.parametrize("restarts", [(), (9, 23), (1, 2, 3)])
+def test_age_is_that_of_slurms_times_whenever_the_driver_came_to_know_a_job_and_nice_steps_back(
+    policy: str, restarts: tuple[int, ...]
+) -> None:
+    interval = ", interval=1 s" if policy == "slurm" else ""
+    world, slurm = aging(f"{policy}(order=multifactor{interval})")
+    asked = {"nodes": 2, "cores": 4, "run_s": 2.0}
+    old, older, newest = (slurm.submit(**asked) for _ in range(3))
+    ages = {old: 2000, older: 3000, newest: 100}
+    for job, age in ages.items():
+        slurm.jobs[job].submit_s -= age  # it waited when nobody knew the driver yet
+    late = slurm.submit(**asked)
+    slurm.jobs[late].submit_s -= 4000  # it could not start before its time came
+    slurm.jobs[late].begin_us = 0
+    nice, eager = slurm.submit(nice=1100, **asked), slurm.submit(nice=-2000, **asked)
+    slurm.jobs[nice].submit_s -= 3400
+    for step in range(140):
+        if step in restarts:
+            world.driver.acting.close()
+            world.driver = world.make()
+        world.go()
+    starts = {job: slurm.jobs[job].starts[0][0] for job in slurm.jobs}
+    assert sorted(starts, key=starts.__getitem__) == [eager, older, old, newest, late, nice]
+    assert replay(world.journal.records()).differences == []
+
+
+def test_who_waits_for_its_time_or_another_job_has_no_age_before_that() -> None:
+    world, slurm = aging("list(order=multifactor)")
+    asked = {"nodes": 2, "cores": 4, "run_s": 2.0}
+    first = slurm.submit(**{**asked, "run_s": 30.0})
+    begins, plain = slurm.submit(**asked), 0
+    slurm.jobs[begins].begin_us = 20_000_000
+    world.go(50)
+    plain = slurm.submit(**asked)
+    world.go(250)
+    assert slurm.jobs[first].starts[0][0] < slurm.jobs[plain].starts[0][0] < slurm.jobs[begins].starts[0][0]
+    assert replay(world.journal.records()).differences == []
+
+
+def test_a_job_that_waits_keeps_its_place_and_age_where_slurm_shows_another_time_meanwhile() -> None:
+    world, slurm = aging("list(order=multifactor)")
+    first = slurm.submit(nodes=2, cores=4, run_s=20)
+    job = slurm.submit(nodes=1, cores=4, run_s=2)
+    world.go(10)
+    number = world.driver.table.get(str(job)).number
+    slurm.jobs[job].begin_us, slurm.dirty = 1_500_000, True  # as when somebody released it, and it was held again
+    world.go(5)
+    assert world.driver.table.get(str(job)).number == number
+    world.until_done()
+    assert slurm.jobs[first].starts[0][0] < slurm.jobs[job].starts[0][0]
+    assert replay(world.journal.records()).differences == []

@@ -409,3 +409,34 @@ def test_a_reservation_that_is_over_lets_a_job_start_though_slurm_says_nothing(p
     assert replayed(again, [event_record(Submitted(asked)), ["round"]], 0) == ([], "")
     again.tell(event_of_record(event_record(Opened())), now)
     assert len(again.round(now).decisions) == 1
+
+
+@pytest.mark.parametrize("shown", ["running", "let go"])
+def test_a_job_whose_end_a_killed_controller_has_forgotten_runs_again_where_its_user_wants_it(shown: str) -> None:
+    world = Sites()
+    number = world.submit("n4", partition="right,left", nodes=2, cores=4, run_s=2, limit_s=9)
+    world.go(20)
+    job = world.slurm.jobs[number]
+    assert job.state == "COMPLETED"
+    (_, first) = job.starts[0]
+    job.partition, job.required, job.end_us, world.slurm.dirty = "right", first, -1, True
+    if shown == "running":
+        job.state, job.held_on, job.run_s = "RUNNING", first, 90
+        world.go(5)
+        world.slurm.requeue(number, held=False)  # its node fails
+        job.run_s = 2
+    else:
+        job.state, job.priority, job.reason = "PENDING", 100, "None"
+        world.slurm.stuck.add(number)
+        world.go(5)
+        assert "cancel it" in world.why(number)
+        world.slurm.stuck.clear()
+        job.restarts += 1  # an operator has it run again
+        world.slurm.dirty = True
+    for _ in range(4):  # where others run it is not wanted
+        world.submit(partition="ours", cores=4, run_s=3, limit_s=9)
+    world.until_done()
+    assert (job.state, len(job.starts)) == ("COMPLETED", 2)
+    assert "n4" in job.starts[-1][1]
+    assert entries(world, number)[-1]["wanted"] == ["n4"]
+    assert replay(world.journal.records()).differences == []

@@ -435,3 +435,14 @@ def test_a_start_that_is_decided_while_the_devices_of_the_last_are_detached_wait
     assert len(first.starts) == 2
     assert max(world.fabric.peak_mb.values()) <= 300
     assert not world.fabric.attached
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_a_running_job_that_the_policy_gives_more_time_may_run_so_long_if_that_is_taken(refused: int) -> None:
+    world = PlainWorld("easy(extension=1 min, extension_most=2 min)", nodes=1)
+    job = world.them.jobs[world.them.submit(cores=4, run_s=500, limit_s=60)]
+    world.go(3)
+    world.them.refuse[job.key] = refused
+    world.go(150, us=1_000_000)
+    assert job.limit_s == (60 if refused else 180)
+    assert replay(world.journal.records()).differences == []

@@ -10,14 +10,18 @@ import pytest
 from eventful import MEDDLING, Eventful, meddled
 from strict_slurm import StrictSlurm
 
+from unrack.errors import InputError
 from unrack.live.driver.history.cause import UNEXPLAINED
 from unrack.live.driver.history.order import Comparison, compare, compared, decided_us
 from unrack.live.driver.history.past import Past
 from unrack.live.driver.history.stay import Stay
+from unrack.live.driver.history.study import keep_past
 from unrack.live.driver.history.told import Fold
+from unrack.live.driver.history.windows import Windows, joined
 from unrack.live.driver.history.world import Fact, play
+from unrack.live.driver.state.epoch import Beginning
 from unrack.live.journal.reading import read_journal
-from unrack.live.records import READ
+from unrack.live.records import READ, job_of_record
 
 OF_KIND = {
     "foreign": Fact.FOREIGN, "cancel": Fact.LEFT, "drain": Fact.NODES, "stuck": Fact.FAILED, "requeue": Fact.FAILED,
@@ -95,6 +99,56 @@ def test_where_nodes_are_reserved_for_a_time_the_simulation_starts_what_was_star
     assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (24, 0, 0, 0.0)
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_reservations_that_are_gone_keep_their_nodes_in_the_simulation_for_as_long_as_there_were_any(
+    tmp_path: Path, policy: str
+) -> None:
+    world = Eventful(tmp_path, policy, slurm=StrictSlurm)
+    slurm = world.slurm
+    assert isinstance(slurm, StrictSlurm)
+    draw = np.random.default_rng(11)
+    for nodes in (("n1", "n2"), ("n3",), ("n2", "n4")):
+        slurm.reservations = ()
+        slurm.reserve(2, 14, *nodes, Users="ann", Flags="SPEC_NODES")  # always r0
+        world.go()
+        for i in range(14):
+            own = {"reservation": "r0", "user": "ann"} if i in (2, 3) else {}
+            slurm.submit(1, int(draw.integers(1, 5)), int(draw.integers(1, 4)), 4, **own)
+            world.go(int(draw.integers(0, 4)))
+        for _ in range(300):
+            world.go()
+        assert not any(job.state in ("PENDING", "RUNNING") for job in slurm.jobs.values())  # and it is over
+        slurm.reservations, slurm.dirty = (), True
+        world.go(5)
+    past = world.until_done()
+    assert not slurm.asked
+    windows = past.beginning.cluster["site"]["reservations"]
+    assert [one["name"] == "r0" for one in windows] == [True, False, False]
+    assert len({tuple(one["nodes"]) for one in windows}) == 3
+    found = compare(past)
+    assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (42, 0, 0, 0.0)
+    assert len(keep_past(past, tmp_path / "study").runs) == 2
+
+
+def test_a_reservation_that_is_taken_away_ends_then_and_one_that_never_began_never_was() -> None:
+    def kept(name: str, start: float, duration: float, **more: object) -> dict[str, object]:
+        return {"name": name, "start": start, "duration": duration, "nodes": ["n1"], **more}
+
+    content = {"nodes": [{"names": "n[1-2]", "count": 2, "cores": 4}], "site": {"partitions": [{"name": "p"}]}}
+    last = Beginning(content, ("n1", "n2"), "easy")
+    later, stays, weekly = kept("later", 500, 60), kept("a", -5, 40), kept("w", 10, 5, every=20, until=1000)
+    begun = [(0, [stays, later, weekly]), (30 * 10**6, [stays | {"nodes": ["n2"]}]), (60 * 10**6, [])]
+    found, windows = joined(last, begun)
+    assert found.cluster["site"]["reservations"] == [
+        kept("a", -5, 40) | {"nodes": ["n2"]}, kept("a until 30 s", -5, 35), weekly | {"until": 30.0},
+    ]  # fmt: skip
+    assert windows == Windows({"a": [(30 * 10**6, "a until 30 s")]})
+    job = job_of_record({"id": "1", "submit": 0, "request": 9, "tasks": 1, "said": {"reservation": "a"}})
+    assert [windows.asks(job, at).said["reservation"] for at in (0, 30 * 10**6)] == ["a until 30 s", "a"]
+    gone = joined(last, [(0, [stays | {"nodes": ["n9"]}]), (5, [])])
+    assert gone == (last, Windows(lost=1))
+
+
 def test_a_history_reads_every_kind_of_event_that_a_driver_writes(tmp_path: Path) -> None:
     world = Eventful(tmp_path)
     world.slurm.submit()
@@ -105,12 +159,20 @@ def test_a_history_reads_every_kind_of_event_that_a_driver_writes(tmp_path: Path
     told: dict[str, list[Any]] = {
         "submitted": submitted[1:], "adopted": [job | {"id": "2"}, lease, 0], "started": [0], "expected": [0, 5],
         "promised": [0, 1, 2, 3, None], "start-failed": [0, reason], "withdrawn": [0, reason], "finished": [0],
-        "drained": [[0]], "repaired": [[0]], "round": [], "opened": [False],
+        "drained": [[0]], "repaired": [[0]], "round": [], "opened": [False], "expired": [0],
     }  # fmt: skip
     assert told.keys() == READ.keys()
     fold = Fold()
     for kind, rest in [("", []), *told.items(), ("opened", [])]:
         fold.take(records[0] if not kind else {"k": "turn", "now": 7, "told": [submitted, [kind, *rest]]})
+
+
+def test_a_history_with_a_heterogeneous_job_is_refused_by_its_name(tmp_path: Path) -> None:
+    world = Eventful(tmp_path)
+    world.slurm.submit()
+    world.slurm.submit_together({}, {}, nodes=1)
+    with pytest.raises(InputError, match="job '2', one of several components"):
+        world.until_done()
 
 
 def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:

@@ -247,7 +247,26 @@ def test_every_key_of_a_site_file_has_a_row_with_its_default(table: type[SiteTab
     assert all(len(row) == 5 and row[2].strip() and row[3].strip() for row in rows)
 
 
-@pytest.mark.parametrize("policy", ["easy(extension=5 min)", "conservative(extension=5 min, extension_most=1 h)"])
-def test_a_policy_that_gives_running_jobs_more_time_is_refused(policy: str) -> None:
-    with pytest.raises(InputError, match=r"the parameter extension in .*, wanted none of it: the driver leaves limits"):
-        Site.of({"partitions": ["a"], "policy": policy})
+POOLS = {"pools": [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": "1 GB"}}]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "wanted"),
+    [
+        ("easy(extension=90 s)", {}, "extension=90 s.*wanted whole minutes"),
+        ("easy(extension=5 min, extension_most=450 s)", {}, "wanted whole minutes"),
+        ("conservative(extension=5 min)", {"cluster": POOLS}, "and pools, wanted either"),
+        ("easy(extension=5 min)", {"poll_slowest": "30 s"}, "poll_slowest.*got 30 s.*wanted 10 s or less"),
+        ("flow(extension=5 min)", {}, "a policy that is asked in rounds"),
+    ],
+)
+def test_more_time_of_which_slurm_cannot_be_told_in_time_is_refused(
+    policy: str, more: dict[str, Any], wanted: str
+) -> None:
+    with pytest.raises(InputError, match=wanted):
+        Site.of({"partitions": ["a"], "policy": policy, **more})
+
+
+@pytest.mark.parametrize("policy", ["easy(extension=5 min)", "conservative(extension=1 min, extension_most=1 h)"])
+def test_a_policy_may_give_running_jobs_more_time(policy: str) -> None:
+    assert Site.of({"partitions": ["a"], "policy": policy}).policy == policy

@@ -18,10 +18,11 @@ def extend(state: ClusterState, job: int, until_us: int, now: int) -> None:
         raise RefusedError(f"extend job {job}: it is not running")
     if state.devices is not None and state.devices.asking[job]:
         raise RefusedError(f"extend job {job}: it holds pooled devices")
-    if until_us <= max(now, state.booked_end(job)):
+    ends_us = max(now, state.booked_end(job))
+    if until_us <= ends_us:
         raise RefusedError(f"extend job {job}: it may run until then, or that is over")
     if state.before is not None:
         state.before.held(job)
-    state.extended_us[job] = state.extended_us.get(job, 0) + until_us - now
+    state.extended_us[job] = state.extended_us.get(job, 0) + until_us - ends_us
     state.limit(job, state.expected_us[job] + until_us - state.booked_end(job))
     state.rebook(job, until_us)

@@ -1,4 +1,4 @@
-"""The contract of an orchestrator's adapter: what is seen, what is held, and the three orders that it gives.
+"""The contract of an orchestrator's adapter: what is seen, what is held, and the few orders that it gives.
 
 The driver knows phases, events, a plan and a journal, and no orchestrator. A job waits, held; the policy decides its
 start; the adapter is told to start it on those nodes; the start counts once it is seen. Whatever an orchestrator does
@@ -29,12 +29,13 @@ class Problem:
     why: str  # a sentence for people, of printable characters
     misread: bool = False  # true: what its user asks for cannot be understood
     again_us: int | None = None  # when it is looked at again though nothing is seen to change; ``None``: not
+    since_us: int | None = None  # since when it could start but for this and what is free: its age; ``None``: as before
 
 
 class Asked(NamedTuple):
     """What a job asks of the core."""
 
-    job: Job
+    job: Job  # which was submitted when it could start but for what is free: its age
     apart: bool = False  # whether each of its tasks wants a node of its own
     again_us: int | None = None  # as of :class:`Problem`, as it may ask for other nodes then
 
@@ -45,6 +46,7 @@ class Act(StrEnum):
     START = "start"  # that it starts, on exactly the nodes of its lease
     HOLD = "hold"  # that it waits, held; refused if it runs
     STOP = "stop"  # that it stops, and waits, held; one that does not run stays as it is
+    MORE = "more"  # that it may run for :attr:`MoreTime.given_s` in all
 
 
 class Order(NamedTuple):

@@ -175,11 +175,13 @@ class Driver:
         if self.epoch.told or due:
             turn.holding.late()
             began = time.perf_counter()
+            given = turn.holding.more_time()
             found = turn.deciding.round()
             round_s = time.perf_counter() - began
-            fault, decided = found.fault, [decision_record(decision) for decision in found.decisions]
+            fault, decided = found.fault, [decision_record(decision) for decision in (*given, *found.decisions)]
             note_promises(self.epoch, self.table)
-            self.wanted_us = found.wanted_us
+            times = (at for at in (found.wanted_us, turn.holding.next_limit_us()) if at is not None)
+            self.wanted_us = min(times, default=None)
         told, entries = self.epoch.taken(), self.table.taken()
         if told or entries:
             record = {"k": "turn", "now": now, "told": told, "decided": decided, "entries": entries}

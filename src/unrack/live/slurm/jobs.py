@@ -100,6 +100,7 @@ def words_of(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
     return {
         "partition": job.partition, "account": job.account, "qos": job.qos, "constraint": features,
         "req_nodes": compress(job.required_nodes), "exc_nodes": compress(without), "reservation": job.reservation,
+        "nice": str(job.nice) if job.nice else "",
     }  # fmt: skip
 
 

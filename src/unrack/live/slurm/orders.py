@@ -65,7 +65,15 @@ class RequeueHeld:
     job: JobKey
 
 
-Order = Place | AskAgain | Release | HoldBack | RequeueHeld
+@dataclass(frozen=True, slots=True)
+class Lengthen:
+    """Let a job have another time limit; one that runs goes on. Of a heterogeneous job that of all components."""
+
+    job: JobKey  # which
+    limit_s: int  # whole minutes
+
+
+Order = Place | AskAgain | Release | HoldBack | RequeueHeld | Lengthen
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,8 @@ class SlurmJob:
         What it holds, by node; empty unless it runs.
     restarts
         How often it was started again.
+    nice
+        What is taken off its priority, as its user wants.
     """
 
     id: int
@@ -151,6 +153,7 @@ class SlurmJob:
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, Held] = field(default_factory=dict)
     restarts: int = 0
+    nice: int = 0
 
     @property
     def every(self) -> tuple[SlurmJob, ...]:

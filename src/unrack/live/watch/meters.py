@@ -215,5 +215,5 @@ class Meters:
         return b"" if make is None else make(self._registry)
 
 
-ORDERS = ("Place", "Release", "HoldBack", "RequeueHeld", "other")
+ORDERS = ("Place", "Release", "HoldBack", "RequeueHeld", "Lengthen", "other")
 """Labels of orders: the classes of :mod:`unrack.live.slurm.orders`, and any other."""

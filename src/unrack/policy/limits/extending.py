@@ -75,9 +75,10 @@ class Extending(AroundAnother):
     def extends(self, view: View, memory: Notes, job: int, now: int) -> Extend | None:
         """A step more for a job that has used up its limit, if that delays nobody."""
         more_us = min(self.step_us, self.most_us - view.columns.extended_us.get(job, 0))
-        if more_us <= 0 or view.columns.suspended or delays(innermost(self.inner), view, job, now + more_us, now):
+        until_us = max(now, int(view.running_end_us[view.running_jobs == job][0])) + more_us  # it may be asked early
+        if more_us <= 0 or view.columns.suspended or delays(innermost(self.inner), view, job, until_us, now):
             return None
-        return Extend(job, now + more_us)
+        return Extend(job, until_us)
 
 
 def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> bool:

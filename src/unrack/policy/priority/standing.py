@@ -231,7 +231,7 @@ class Standing:
         tier, partition, qos, nice = rules.about[:, self.whose[jobs]]
         member, none = self.member[jobs], np.zeros(len(jobs), np.int64)
         by_size = rules.weights.job_size > 0
-        waits_since = np.maximum(view.submit_us[jobs], runs.released_us[jobs])
+        waits_since = np.where(runs.released_us[jobs] < 0, view.submit_us[jobs], runs.released_us[jobs])
         asked = Jobs(
             np.maximum(self.at_us - waits_since, 0), self.factor[member],
             rules.asked(view, "nodes", jobs) if by_size else none,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.driver.history.told import Fold, Told
+from unrack.live.driver.history.windows import Windows, joined, reservations_of
 from unrack.live.driver.portable import Names, Portable
 from unrack.live.driver.service.folders import journal_of
 from unrack.live.driver.state.epoch import STARTED, Beginning
@@ -39,7 +40,7 @@ class Ran(NamedTuple):
 class Past:
     """What a journal tells of jobs that are over."""
 
-    beginning: Beginning  # of the last epoch
+    beginning: Beginning  # of the last epoch, with the reservations of all
     names: Names  # its nodes and devices
     # those that we started once and that ran to an end, in the order in which they came
     jobs: list[Ran] = field(default_factory=list)
@@ -49,6 +50,9 @@ class Past:
     others: int = 0  # how many jobs left without having run
     drained: int = 0  # how often nodes went out of service
     told: Told = field(default_factory=Told)  # all that the core was told
+    windows: Windows = field(
+        default_factory=Windows
+    )  # reservations that the last epoch had no more; those that it can have it has
 
     @property
     def gaps_s(self) -> float:
@@ -70,11 +74,12 @@ def past_of(state: Path) -> Past:
     tries: dict[str, int] = {}
     starts: dict[str, set[int]] = {}
     foreign = others = drained = 0
-    fold = Fold(str(folder))
+    fold, begun = Fold(str(folder)), list[tuple[int, Sequence[Mapping[str, Any]]]]()
     for record in (one.value for one in read_journal(folder)):
         fold.take(record)
         if record["k"] == "begin":
             beginning = Beginning.of_record(record["beginning"])
+            begun.append((record["now"], reservations_of(beginning)))
         drained += sum(one[0] == "drained" for one in record.get("told", ()) if record["k"] == "turn")
         for key, entry in (record.get("entries") or {}).items():
             if entry is not None:
@@ -91,7 +96,8 @@ def past_of(state: Path) -> Past:
     if beginning is None or not jobs:
         raise InputError(str(folder), "no job that was started and has ended", "a journal with some")
     jobs.sort(key=lambda entry: (entry.queued_us, entry.number, entry.key))
+    beginning, windows = joined(beginning, begun)
     names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
     again = frozenset(key for key, times in starts.items() if len(times) > 1)
     failed = {key: count for key, count in tries.items() if count}
-    return Past(beginning, names, jobs, failed, again, foreign, others, drained, fold.told)
+    return Past(beginning, names, jobs, failed, again, foreign, others, drained, fold.told, windows)

@@ -33,7 +33,7 @@ def workload_of(past: Past, name: str) -> Workload:
     decision to the moment in which these were free again, which is longer than the job itself by what it takes to
     attach and detach devices, to give orders, and to see start and end.
     """
-    jobs = [job_of_record(entry.job) for entry in past.jobs]
+    jobs = [past.windows.asks(job_of_record(entry.job), entry.decided_us) for entry in past.jobs]
     seen = [entry.queued_us for entry in past.jobs]
     work = [max(entry.freed_us - entry.decided_us, 0) for entry in past.jobs]
     table = table_of(jobs, seen, work, _latencies(past.jobs))
@@ -142,6 +142,8 @@ def notes_of(past: Past) -> tuple[str, ...]:
         found.append(f"Starts of {len(past.tries)} jobs failed and were tried again.")
     if past.again:
         found.append(f"{len(past.again)} jobs were started again; their last run counts.")
+    if past.windows.lost:
+        found.append(f"{past.windows.lost} reservations of before are left out, of nodes or counted places that are gone.")
     if past.gaps_s > 1:
         found.append(f"The driver was away for {past.gaps_s:.0f} s in all.")
     return tuple(found)

@@ -131,6 +131,9 @@ class Fold:
         elif kind == "opened":
             if not Opened(*event[1:]).foreseen:
                 self.told.nodes.append(NodesMoved(now, (), True))
+        elif kind in ("submitted", "adopted") and event[1].get("components"):
+            got = f"job {str(event[1]['id'])[:40]!r}, one of several components"
+            raise InputError(self.where, got, "no such jobs: their components are not simulated together here")
         elif kind == "submitted":
             self._submitted(event[1], now, entries, begins)
         elif kind == "adopted":

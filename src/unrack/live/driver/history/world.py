@@ -270,7 +270,7 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
         The simulation fails.
     """
     fates = sorted(_fates(past, facts), key=lambda fate: fate.stay.came_us)  # of one time: as they were told
-    jobs = [_asks(fate.stay) for fate in fates]
+    jobs = [_asks(past, fate.stay) for fate in fates]
     table = table_of(jobs, [fate.stay.came_us for fate in fates], [max(fate.work_us, 0) for fate in fates])
     policy = spec_of(past).make()
     with PolicyAtWork(policy):
@@ -306,6 +306,7 @@ def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
     return found
 
 
-def _asks(stay: Stay) -> Job:
+def _asks(past: Past, stay: Stay) -> Job:
     """What a job asks; of one that was adopted it does not matter, as it is placed already."""
-    return replace(job_of_record(stay.job), id=stay.key)
+    at_us = stay.came_us if stay.last is None else stay.last.decided_us
+    return replace(past.windows.asks(job_of_record(stay.job), at_us), id=stay.key)

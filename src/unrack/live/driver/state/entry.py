@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from unrack.live.driver.portable import Portable, devices_in, nodes_in
 from unrack.live.driver.seen import SeenJob, Shown
-from unrack.live.driver.state.facts import facts_of, stage_of_record
+from unrack.live.driver.state.facts import FACTS, facts_of, stage_of_record
 from unrack.live.driver.state.stage import (
     ASIDE,
     Detaching,
@@ -55,6 +55,7 @@ class Known(NamedTuple):
     # what the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet
     job: dict[str, Any] | None = None
     queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
+    since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
     group: int | None = None  # its own among those whose tasks are kept apart; ``None``: none
     # what it was promised while it waits: start, turn, grain and lease, as of
     # :class:`unrack.ledger.promises.Promise`, the lease by names
@@ -68,6 +69,12 @@ class Trouble(NamedTuple):
     refused: str = ""  # the word for why the last was not allowed; ``""``: it was, or it has been tried since
     # when it is looked at again though nothing is reported; ``None``: when something changes
     again_us: int | None = None
+
+
+OWN = FACTS.union(
+    ("key", "phase", "seen_us", "placed", "ours", "why", "freed_us"), Said._fields, Known._fields, Trouble._fields
+)
+"""The names that the record of a job has for what the driver knows itself; all others are the adapter's."""
 
 
 @dataclass(slots=True)

@@ -208,9 +208,9 @@ class Epoch:
 
     @property
     def ways(self) -> int:
-        """In how many ways jobs have asked for nodes, most of which are gone after a while."""
+        """In how many ways jobs have asked for nodes and were owned, most of which are gone after a while."""
         site = self.core.state.cluster.places.installed.get("site")
-        return len(site.wheres) if isinstance(site, Site) else 0
+        return len(site.wheres) + len(site.whose) if isinstance(site, Site) else 0
 
     def begun(self) -> None:
         """All that there was when it began has been told: the policy makes its memory from that."""
@@ -243,7 +243,10 @@ def _in_words(error: Exception) -> str:
 
 
 def replayed(epoch: Epoch, told: Sequence[Sequence[Any]], now: int) -> tuple[list[Any], str]:
-    """Tell an epoch what another was told; returns records of what it decided in rounds, and what went wrong."""
+    """Tell an epoch what another was told; returns records of what it decided, and what went wrong.
+
+    That is in rounds, and of more time for running jobs.
+    """
     decided: list[Any] = []
     fault = ""
     for record in told:
@@ -254,6 +257,7 @@ def replayed(epoch: Epoch, told: Sequence[Sequence[Any]], now: int) -> tuple[lis
         elif record[0] == "refused":
             epoch.attempt(event_of_record(record[1]), now)
         else:
-            epoch.tell(event_of_record(record), now)
+            made = epoch.tell(event_of_record(record), now)
+            decided += map(decision_record, made if record[0] == "expired" else ())
     epoch.taken()
     return decided, fault

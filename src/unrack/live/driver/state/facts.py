@@ -14,6 +14,7 @@ from unrack.live.driver.state.stage import (
     Grant,
     Idle,
     Intent,
+    MoreTime,
     Over,
     Phase,
     Recalling,
@@ -25,8 +26,9 @@ from unrack.live.driver.state.stage import (
 )  # fmt: skip
 
 FACTS = frozenset(
-    {"lease", "short", "operations", "leaving", "decided_us", "released_us", "started_us", "ended_us", "free"}
-)
+    {"lease", "short", "operations", "leaving", "decided_us", "released_us", "started_us", "ended_us", "free",
+     "asked_s", "given_s", "more_us"}
+)  # fmt: skip
 """What a stage may have, by the names that its classes and the journal have for it."""
 
 
@@ -63,7 +65,7 @@ def stage_of_record(record: Mapping[str, Any]) -> Stage:
         case Phase.RELEASED:
             return Released(_intent(record), operations, record["released_us"])
         case Phase.RUNNING:
-            return Running(_intent(record), operations, record.get("released_us"), record["started_us"])
+            return _running(record, operations)
         case Phase.FOREIGN:
             return _foreign(record)
         case Phase.RECALLING:
@@ -84,10 +86,15 @@ def _before(record: Mapping[str, Any]) -> Decided | Released | Running | Foreign
     if "lease" not in record or "decided_us" not in record:
         return _foreign(record) if operations or "lease" in record else None
     if "started_us" in record:
-        return Running(_intent(record), operations, record.get("released_us"), record["started_us"])
+        return _running(record, operations)
     if "released_us" in record:
         return Released(_intent(record), operations, record["released_us"])
     return Decided(Phase.ORDERING, _intent(record), operations)
+
+
+def _running(record: Mapping[str, Any], operations: tuple[str, ...]) -> Running:
+    more = MoreTime(record.get("asked_s"), record.get("given_s"), record.get("more_us"))
+    return Running(_intent(record), operations, record.get("released_us"), record["started_us"], more)
 
 
 def _intent(record: Mapping[str, Any]) -> Intent:

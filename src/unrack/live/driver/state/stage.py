@@ -77,6 +77,19 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class MoreTime:
+    """What the policy said of more time for a job.
+
+    ``asked_s``: the limit, s, at which it was asked last; ``given_s``: the last limit that it has given; ``more_us``:
+    how much more than its first that is; ``None``: none.
+    """
+
+    asked_s: int | None = None
+    given_s: int | None = None
+    more_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """It runs where that was decided, since ``started_us``; ``released_us``: ``None`` if nobody was told yet."""
 
@@ -85,6 +98,7 @@ class Running:
     operations: tuple[str, ...]
     released_us: int | None
     started_us: int
+    more: MoreTime = MoreTime()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ def acknowledged(stage: Stage, now: int) -> Running:
     """Its start is seen."""
     was = stage.was if isinstance(stage, Recalling) else stage
     assert isinstance(was, Decided | Released | Running), was
+    if isinstance(was, Running):
+        return replace(was, started_us=now)
     return Running(was.intent, was.operations, None if isinstance(was, Decided) else was.released_us, now)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unrack.live.driver.seen import SeenJob
-from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.entry import OWN, Entry
 from unrack.live.driver.state.stage import Phase, Stage
 
 MOST_ENDED = 2_000
@@ -16,18 +16,20 @@ class Ended(NamedTuple):
     """A job that is over: how often it had been started again, when it was submitted, s since 1970, and how it ended.
 
     ``how``: ``ran``, or the orchestrator's word, in small letters, for how it ended before it ran; ``gone``: it was
-    not known any more.
+    not known any more. ``asked``: what the adapter kept with it, as a part of the record of its entry.
     """
 
     restarts: int
     submit_s: int
     how: str = "ran"
+    asked: Mapping[str, Any] = {}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Ended:
         """Of the record of an entry as it was last known."""
         how = "ran" if record.get("started_us", -1) >= 0 else str(record.get("state", "")).lower()
-        return cls(record.get("restarts", 0), record.get("submit_s", 0), how)
+        asked = {name: value for name, value in record.items() if name not in OWN}
+        return cls(record.get("restarts", 0), record.get("submit_s", 0), how, asked)
 
 
 class Table:

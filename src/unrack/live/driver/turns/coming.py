@@ -32,9 +32,7 @@ class Coming(Part):
         if job.left:
             return
         entry = Entry(job.key, self.now, ASIDE, True, Said(job.submit_s, job.restarts))
-        if job.told and self.table.ended_as(job):  # it came back after its end, placed by us
-            entry.place(job.told)
-            entry.own = self.orchestrator.placed(entry, None, self.epoch.names)
+        self.holding.recall(entry, job)
         self.table.add(entry)
         if forgotten := self._forgotten(job):
             self.notes.count("forgotten")
@@ -48,7 +46,9 @@ class Coming(Part):
         if job.ours:
             why = self._forgotten(job) or f"queued again by {self.orchestrator.name}"
             said = Said(job.submit_s, job.restarts)
-            self.table.add(Entry(job.key, self.now, Recalling(None, why), True, said))
+            entry = Entry(job.key, self.now, Recalling(None, why), True, said)
+            self.holding.recall(entry, job)
+            self.table.add(entry)
             self.notes.count("came-back")
 
     def _forgotten(self, job: SeenJob) -> str:
@@ -67,6 +67,9 @@ class Coming(Part):
     def admitted(self, entry: Entry, job: SeenJob) -> Asked | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
         asked = self.orchestrator.asked(entry, job, self.epoch.names)
+        since_us = asked.job.submit_us if isinstance(asked, Asked) else asked.since_us
+        if since_us is not None:
+            entry.known = entry.known._replace(since_us=since_us)
         return self._kept_apart(entry, asked) if isinstance(asked, Asked) and asked.apart else asked
 
     def _kept_apart(self, entry: Entry, asked: Asked) -> Asked | Problem:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from unrack.events import Adopted, Expected, Started, Withdrawn
+from unrack.events import Adopted, Expected, Expired, Started, Withdrawn
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.ledger.state import RUNNING
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said, Trouble
 from unrack.live.driver.state.stage import (
     ASIDE,
     INTENDED,
     Grant,
+    MoreTime,
     Phase,
+    Running,
     is_short,
     started_us_of,
 )
 from unrack.live.driver.state.steps import acknowledged, elsewhere, granted, recalled
 from unrack.live.driver.turns.notes import Part
 from unrack.live.records import job_of_record, job_record
+from unrack.policy.contract import Ability, Decision, Extend
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import SECOND_US
@@ -29,6 +34,8 @@ from unrack.workload.job import Job
 
 LATER_US = 30 * SECOND_US
 """How much longer a job that runs beyond its expected end is expected to run, again and again."""
+AHEAD_US = 30 * SECOND_US
+"""How long before a job has used up its limit the policy is asked whether it gets more time, and it can be told."""
 
 
 class Holding(Part):
@@ -89,6 +96,49 @@ class Holding(Part):
                 break
             self.epoch.tell(Expected(number, self.now + LATER_US), self.now)
 
+    def more_time(self) -> list[Decision]:
+        """Ask the policy about jobs of ours that will soon have used up their limits, each once; what it gives them."""
+        found: list[Decision] = []
+        for entry, ends_us in self._limited():
+            stage, limit_s = entry.stage, entry.said.limit_s
+            assert isinstance(stage, Running)
+            assert entry.number is not None
+            assert limit_s is not None
+            if ends_us - self.now > AHEAD_US:
+                continue
+            if self.epoch.core.state.booked_end(entry.number) != ends_us:
+                self.epoch.tell(Expected(entry.number, ends_us), self.now)
+            more = replace(stage.more, asked_s=limit_s)
+            for decision in self.epoch.tell(Expired(entry.number), self.now):
+                assert isinstance(decision, Extend)
+                more_us = decision.until_us - ends_us
+                minutes = -(-(limit_s * SECOND_US + more_us) // (60 * SECOND_US))
+                more = MoreTime(limit_s, 60 * minutes, (more.more_us or 0) + more_us)
+                found.append(decision)
+                self.notes.count("extended")
+            self.table.move(entry, replace(stage, more=more))
+        return found
+
+    def next_limit_us(self) -> int | None:
+        """When the policy is to be asked next whether a job gets more time; ``None``: not as far as is known."""
+        return min((ends_us - AHEAD_US for _, ends_us in self._limited()), default=None)
+
+    def _limited(self) -> Iterator[tuple[Entry, int]]:
+        """The jobs of ours about which the policy has not been asked at their limits, and when these are used up, µs.
+
+        Parts that have several limits are left as they are: there is one order for all of them.
+        """
+        if Ability.EXTENDS not in self.epoch.core.traits.does:
+            return
+        for entry in self.table.in_phase(Phase.RUNNING):
+            stage, limit_s = entry.stage, entry.said.limit_s
+            assert isinstance(stage, Running)
+            requests = {one["request"] for one in (entry.job, *entry.job.get("components", ()))}
+            if entry.number is None or limit_s is None or stage.more.asked_s == limit_s or len(requests) > 1:
+                continue
+            if self.epoch.core.state.condition(entry.number) == RUNNING:
+                yield entry, self.now + self._left_us(entry)
+
     def _left_us(self, entry: Entry) -> int:
         """How much longer a job may run: by its limit, or, until its start is acknowledged, by what it asked."""
         started_us, limit_s = started_us_of(entry.stage), entry.said.limit_s
@@ -105,10 +155,23 @@ class Holding(Part):
         self._adopt(entry, job)
         entry.ours = True
 
+    def recall(self, entry: Entry, job: SeenJob) -> bool:
+        """Whether a job that is not known is one of ours that was over: then its place is ours, as far as it has one.
+
+        What the adapter kept with it comes back with it.
+        """
+        ended = self.table.ended_as(job)
+        if ended is not None and (job.told or ended.asked):
+            entry.own = self.orchestrator.own_of(ended.asked)
+            if job.told:
+                entry.place(job.told)
+                entry.own = self.orchestrator.placed(entry, None, self.epoch.names)
+        return ended is not None
+
     def foreign(self, job: SeenJob) -> None:
         """A job runs that we did not start: what it holds of our nodes is not free."""
-        ours = self.table.ended_as(job) is not None  # it was forgotten that it is over
-        entry = Entry(job.key, self.now, ASIDE, ours, Said(job.submit_s))
+        entry = Entry(job.key, self.now, ASIDE, said=Said(job.submit_s))
+        entry.ours = self.recall(entry, job)  # it was forgotten that it is over
         if self._adopt(entry, job):
             self.table.add(entry)
             self.notes.count("foreign")
@@ -149,15 +212,18 @@ class Holding(Part):
                 self.table.move(other, recalled(other.stage, f"job {entry.key} took its place"))
 
     def _moment_us(self, at_s: int) -> int:
+        """A moment that is over, µs, of s since 1970: below 0 before the driver's clock began."""
         return self.now - max(0, round((self.notes.wall_s - at_s) * SECOND_US))
 
     def adopt(self, entry: Entry, asked: dict[str, Any], lease: Lease) -> None:
         """Tell the core that a job runs on a lease, or on what is free of it."""
         core = self.epoch.core
         left = self._left_us(entry)
+        more_us = (entry.stage.more.more_us or 0) if isinstance(entry.stage, Running) else 0
         for lease_now, record, short in self._down_to(asked, lease):
             number = core.state.jobs
-            if self.epoch.attempt(Adopted(job_of_record(record), lease_now.numbered(number), left), self.now):
+            adopted = Adopted(job_of_record(record), lease_now.numbered(number), left, extended_us=more_us)
+            if self.epoch.attempt(adopted, self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
                 entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
                 self.table.number(entry, number)

@@ -64,17 +64,33 @@ class Admission:
 
     def asked(self, entry: Entry, member: Member, names: Names) -> Asked | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
-        found = self._asked(entry, member, names)
+        not_yet = not_now(member.job, self.terms.take, self.at_s)
+        since_us = self._since_us(entry, member.job, bool(not_yet))
+        found = Problem(not_yet) if not_yet else self._asked(entry, member, names, since_us)
         if isinstance(found, Problem):
+            found = replace(found, since_us=since_us)
             begins_s = max(member.job.eligible_s, self._unreserved(member.job)[1])
             late_us = round((begins_s - self.at_s) * SECOND_US)
             return replace(found, again_us=self.now + late_us) if begins_s > self.at_s else found
         apart = could_share(found, names.cluster)
         return Asked(found, apart, self.refusals.lapses_us(entry.key, self.now))
 
-    def _asked(self, entry: Entry, member: Member, names: Names) -> Job | Problem:
-        not_yet = not_now(member.job, self.terms.take, self.at_s)
-        if why := not_yet or broken(member.job) or self._beyond_array(member.key):
+    def _since_us(self, entry: Entry, job: SlurmJob, not_yet: bool) -> int:
+        """Since when a job could start but for what is free, µs: Slurm says that of none that is held for us.
+
+        A job that is queued again keeps its age, as it does in a simulation.
+        """
+        if not_yet:
+            return self.now
+        if entry.known.since_us is None and entry.phase == Phase.WAITING:  # in a journal that says nothing of it
+            return int(entry.job["submit"])
+        if entry.known.since_us is None:
+            at_s = max(job.submit_s, 0 if job.restarts else job.eligible_s)
+            return self.now - max(0, round((self.at_s - at_s) * SECOND_US)) if at_s else entry.seen_us
+        return entry.known.since_us
+
+    def _asked(self, entry: Entry, member: Member, names: Names, since_us: int) -> Job | Problem:
+        if why := broken(member.job) or self._beyond_array(member.key):
             return Problem(why)
         job = for_each(as_asked(entry, member.job), self._limited)
         if why := self._unreserved(job)[0]:
@@ -82,6 +98,7 @@ class Admission:
         asked = asks_of(job, member.key, self.terms, names, entry.seen_us)
         if isinstance(asked, Problem) or isinstance(asked := self._allowed(job, asked), Problem):
             return asked
+        asked = replace(asked, submit_us=since_us)
         if why := self.refusals.against(entry.key, job, bare(job_record(asked)), self.now):
             return Problem(why)
         asked = self.refusals.elsewhere(entry.key, job, asked, self.now)

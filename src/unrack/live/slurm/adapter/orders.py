@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from unrack.live.driver.contract import Act, Answer, Order
 from unrack.live.driver.portable import nodes_in
 from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.stage import Running
 from unrack.live.slurm import orders as words
 from unrack.live.slurm.adapter.asked import asked_before
 from unrack.live.slurm.adapter.seen import key_of
 from unrack.live.slurm.client import Client
-from unrack.live.slurm.orders import AskAgain, HoldBack, Place, Release, RequeueHeld
+from unrack.live.slurm.orders import AskAgain, HoldBack, Lengthen, Place, Release, RequeueHeld
 
 
 def carried_out(client: Client, orders: Sequence[Order]) -> Iterator[list[Answer]]:
@@ -35,6 +36,9 @@ def _first(order: Order) -> words.Order:
         return Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside, _parts(entry))
     if order.act == Act.STOP:
         return RequeueHeld(job)
+    if order.act == Act.MORE:
+        assert isinstance(entry.stage, Running)
+        return Lengthen(job, entry.stage.more.given_s or 0)
     if asked.parts:
         return HoldBack(job, together=True)
     return HoldBack(job, asked.nodes_min, asked.nodes_max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ BASE = frozenset(
 """States that a job is in; all others are said besides."""
 NO_SPEC = 0x7FFE
 """What 24.05 and later write for specialised threads that nobody asked for."""
+_WHOLE = re.compile(r"-?[0-9]{1,10}")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 _ASKS_BEYOND = {
     "batch_features": "features of its first node", "cluster_features": "features of clusters",
@@ -121,6 +123,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         beyond=tuple(dict.fromkeys(word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key)))),
         holds=holds_of(record, nodes) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
+        nice=_nice(record.get("nice")),
     )
 
 
@@ -184,6 +187,17 @@ def _is_said(value: Any) -> bool:
     if isinstance(value, Mapping):
         return number(value) > 0
     return value not in (None, "", 0, False, "(null)", NO_SPEC)
+
+
+def _nice(value: Any) -> int:
+    """What is taken off a priority; 22.05 writes one below 0 in 32 bits without a sign."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set", True) else None
+    said = "0" if value in (None, "") else str(value)
+    if _WHOLE.fullmatch(said) is None:
+        raise ValueError(f"{said[:40]!r} is not how nice a job is")
+    found = int(said)
+    return found - 2**32 if found >= 2**31 else found
 
 
 def _number_or(record: Any, otherwise: int) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from unrack.errors import InputError
-from unrack.live.slurm.orders import AskAgain, HoldBack, JobKey, Order, Place, Release
+from unrack.live.slurm.orders import AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release
 from unrack.slurm_text.hostlists import compress
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
@@ -61,6 +61,8 @@ def words_of(order: Order) -> list[str]:
         return [*nodes, *_inside(order.job, order.partition)]
     if isinstance(order, Release):
         return ["release", job]
+    if isinstance(order, Lengthen):
+        return ["update", f"JobId={job}", f"TimeLimit={order.limit_s // 60}"]
     if isinstance(order, HoldBack) and order.together:
         return ["hold", job]
     if isinstance(order, HoldBack):

@@ -17,7 +17,7 @@ JOB_FIELDS = (
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
     "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username",
-    "account", "qos", "name", "comment", "admin_comment",
+    "account", "qos", "nice", "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "reason")
@@ -119,6 +119,7 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "user_name": said["username"],
         "account": row["account"],
         "qos": said["qos"],
+        "nice": said["nice"],
         "name": row["name"],
         "comment": row["comment"],
         "admin_comment": row["admin_comment"],

@@ -11,10 +11,16 @@ from pydantic import PrivateAttr
 from unrack.live.driver.service.folders import WAKE
 from unrack.live.slurm.site.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
+from unrack.policy.contract import Policy
+from unrack.policy.limits.extending import Extending
 from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.world import RunTimes
+from unrack.units import SECOND_US
+
+MINUTE_US, MOST_POLL_US = 60 * SECOND_US, 10 * SECOND_US
+"""Limits of Slurm are in minutes; and where jobs are given more time the driver must not see too late that they run."""
 
 
 class Site(SiteTable):
@@ -63,12 +69,25 @@ class Site(SiteTable):
         if sizing := sorted({"molding", "resizing"} & dict(site._policy.parameters).keys()):
             got = f"the parameter {sizing[0]} in {site.policy!r}"
             raise document.fault(("policy",), got, "none of it: what Slurm tells of jobs has no sizes")
-        if more := sorted({"extension", "extension_most"} & dict(site._policy.parameters).keys()):
-            got = f"the parameter {more[0]} in {site.policy!r}"
-            raise document.fault(("policy",), got, "none of it: the driver leaves limits of running jobs to Slurm")
+        if "extension" in dict(site._policy.parameters):
+            site._check_more_time(document, site._policy.make())
         with document.part("models"):
             site._models = make_models(site.models, document.folder)
         return site
+
+    def _check_more_time(self, document: Document, policy: Policy[Any]) -> None:
+        """Refuse to give running jobs more time where Slurm cannot be told, or not in time."""
+        assert isinstance(policy, Extending)
+        what = f"the parameter extension in {self.policy!r}"
+        if policy.step_us % MINUTE_US or policy.most_us % MINUTE_US:
+            raise document.fault(("policy",), what, "whole minutes, as limits of Slurm are")
+        if self.cluster.get("pools"):
+            raise document.fault(("policy",), f"{what}, and pools", "either: who holds devices is given no more time")
+        if self.poll_slowest_us > MOST_POLL_US:
+            got = f"{self.poll_slowest_us / SECOND_US:g} s, and {what}"
+            raise document.fault(
+                ("poll_slowest",), got, f"{MOST_POLL_US // SECOND_US} s or less, to tell Slurm in time"
+            )
 
     @property
     def path(self) -> str:

@@ -26,7 +26,9 @@ APART = "spread"
 """The resource that keeps the tasks of a group apart."""
 MOST_APART, MOST_WAITING = 8, 60
 """As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
-WORDS = ("partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "dependency", "het")
+WORDS = (
+    "partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "nice", "dependency", "het"
+)  # fmt: skip
 """Columns of what jobs say of where and after whom they may run; those in which nobody says anything are left out."""
 _WAITS = "Waits for something else ({})"
 _SOON_S = 1
@@ -184,6 +186,7 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
         **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         **{name: text or None for name, text in job.said.items()},
+        "nice": slurm.nice or None,
         "het": str(slurm.het) if slurm.het and not row.runs else None,
         "dependency": None if row.runs or row.waits_for else slurm.dependency or None,
         "waits_for": row.waits_for or None,
