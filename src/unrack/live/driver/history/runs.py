@@ -143,7 +143,8 @@ def notes_of(past: Past) -> tuple[str, ...]:
     if past.again:
         found.append(f"{len(past.again)} jobs were started again; their last run counts.")
     if past.windows.lost:
-        found.append(f"{past.windows.lost} reservations of before are left out, of nodes or counted places that are gone.")
+        what = "reservations of before are left out, of nodes or counted places that are gone"
+        found.append(f"{past.windows.lost} {what}.")
     if past.gaps_s > 1:
         found.append(f"The driver was away for {past.gaps_s:.0f} s in all.")
     return tuple(found)
