@@ -29,7 +29,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests worker-tests live test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
+.PHONY: help demo test check lint types tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
@@ -38,6 +38,8 @@ help:
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
+	@echo "make k8sbox    a Kubernetes control plane for tests, built from Go modules and kept (7 to 15 minutes the first time)"
+	@echo "make live-kubernetes  the tests against it (4 minutes); make live runs them too"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of papers/docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
@@ -87,6 +89,12 @@ live: env
 		{ PATH="$$PATH:/usr/sbin:/sbin"; command -v slurmctld && command -v munged; } >/dev/null || \
 		echo "No Slurm here, so all will be skipped: apt-get install slurm-wlm slurm-wlm-basic-plugins munge"
 	$(BIN)/python -m pytest tests/live -m $(ONLY)
+
+k8sbox:
+	@$(PYTHON) tools/k8sbox/make_k8sbox.py
+
+live-kubernetes: env
+	$(BIN)/python -m pytest tests/live/kubernetes -m live --durations=5
 
 test-pythons:
 	.ci/pythons tests

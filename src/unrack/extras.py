@@ -16,6 +16,9 @@ OF_LIBRARY = {
     "altair": "figures",
     "pandas": "pandas",
     "prometheus_client": "live",
+    "aiohttp": "kubernetes",
+    "msgspec": "kubernetes",
+    "yaml": "kubernetes",
 }
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 

@@ -24,7 +24,7 @@ def test_what_was_asked_of_starts_is_forgotten_also_where_there_was_too_little_r
     line.begin(0, [], trust=False)
     line.begin_starts()
     for job in range(SHARERS):
-        assert line.starts(line.number_of(job, 0, 9, (Share(0, (0,), (1, 1)),)))
+        assert line.starts(int(line.numbers_of([(job, 0, 9, (Share(0, (0,), (1, 1)),))])[0]))
     line.begin(0, [], trust=False)
     line.least(0, 9)
     assert line.shown.columns.group[JOBS].tolist() == [0]

@@ -67,6 +67,53 @@ def test_a_part_is_compiled_once_for_constants_and_numbers_alike() -> None:
     assert len(shifted.overloads) == 1  # type: ignore[attr-defined]
 
 
+def test_entries_count_from_the_front_but_for_negative_constants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "BOUNDSCHECK", None)
+
+    @compiled
+    def between(values: np.ndarray, table: np.ndarray, first: int, last: int) -> int:
+        total = values[-1] + table[-1, first] + table[first, 1:][-1]
+        for i in range(first, last):
+            values[i] += table[1, i]
+            total += values[i] - table[0, i]
+        return total
+
+    values, table = np.array([5, 7, 11, 13]), np.arange(8).reshape(2, 4)
+    assert between(values, table, 1, 3) == 13 + 5 + 7 + (7 + 5 - 1) + (11 + 6 - 2)
+    assert values.tolist() == [5, 12, 17, 13]
+
+    @compiled
+    def total(values: np.ndarray, first: int, last: int) -> int:
+        found = 0
+        for i in range(first, last):
+            found += values[i]
+        return found
+
+    assert total(values, 1, 3) == 29
+    (code,) = total.inspect_llvm().values()  # type: ignore[attr-defined]
+    own = next(one for one in code.split("\ndefine ")[1:] if "total" in one.partition("(")[0])
+    assert own.count("%arg.values.5.0") == 1  # how long it is matters nowhere
+
+
+def test_looked_at_closely_an_entry_before_the_first_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "BOUNDSCHECK", 1)
+
+    @compiled
+    def entry(values: np.ndarray, at: int) -> int:
+        return values[at]
+
+    assert entry(np.array([3, 4]), 1) == 4
+    for at in (-1, 2):
+        with pytest.raises(IndexError):
+            entry(np.array([3, 4]), at)
+
+
 class _Columns(NamedTuple):
     left: np.ndarray
     right: np.ndarray

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, listing, place, plugins, site, slurm, tiles, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, site, slurm, tiles, topology
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
@@ -116,7 +116,10 @@ app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)
 app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
-GROUPS = {"init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm}
+GROUPS = {
+    "init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm,
+    "kubernetes": kubernetes,
+}  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
 for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):

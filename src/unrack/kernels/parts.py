@@ -4,6 +4,9 @@ Numba counts at nearly every use of an array who holds it, by two atomic operati
 thirds of the time. A function that returns no array cannot keep one: whoever called it holds its arguments, and the
 columns behind them, until it has ended. So these are not counted, nor are structs at all, which are made outside.
 
+Nor does an index count from the back, unless it is a negative constant. Numba lets any, so that each entry is one of
+two, which keeps loops over entries from taking several at once.
+
 Numba optimises every function that it compiles and turns it into machine code, also those that it then only copies
 into the kernels that call them, where they are optimised again. Without the first of the two a first use takes a
 quarter to a third less time. What this rests on is the way numba lets a compiler be put together of passes, and its
@@ -55,6 +58,12 @@ def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
+def _unsigned(kind: Any, given: Any) -> Any:
+    """The type of an index that counts from the front, unless it is a negative constant."""
+    backward = isinstance(given, _types.IntegerLiteral) and given.literal_value < 0
+    return _types.uintp if isinstance(kind, _types.Integer) and not backward else kind
+
+
 class _Lower(_lowering.Lower):  # type: ignore[misc]
     """Numba's own, but for what is not counted."""
 
@@ -83,6 +92,27 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
                 value = _uncounted(self.context, self.builder, own, value)
                 return self.context.cast(self.builder, value, own, resty)
         return super().lower_expr(resty, expr)
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        """An element of an array, or a part."""
+        signature = self._from_the_front(signature, index)
+        return super().lower_getitem(resty, expr, value, index, signature)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+        """An element of an array is set, or a part."""
+        signature = self._from_the_front(signature, index_var)
+        return super().lower_setitem(target_var, index_var, value_var, signature)
+
+    def _from_the_front(self, signature: Any, index: Any) -> Any:
+        """The signature of an index into an array whose whole numbers count from the front alone."""
+        array, asked = signature.args[0], signature.args[1]
+        if not isinstance(array, _types.Array):
+            return signature
+        given = self.typeof(index.name)
+        parts, known = (asked.types, given.types) if isinstance(asked, _types.BaseTuple) else ((asked,), (given,))
+        front = [_unsigned(part, of) for part, of in zip(parts, known, strict=True)]
+        own = _types.Tuple(front) if isinstance(asked, _types.BaseTuple) else front[0]
+        return signature.replace(args=(array, own, *signature.args[2:]))
 
     def incref(self, typ: Any, val: Any) -> None:
         """Of a struct nothing is counted."""

@@ -30,7 +30,7 @@ def stamp(function: FunctionType) -> str:
 @cache
 def _compiler() -> str:
     """The code of what compiles kernels."""
-    made = [parts._uncounted, parts._holds_arrays, *vars(parts._Lower).values()]
+    made = [parts._uncounted, parts._holds_arrays, parts._unsigned, *vars(parts._Lower).values()]
     functions = [one for one in made if isinstance(one, FunctionType)]
     return "\n".join(fact for function in functions for fact in _of_code(function.__code__, {}))
 

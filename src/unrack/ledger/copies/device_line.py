@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class DeviceLine:
         runs = sorted(held, key=lambda run: run[:2])
         if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known = 0, {}
-        numbers = [self.number_of(job, now, 0, shares) for _, job, shares in runs]
+        numbers = self.numbers_of([(job, now, 0, shares) for _, job, shares in runs]).tolist()
         self._runs = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
         self.more_room(0, 0, 0)
         self._as_now(now)
@@ -152,15 +152,17 @@ class DeviceLine:
         play.done[:] = -1
         play.mark[:] = now, count, 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
 
-    def _is_known(self, job: int, shares: Shares) -> bool:
-        return job in self._known and self._known[job][0] is shares
+    def numbers_of(self, leases: Sequence[Booking]) -> Ints:
+        """int64[k]: the numbers of leases, which may then be started or reserved."""
+        numbers = np.array([self._number_of(job, shares) for job, _, _, shares in leases], np.int64)
+        times = np.array([lease[1:3] for lease in leases], np.int64).reshape(-1, 2)
+        self._booked.lease[numbers, START_US : EXPECTED_US + 1] = times
+        return numbers
 
-    def number_of(self, job: int, start_us: int, expected_us: int, shares: Shares) -> int:
-        """The number of a lease, which may then be started or reserved."""
-        if self._is_known(job, shares):
-            number = self._known[job][1]
-            self._booked.lease[number, [START_US, EXPECTED_US]] = start_us, expected_us
-            return number
+    def _number_of(self, job: int, shares: Shares) -> int:
+        known = self._known.get(job)
+        if known is not None and known[0] is shares:
+            return known[1]
         number, share, device = self._booked.used.tolist()
         devices = [d for held in shares for d in held.devices]
         self.more_room(1, len(shares), len(devices))
@@ -171,14 +173,14 @@ class DeviceLine:
             b.amount[share] = 0
             b.amount[share, : len(held.amounts)] = held.amounts
             share, device = share + 1, end
-        b.lease[number] = job, start_us, expected_us, share - len(shares), share
+        b.lease[number] = job, 0, 0, share - len(shares), share
         b.used[:] = number + 1, share, device
         self._known[job] = shares, number
         return int(number)
 
     def add(self, *leases: Booking) -> None:
         """Reserve, in order of start."""
-        numbers = np.array([self.number_of(*lease) for lease in leases], np.int64)
+        numbers = self.numbers_of(leases)
         self.more_room(len(leases), 0, 0)
         reserve_all(self.columns.kernel, numbers)
 
@@ -215,16 +217,17 @@ class DeviceLine:
         order = np.lexsort((jobs, done[over]))
         return dict(zip(jobs[order].tolist(), done[over][order].tolist(), strict=True))
 
-    def lengths_us(self) -> dict[int, int]:
-        """For how long each holds what is reserved if nobody slows it down, µs; who cannot start so gives it up: -1."""
+    def lengths_us(self) -> tuple[Ints, Ints]:
+        """int64[k] each: who has reserved something, and for how long it is held if nobody slows it down, µs.
+
+        Who cannot start so gives it up: -1.
+        """
         self._tried(start_all, -1, False)
-        lengths = {}
-        for start_us, lease in self._held.held[[START, LEASE], : self._held.mark[HELD]].T.tolist():
-            end, job = int(self._plays[OTHER].done[BEGAN, lease]), int(self._booked.lease[lease, JOB])
-            lengths[job] = -1 if end < 0 else end - start_us
-            if end < 0:
-                self.remove(job)
-        return lengths
+        start_us, lease = self._held.held[[START, LEASE], : self._held.mark[HELD]]
+        jobs, ends = self._booked.lease[lease, JOB], self._plays[OTHER].done[BEGAN, lease]
+        for job in jobs[ends < 0].tolist():
+            self.remove(job)
+        return jobs, np.where(ends < 0, -1, ends - start_us)
 
     @property
     def reserved(self) -> dict[int, int]:

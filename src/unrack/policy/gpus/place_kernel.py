@@ -257,9 +257,11 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
                 if ask.slices == 0 and ask.milli == WHOLE:
                     available = free_set(gpus, room.free, node)
                     if known[kind, available] < 0.0:
-                        near = nearest_set(gpus, kind, ask.graph, available, ask.gpus * most)
-                        least = gpus.least[kind, ask.graph, ask.gpus * most]
-                        cost = relative_cost(gpus.cost[kind, ask.graph, near], least, ask.weight)
+                        cost, count = 1.0, ask.gpus * most
+                        if count:
+                            near = nearest_set(gpus, kind, ask.graph, available, count)
+                            least = gpus.least[kind, ask.graph, count]
+                            cost = relative_cost(gpus.cost[kind, ask.graph, near], least, ask.weight)
                         known[kind, available] = 1.0 / cost
                     term += known[kind, available]
             good[node + 1] += term

@@ -89,9 +89,9 @@ def nearest_each(
 
 @inlined
 def lenders_by_id(member_first: Ints, member: Ints, section: int, own: Bools, out: Ints) -> int:
-    """The nodes of a section by id, without the job's own; how many."""
+    """The nodes of a section (-1: of none) by id, without the job's own; how many."""
     count = 0
-    for m in range(member_first[section], member_first[section + 1]):
+    for m in range(member_first[max(section, 0)], member_first[section + 1]):
         if not own[member[m]]:
             out[count] = member[m]
             count += 1
@@ -113,7 +113,7 @@ def lenders_by_class(
     member_first: Ints, member: Ints, section: int, own: Bools, free: Ints, total: Ints, cost: Floats,
     out: Ints,
 ) -> int:  # fmt: skip
-    """The lenders of a section, best first; how many.
+    """The lenders of a section (-1: of none), best first; how many.
 
     First who cannot compute anyway: nodes without cores and idle nodes that lend already; then busy nodes; then idle
     nodes. Most free memory first, of idle nodes least; then by id. With costs: the cheapest first, then as before.
@@ -121,7 +121,7 @@ def lenders_by_class(
     count = 0
     for wanted in range(3):
         start = count
-        for m in range(member_first[section], member_first[section + 1]):
+        for m in range(member_first[max(section, 0)], member_first[section + 1]):
             node = member[m]
             if own[node] or free[MEM, node] <= 0:
                 continue

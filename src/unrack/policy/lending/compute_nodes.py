@@ -102,7 +102,7 @@ def select(
     """
     supply = np.zeros(groups + 1, np.int64)  # the last: nodes that reach all
     for node in range(free.shape[1]):
-        supply[group[node]] += free[MEM, node]
+        supply[groups if group[node] < 0 else group[node]] += free[MEM, node]
     need = np.zeros(groups + 1, np.int64)
     lacking = 0
     count, left = 0, tasks
@@ -111,7 +111,7 @@ def select(
         here = min(left, tasks_by_cores(total[CPU, node], cores))
         if here == 0 or (quota.shape[0] > 0 and quota[class_of[node]] == 0):
             continue
-        g = group[node]
+        g = groups if group[node] < 0 else group[node]
         before = max(0, need[g] - supply[g])
         after = max(0, need[g] + here * mb - supply[g])
         if lacking - before + after > supply[groups]:

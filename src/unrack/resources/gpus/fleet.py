@@ -45,6 +45,7 @@ def holds_what_it_asks(gpus: Gpus, ask: Ask, nodes: Ints, tasks: Ints, claims: I
     row = 0
     for i in range(nodes.shape[0]):
         node, on_it = nodes[i], tasks[i]
+        kind = gpus.kind[node]
         first, end = gpus.first[node], gpus.first[node + 1]
         begin, total = row, 0
         while row < claims.shape[0] and first <= claims[row, 0] < end:
@@ -57,9 +58,9 @@ def holds_what_it_asks(gpus: Gpus, ask: Ask, nodes: Ints, tasks: Ints, claims: I
             if row > begin:
                 return False
         elif ask.slices:
-            if gpus.slices[gpus.kind[node]] == 0 or not are_blocks(gpus, node, ask.slices, on_it, claims[begin:row]):
+            if kind < 0 or gpus.slices[kind] == 0 or not are_blocks(gpus, node, ask.slices, on_it, claims[begin:row]):
                 return False
-        elif gpus.kind[node] < 0 or gpus.slices[gpus.kind[node]] or total != on_it * ask.gpus * ask.milli:
+        elif kind < 0 or gpus.slices[kind] or total != on_it * ask.gpus * ask.milli:
             return False
     return bool(row == claims.shape[0])
 

@@ -6,13 +6,13 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
 from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
 from unrack.errors import InputError
+from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, asked_as, choice, shown, time_option_us
@@ -28,7 +28,6 @@ _SCHEMA: dict[str, Any] = {
     "app": pl.String, "gated": pl.Boolean, "ends": pl.Float64, f"{EXTRA}state": pl.String, f"{EXTRA}node": pl.String,
     "other devices": pl.String, **dict.fromkeys(ASKS, pl.String),
 }  # fmt: skip
-_REQUEST = ("cpu", "memory", *GPUS)
 
 
 def read_pods(
@@ -41,10 +40,10 @@ def read_pods(
 ) -> Workload:
     """Read pods; each becomes a job of one task, and those that run are on their nodes from the start.
 
-    A pod asks for what its containers request together, or for what one of its init containers requests if that is
-    more. Time 0 is the latest time in the file: pods that have a node (they run, or are about to) are there then, and
-    those that wait are submitted right after it (a µs apart), in the order of their creation. Its namespace becomes the
-    user, and its controller's name the app. Other objects of the list, such as nodes, are passed over.
+    A pod asks for what :func:`unrack.kubernetes_text.asked.asked_by` says. Time 0 is the latest time in the file: pods
+    that have a node (they run, or are about to) are there then, and those that wait are submitted right after it (a µs
+    apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app. Other
+    objects of the list, such as nodes, are passed over.
 
     Parameters
     ----------
@@ -132,19 +131,12 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
             at = f"{where}.{field}".lstrip(".")
             raise source.fault(None, at, shown(str(value)), str(error).rpartition(" is not ")[2]) from None
 
-    asked = {key: Fraction(0) for key in _REQUEST}
+    asked = asked_by(pod, lambda field, value: read(field, value, quantity))
     others = dict.fromkeys(f"claim {one.get('name', '')}" for one in entries(pod, "spec", "resourceClaims"))
-    for of in ("containers", "initContainers"):
-        for place, container in enumerate(entries(pod, "spec", of)):
-            wanted = {**table(container, "resources", "limits"), **table(container, "resources", "requests")}
-            others |= dict.fromkeys(str(key) for key in wanted if "/" in str(key) and key not in GPUS)
-            for key in _REQUEST:
-                if key in wanted:
-                    amount = read(f"spec.{of}.{place}.resources.requests.{key}", wanted[key], quantity)
-                    asked[key] = max(asked[key], amount) if of == "initContainers" else asked[key] + amount
-    cores = max(math.ceil(asked["cpu"] * (1000 if milli else 1)), 1)
-    memory_mb = math.ceil(asked["memory"] / 2**20)
-    count = math.ceil(sum(asked[key] for key in GPUS))
+    others |= dict.fromkeys(key for key in asked if "/" in key and key not in GPUS)
+    cores = max(math.ceil(asked.get("cpu", 0) * (1000 if milli else 1)), 1)
+    memory_mb = math.ceil(asked.get("memory", 0) / 2**20)
+    count = math.ceil(sum(asked.get(key, 0) for key in GPUS))
     for field, amount, most in (("cpu", cores, MOST), ("memory", memory_mb, MOST_MB), ("gpu", count, MOST)):
         if amount >= most:
             raise source.fault(None, f"{where}.spec, {field}".lstrip("."), str(amount), f"below {most}")

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import tomli_w
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
 from unrack.live.driver.used import counted as counted_use
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
+from unrack.live.study_file import write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
@@ -84,24 +83,7 @@ class Snapshot:
         InputError
             They cannot be written.
         """
-        jobs = path.with_suffix(".jobs.csv")
-        study = {
-            "name": path.stem,
-            "question": "What happens from now on?",
-            "clusters": [dict(self.content)],
-            "workloads": [{"name": "now", "trace": jobs.name, "format": "csv"}],
-            "policies": [dict(self.policy)],
-        }
-        comments = [
-            f"# A running Slurm at {self.at_s:.0f} s since 1970: begins with the jobs that run.",
-            *map(_comment, self.notes),
-        ]
-        try:
-            jobs.write_text(self.table.write_csv(), encoding="utf-8")
-            path.write_text("\n".join(comments) + "\n\n" + tomli_w.dumps(study), encoding="utf-8")
-        except OSError as error:
-            raise InputError(str(error.filename), error.strerror or str(error), "a file that can be written") from None
-        return jobs
+        return write_study(path, self.content, self.table, self.policy, "Slurm", self.at_s, self.notes)
 
 
 def snapshot_of(
@@ -202,7 +184,3 @@ def _partitions(reading: Reading, chosen: Collection[str] | None) -> Sequence[st
         listed = "; ".join(", ".join(part) for part in parts[:8])
         return [f"Some partitions share no nodes ({listed}): --partition takes one alone, which is faster."]
     return []
-
-
-def _comment(note: str) -> str:
-    return "# " + " ".join("".join(c if c.isprintable() else "?" for c in note).split())

@@ -20,6 +20,8 @@ from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
 
+NOBODY = np.empty(0, np.int64)
+
 
 class Chosen(NamedTuple):
     """A lease, and what follows from it."""
@@ -89,20 +91,29 @@ class Choices:
         self._kept.line = device_line(self.view, self.now, self._trust, self._kept.line)
         return self._kept.line
 
-    def expect(self, held: Iterable[tuple[int, int, Lease]]) -> dict[int, int]:
-        """Take over reservations of devices: job, start (µs) and lease; how long each lasts, -1: it cannot start so."""
+    def expect(self, held: Iterable[tuple[int, int, Lease]]) -> tuple[Ints, Ints]:
+        """Take over reservations of devices: job, start (µs) and lease.
+
+        Returns
+        -------
+        jobs, lengths : int64[k]
+            Who has them, and how long each lasts, µs; -1: it cannot start so.
+        """
         turns = sorted((one for one in held if one[2].shares), key=lambda one: one[1])
         timeline = self.timeline if turns or self.slow else None
         if timeline is None:
-            return {}
-        timeline.add(*((job, start_us, self._expected_us(job), lease.shares) for job, start_us, lease in turns))
-        lengths = timeline.lengths_us()
+            return NOBODY, NOBODY
+        expected_us = self.view.asks[ESTIMATE, [one[0] for one in turns]].tolist()
+        waits = zip(turns, expected_us, strict=True)
+        timeline.add(*((job, begins, us, lease.shares) for (job, begins, lease), us in waits))
+        jobs, lasts = timeline.lengths_us()
         if self.slow:
             ends = timeline.ends_us()
             assert ends is not None
-            self.ends = ends
-            lengths |= {job: ends[job] - start_us for job, start_us in timeline.reserved.items()}
-        return lengths
+            self.ends, begins_us = ends, timeline.reserved
+            for i, job in zip(*(found[lasts >= 0].tolist() for found in (np.arange(len(jobs)), jobs)), strict=True):
+                lasts[i] = ends[job] - begins_us[job]
+        return jobs, lasts
 
     def find(
         self, job: int, start_us: int, free: Ints, places: Ints, left: Ints, beside: Mapping[int, AssumedRun],
@@ -143,7 +154,7 @@ class Choices:
         timeline = self.timeline if lease.shares else None
         if timeline is None:
             return Chosen(lease, length, {})
-        number = timeline.number_of(job, start_us, length, lease.shares)
+        (number,) = timeline.numbers_of([(job, start_us, length, lease.shares)]).tolist()
         if self.slow:
             after = timeline.ends_us(number)
             end = -1 if after is None else after[job]
@@ -236,7 +247,8 @@ class Choices:
         if not self._starting:
             self._starting = True
             timeline.begin_starts()
-        return timeline.starts(timeline.number_of(lease.job, self.now, self._expected_us(lease.job), lease.shares))
+        booking = (lease.job, self.now, self._expected_us(lease.job), lease.shares)
+        return timeline.starts(int(timeline.numbers_of([booking])[0]))
 
     def _expected_us(self, job: int) -> int:
         return int(self.view.asks[ESTIMATE, job])

@@ -189,11 +189,10 @@ class Plan(Passes):
         made.slow = self.modelled
         waiting = set(jobs.tolist())
         self.leases = {job: self.leases[job] for job in sorted(self.leases) if job in waiting}
-        held = [(job, int(start[job]), lease) for job, lease in self.leases.items() if start[job] >= now]
-        for job, length in made.expect(held).items():
-            self.columns.where[LENGTH - 1, job] = length
-            if length < 0:
-                start[job] = -1
+        begins = zip(start[list(self.leases)].tolist(), self.leases.items(), strict=True)
+        reserved, lengths = made.expect((job, at, lease) for at, (job, lease) in begins if at >= now)
+        self.columns.where[LENGTH - 1, reserved] = lengths
+        start[reserved[lengths < 0]] = -1
         if self.modelled:
             self.expect(made.running())
         return made

@@ -1,0 +1,18 @@
+"""``unrack kubernetes``: a running Kubernetes as a study; one file a command."""
+
+from __future__ import annotations
+
+import typer
+
+from unrack.cli.kubernetes import snapshot
+
+_HELP = "A running Kubernetes: take it as a study that begins now."
+app = typer.Typer(help=_HELP, no_args_is_help=True)
+
+
+@app.callback(help=_HELP)
+def _group() -> None:
+    pass
+
+
+app.command("snapshot")(snapshot.snapshot)

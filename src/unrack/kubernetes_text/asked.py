@@ -1,0 +1,71 @@
+"""What a pod asks of its node, as the scheduler of Kubernetes counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from unrack.kubernetes_text.objects import entries, quantity, table
+
+Amounts = dict[str, Fraction]
+_OF_PODS = ("cpu", "memory")
+"""What a pod may ask for as a whole; and huge pages."""
+
+
+def asked_by(pod: Mapping[str, Any], read: Callable[[str, Any], Fraction] | None = None) -> Amounts:
+    """Cores, bytes and pieces by resource.
+
+    Containers and sidecars (init containers that go on) ask together. Every other init container asks alone, beside
+    the sidecars before it; the most counts. What a container may have counts where it does not say what it asks. What
+    the pod asks as a whole is in place of that, for cores, memory and huge pages; its overhead is on top.
+
+    Parameters
+    ----------
+    pod
+        The object, as JSON.
+    read
+        (where, quantity) → number, where where is a path inside the pod; ``None``: :func:`quantity`.
+
+    Raises
+    ------
+    ValueError
+        An amount is not a quantity, if ``read`` raises nothing else.
+
+    Examples
+    --------
+    >>> def container(cpu, **keys):
+    ...     return {"resources": {"requests": {"cpu": cpu}}, **keys}
+    >>> sidecar, first = container("1", restartPolicy="Always"), container("4")
+    >>> asked_by({"spec": {"initContainers": [sidecar, first], "containers": [container("500m"), container(2)]}})["cpu"]
+    Fraction(5, 1)
+    """
+
+    def amounts(of: Mapping[str, Any], at: str) -> Amounts:
+        wanted = {**table(of, "limits"), **table(of, "requests")}
+        return numbers(wanted, f"{at}.requests")
+
+    def numbers(of: Mapping[str, Any], at: str) -> Amounts:
+        return {str(key): read(f"{at}.{key}", value) if read else quantity(value) for key, value in of.items()}
+
+    at = "spec.initContainers.{}.resources"
+    first, beside, most = entries(pod, "spec", "initContainers"), Amounts(), Amounts()
+    for place, container in enumerate(first):
+        own = amounts(table(container, "resources"), at.format(place))
+        if container.get("restartPolicy") == "Always":
+            beside = own = _sum(beside, own)
+        else:
+            own = _sum(beside, own)
+        most = {key: max(most.get(key, Fraction(0)), own.get(key, Fraction(0))) for key in {**most, **own}}
+    together = beside
+    for place, container in enumerate(entries(pod, "spec", "containers")):
+        own = amounts(table(container, "resources"), f"spec.containers.{place}.resources")
+        together = _sum(together, own)
+    found = {key: max(most.get(key, Fraction(0)), together.get(key, Fraction(0))) for key in {**together, **most}}
+    whole = amounts(table(pod, "spec", "resources"), "spec.resources")
+    found |= {key: amount for key, amount in whole.items() if key in _OF_PODS or key.startswith("hugepages-")}
+    return _sum(found, numbers(table(pod, "spec", "overhead"), "spec.overhead"))
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return {key: one.get(key, Fraction(0)) + other.get(key, Fraction(0)) for key in {**one, **other}}

@@ -1,0 +1,59 @@
+"""A running system as a study file that begins now, with a table of its jobs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import tomli_w
+
+from unrack.errors import InputError
+
+
+def write_study(
+    path: Path,
+    cluster: Mapping[str, Any],
+    jobs: pl.DataFrame,
+    policy: Mapping[str, Any],
+    system: str,
+    at_s: float,
+    notes: Sequence[str],
+) -> Path:
+    """Write a study file, and a CSV of the jobs beside it; returns the latter.
+
+    Parameters
+    ----------
+    path
+        Of the study.
+    cluster, jobs, policy
+        The keys of its cluster, its jobs, and the policy that is most like its own.
+    system, at_s, notes
+        What it is, when that was, s since 1970, and what was left out or changed.
+
+    Raises
+    ------
+    InputError
+        They cannot be written.
+    """
+    table = path.with_suffix(".jobs.csv")
+    study = {
+        "name": path.stem,
+        "question": "What happens from now on?",
+        "clusters": [dict(cluster)],
+        "workloads": [{"name": "now", "trace": table.name, "format": "csv"}],
+        "policies": [dict(policy)],
+    }
+    first = f"# A running {system} at {at_s:.0f} s since 1970: begins with the jobs that run."
+    try:
+        table.write_text(jobs.write_csv(), encoding="utf-8")
+        lines = "\n".join([first, *map(_comment, notes)])
+        path.write_text(f"{lines}\n\n{tomli_w.dumps(study)}", encoding="utf-8")
+    except OSError as error:
+        raise InputError(str(error.filename), error.strerror or str(error), "a file that can be written") from None
+    return table
+
+
+def _comment(note: str) -> str:
+    return "# " + " ".join("".join(c if c.isprintable() else "?" for c in note).split())
