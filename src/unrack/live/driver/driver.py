@@ -13,15 +13,14 @@ from unrack.live.driver.acting import Acting
 from unrack.live.driver.clock import Clock
 from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.portable import Names
-from unrack.live.driver.seen import Seen
+from unrack.live.driver.seen import Seen, Shown
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
-from unrack.live.driver.state.epoch import FALLBACK, STARTED, Beginning, Epoch, Spec
+from unrack.live.driver.state.epoch import APART, FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.driver.state.kept import VERSION, Kept
 from unrack.live.driver.state.promises import note_promises, tell_promise
 from unrack.live.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Idle, Phase, Recalling, Released
 from unrack.live.driver.state.table import Table
-from unrack.live.driver.turns.apart import APART, wants_apart
 from unrack.live.driver.turns.notes import Notes
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.driver.used import Used
@@ -241,8 +240,14 @@ class Driver:
         assert self.epoch is not None
         if APART in self.epoch.beginning.cluster:
             return False
-        new = [job for key, job in reading.jobs.items() if self.table.get(key) is None]
-        return wants_apart(new, self.orchestrator, self.epoch.names)
+        return self._wants_apart(reading, self.epoch.names, new=True)
+
+    def _wants_apart(self, reading: Seen, names: Names, new: bool) -> bool:
+        """True if a job that waits, or one that is not known yet, has tasks that must be kept apart."""
+        held = (job for job in reading.jobs.values() if job.shown == Shown.HELD and job.ours)
+        return any(
+            self.orchestrator.wants_apart(job, names) for job in held if not new or self.table.get(job.key) is None
+        )
 
     def _begin(self, reading: Seen, why: str, now: int) -> None:
         beginning = self.orchestrator.beginning(reading, self.clock.origin_s)
@@ -252,7 +257,7 @@ class Driver:
             beginning.cluster.setdefault(APART, kept)
         if APART not in beginning.cluster:
             names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
-            if wants_apart(reading.jobs.values(), self.orchestrator, names):
+            if self._wants_apart(reading, names, new=False):
                 beginning.cluster[APART] = _groups(beginning)
         seen = {node.name: node.usable for node in reading.nodes}
         self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])

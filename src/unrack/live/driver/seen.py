@@ -33,57 +33,32 @@ class SeenNode(NamedTuple):
 class SeenJob(NamedTuple):
     """A job, or what is started as one: a gang, a member of a series.
 
-    Attributes
-    ----------
-    key
-        What it is called, as the journal has it; printable.
-    shown
-        How it stands.
-    rank
-        Ascending in the order in which jobs came.
-    own
-        What its adapter knows of it beyond that; nobody else looks at it.
-    ours, left
-        Whether the driver may hold it and start it; and whether one that is not known yet is to be left alone.
-    submit_s, start_s, end_s
-        The orchestrator's own times, s since 1970; 0: not known. One with the key of another that was never started
-        again, and that was submitted later, is another job.
-    restarts
-        How often it was queued again.
-    limit_s
-        How long it may run; ``None``: as long as it likes.
-    state, reason
-        The orchestrator's words for how it stands, and why it waits.
-    refused
-        True: for that reason it does not start where it was let go.
-    told
-        The nodes on which it starts if it is let go, or has been; empty: nobody has said.
-    nodes, completing
-        Where it runs; and whether it has ended, and gives them back one by one.
-    ran
-        Of a job that is over: whether it ran.
-    in_parts, broken
-        Whether it has parts, each of which may end by itself; and why it cannot start with all of them.
+    One with the key of another that was never started again, and that was submitted later, is another job.
     """
 
-    key: str
-    shown: Shown
-    rank: tuple[int, ...]
-    own: Any = None
+    key: str  # what it is called, as the journal and the fabric have it: letters, digits and any of _ . -
+    shown: Shown  # how it stands
+    rank: tuple[int, ...]  # ascending in the order in which jobs came
+    own: Any = None  # what its adapter knows of it beyond that; nobody else looks at it
+    # ours, left: whether the driver may hold and start it; whether one that is not known yet is to be left alone
     ours: bool = True
     left: bool = False
+    # submit_s, start_s, end_s: the orchestrator's own times, s since 1970; 0: not known
     submit_s: int = 0
     start_s: int = 0
     end_s: int = 0
-    restarts: int = 0
-    limit_s: int | None = None
+    restarts: int = 0  # how often it was queued again
+    limit_s: int | None = None  # how long it may run; ``None``: as long as it likes
+    # state, reason: the orchestrator's words for how it stands, and why it waits
     state: str = ""
     reason: str = ""
-    refused: bool = False
-    told: tuple[str, ...] = ()
+    refused: bool = False  # for that reason it does not start where it was let go
+    told: tuple[str, ...] = ()  # on which nodes it starts if it is let go, or has been; empty: nobody has said
+    # nodes, completing: where it runs; whether it has ended, and gives them back one by one
     nodes: frozenset[str] = frozenset()
     completing: bool = False
-    ran: bool = False
+    ran: bool = False  # of a job that is over: whether it ran
+    # in_parts, broken: whether it has parts, each of which may end by itself; why it cannot start with all of them
     in_parts: bool = False
     broken: str = ""
 

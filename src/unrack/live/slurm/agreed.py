@@ -31,7 +31,7 @@ log = Events("slurm")
 
 
 class Agreed:
-    """The terms of a site: see :class:`unrack.live.slurm.adapter.terms.Terms`.
+    """What a site has agreed on: which jobs are the driver's, what they ask, which nodes there are.
 
     Parameters
     ----------

@@ -29,6 +29,8 @@ from unrack.study.input.inputs import make_policy_spec
 
 Spec = str | Mapping[str, Any]
 """A policy, as an entry of ``policies`` of a study."""
+APART = "spread"
+"""The resource that keeps tasks of a group apart; a job's own group makes that one task a node."""
 STARTED = "the driver started"
 """Why the first epoch of a process begins."""
 FALLBACK = "fcfs"

@@ -9,8 +9,8 @@ from unrack.events import Submitted
 from unrack.live.driver.contract import Asked, Problem
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said
+from unrack.live.driver.state.epoch import APART
 from unrack.live.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
-from unrack.live.driver.turns.apart import APART
 from unrack.live.driver.turns.deciding import Deciding
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Notes, Part

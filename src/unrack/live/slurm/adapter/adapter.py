@@ -13,12 +13,12 @@ from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.driver.state.table import Table
 from unrack.live.slurm.adapter.admission import Admission, bare
-from unrack.live.slurm.adapter.apart import asks_of, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.seen import seen_of
-from unrack.live.slurm.adapter.terms import Terms
+from unrack.live.slurm.adapter.together import asks_of, could_share
+from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.workload.job import Job
 
@@ -38,7 +38,7 @@ class SlurmAdapter:
     name = "Slurm"
     cut_short = frozenset({"CANCELLED", "NODE_FAIL"})
 
-    def __init__(self, client: Client, terms: Terms) -> None:
+    def __init__(self, client: Client, terms: Agreed) -> None:
         self.client, self.terms = client, terms
         self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
         self.refusals = Refusals()

@@ -9,16 +9,15 @@ from unrack.live.driver.contract import Asked, Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen
 from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.epoch import APART
 from unrack.live.driver.state.stage import INTENDED, NOT_HELD, Phase
 from unrack.live.driver.state.table import Table
-from unrack.live.driver.turns.apart import APART
 from unrack.live.records import job_record
-from unrack.live.slurm.adapter.apart import asks_of, could_share
 from unrack.live.slurm.adapter.asked import as_asked
 from unrack.live.slurm.adapter.refusals import Refusals, said
 from unrack.live.slurm.adapter.seen import Member, not_now
-from unrack.live.slurm.adapter.terms import Terms
-from unrack.live.slurm.adapter.together import broken, for_each
+from unrack.live.slurm.adapter.together import asks_of, broken, could_share, for_each
+from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.jobs import said as printed
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -42,7 +41,7 @@ class Admission:
         As of :meth:`unrack.live.driver.contract.Orchestrator.turn`.
     """
 
-    def __init__(self, terms: Terms, refusals: Refusals, seen: Seen, table: Table, now: int) -> None:
+    def __init__(self, terms: Agreed, refusals: Refusals, seen: Seen, table: Table, now: int) -> None:
         self.terms, self.refusals, self.now, self.at_s = terms, refusals, now, seen.at_s
         reading: Reading = seen.own
         self._partitions = reading.partitions
