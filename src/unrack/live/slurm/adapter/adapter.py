@@ -12,12 +12,11 @@ from unrack.live.driver.seen import Seen, SeenJob
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.driver.state.table import Table
-from unrack.live.slurm.adapter.admission import Admission, bare
+from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.seen import seen_of
-from unrack.live.slurm.adapter.together import asks_of, could_share
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.workload.job import Job
