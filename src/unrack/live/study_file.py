@@ -55,5 +55,19 @@ def write_study(
     return table
 
 
+def in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, Any], list[str]]:
+    """The keys of a cluster without devices and counters for which no job in the queue asks; and their columns.
+
+    A study in which nobody asks for what there is, is refused. Jobs without ``submit`` are not in the queue.
+    """
+    there = table.filter(table["submit"].is_not_null())
+    unused = [name for name in table.columns if "." in name and not there[name].sum()]
+    asked = {name for name in table.columns if "." in name} - set(unused)
+    kept = {key: value for key, value in content.items() if key != "gpus" or "gpus.count" in asked}
+    if "counted" in kept:
+        kept["counted"] = [one for one in kept["counted"] if f"counted.{one['name']}" in asked]
+    return {key: value for key, value in kept.items() if key != "counted" or value}, unused
+
+
 def _comment(note: str) -> str:
     return "# " + " ".join("".join(c if c.isprintable() else "?" for c in note).split())

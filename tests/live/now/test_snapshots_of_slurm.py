@@ -106,6 +106,15 @@ def test_what_is_written_is_a_study_that_begins_now(tmp_path: Path) -> None:
     assert 5 not in starts
 
 
+@pytest.mark.parametrize("asked", [{}, {"gpu": 1}, {"nvme": 1}])
+def test_what_is_written_loads_whatever_nobody_asks_for(tmp_path: Path, asked: dict[str, int]) -> None:
+    nodes = [node("n1"), node("g1", gres={"gpu": 2, "nvme": 1})]
+    jobs = [running(1, {"n1": (2, 100)}), waiting(2, gres=asked), waiting(3, priority=0, gres={"gpu": 1})]
+    snapshot(reading(jobs, nodes)).write(tmp_path / "now.toml")
+    (run,) = load_study(str(tmp_path / "now.toml")).runs
+    assert simulated(run).jobs["state"].to_list() == ["finished", "finished"]
+
+
 @settings(max_examples=40)
 @given(st.data())
 def test_whatever_runs_and_waits_a_run_begins_there(data: st.DataObject) -> None:

@@ -21,7 +21,7 @@ from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import NODES, PODS, Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
-from unrack.live.study_file import write_study
+from unrack.live.study_file import in_use, write_study
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 
@@ -126,23 +126,11 @@ def snapshot_of(
         notes.append("Nobody is preempted, though some wait whose priority is above that of others who run.")
     columns = {name: [row.get(name) for row in rows] for name in (*_DTYPES, *dict.fromkeys(k for r in rows for k in r))}
     table = pl.DataFrame([pl.Series(name, of, dtype=_DTYPES.get(name, pl.Int64)) for name, of in columns.items()])
-    content, unused = _in_use(machines.content, table)
-    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes))
-
-
-def _in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, Any], list[str]]:
-    """Without devices, counters and rules for which nobody asks who runs or is in the queue; and their columns."""
-    there = table.filter(table["submit"].is_not_null())
-    unused = [name for name in table.columns if "." in name and not there[name].sum()]
-    kept = dict(content)
-    if there["exc_nodes"].null_count() == len(there):
-        del kept["site"]
+    content, unused = in_use(machines.content, table)
+    if table.filter(table["submit"].is_not_null())["exc_nodes"].null_count() == table["submit"].count():
+        del content["site"]
         unused.append("exc_nodes")
-    if "gpus.count" in unused:
-        del kept["gpus"]
-    if "counted" in kept:
-        kept["counted"] = [one for one in kept["counted"] if f"counted.{one['name']}" not in unused]
-    return {key: value for key, value in kept.items() if key != "counted" or value}, unused
+    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes))
 
 
 def _running(

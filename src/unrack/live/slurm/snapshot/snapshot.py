@@ -18,7 +18,7 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
-from unrack.live.study_file import write_study
+from unrack.live.study_file import in_use, write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
@@ -46,6 +46,7 @@ class Snapshot:
     rows: tuple[Row, ...]  # its jobs
     policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
+    unused: tuple[str, ...] = ()  # columns of what nobody asks for, which is not in the cluster
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -58,9 +59,8 @@ class Snapshot:
         columns = columns_of(table_row(row, self.at_s) for row in self.rows)
         if not columns:
             columns = {name: [] for name in _DTYPES}
-        return pl.DataFrame(
-            [pl.Series(name, values, dtype=_DTYPES.get(name, pl.Int64)) for name, values in columns.items()]
-        )
+        found = (pl.Series(name, values, dtype=_DTYPES.get(name, pl.Int64)) for name, values in columns.items())
+        return pl.DataFrame([column for column in found if column.name not in self.unused])
 
     @property
     def workload(self) -> Workload:
@@ -125,6 +125,8 @@ def snapshot_of(
     machines = machines._replace(content=counted_use(machines.content, used, 0))
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
     taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
+    content, unused = in_use(content, taken.table)
+    taken = replace(taken, content=content, unused=tuple(unused))
     if not counted:
         return replace(taken, notes=(*notes, "No limit of accounts or QOS is kept."))
     return _within_limits(taken)
