@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -110,6 +111,21 @@ def test_nothing_in_the_project_names_a_machine_or_a_registry() -> None:
             if path.is_file():
                 text = path.read_text(errors="replace")
                 assert not [word for word in banned if word in text], path
+
+
+THEIRS = re.compile(
+    r"slurm|scontrol|squeue|sbatch|sacct|sshare|(?<![.\w])partition|\bqos\b|licen[cs]e|heterogeneous|kube|\bpods?\b|namespace",
+    re.IGNORECASE,
+)
+"""Words of orchestrators."""
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "live" / "driver").rglob("*.py")), ids=lambda path: path.name)
+def test_the_driver_knows_no_orchestrator(path: Path) -> None:
+    assert THEIRS.findall(path.read_text()) == []
+    rooms = {"driver", "fabric", "journal", "records", "wake", "watch"}
+    for name in imported(path):
+        assert not name.startswith("unrack.live.") or name.split(".")[2] in rooms, f"{path} imports {name}"
 
 
 MOST_LINES, MOST_FILES = 400, 12

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.live.slurm.history.columns import LATENCIES, LIVE
+from unrack.live.driver.history.columns import LATENCIES, LIVE
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table as Extensible
 from unrack.report.charts.chart import MOST_POLICIES

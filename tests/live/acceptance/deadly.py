@@ -12,7 +12,7 @@ from typing import Any
 from unrack.live.fabric.files.fabric import FileFabric
 from unrack.live.journal.journal import Journal
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.service.service import serve
+from unrack.live.slurm.service import serve
 from unrack.live.slurm.site.site import Site
 from unrack.live.watch.log import start_log
 

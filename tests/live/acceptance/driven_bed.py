@@ -15,8 +15,8 @@ from typing import Any
 
 from slurm_bed import Bed
 
+from unrack.live.driver.state.replay import replay
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.slurm_text.hostlists import expand
 
 POOL = """

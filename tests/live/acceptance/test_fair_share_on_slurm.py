@@ -12,8 +12,8 @@ from accounting import accounted_bed
 from driven_bed import Driven, audit
 from slurm_bed import Bed
 
+from unrack.live.driver.state.replay import replay
 from unrack.live.slurm.commands.client import CommandClient
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.snapshot.scheduler import read_scheduler
 from unrack.live.slurm.snapshot.snapshot import snapshot_of
 from unrack.sim.simulate import simulate

@@ -22,7 +22,7 @@ import pytest
 from driven_bed import POOL, Driven, audit
 from slurm_bed import Bed
 
-from unrack.live.slurm.driver.turns.coming import FORGOTTEN
+from unrack.live.driver.turns.coming import FORGOTTEN
 from unrack.slurm_text.hostlists import expand
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -140,7 +140,7 @@ class Faults:
             if "DRAIN" in self.bed.node(name)["State"]:
                 self.bed.call("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
         told = json.loads(self.driven.command("slurm", "status", "--state", str(self.driven.state), "--json"))
-        for job in (int(one["key"]) for one in told["jobs"] if one.get("why") in FORGOTTEN):
+        for job in (int(one["key"]) for one in told["jobs"] if str(one.get("why", "")).startswith(FORGOTTEN)):
             self.cancelled.add(job)
             self.bed.call("scancel", str(job), check=False)
         return self.jobs

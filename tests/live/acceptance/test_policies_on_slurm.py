@@ -12,8 +12,8 @@ from driven_bed import POOL, Driven, audit
 from fake_slurm import PREEMPTS
 from slurm_bed import Bed
 
-from unrack.live.slurm.history.order import compare
-from unrack.live.slurm.history.past import past_of
+from unrack.live.driver.history.order import compare
+from unrack.live.driver.history.past import past_of
 
 pytestmark = pytest.mark.live
 LENT = 'lending = "all"'

@@ -11,8 +11,8 @@ import pytest
 from driven_bed import Driven
 from slurm_bed import Bed
 
+from unrack.live.driver.state.replay import replay
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.slurm_text.hostlists import expand
 
 pytestmark = pytest.mark.live

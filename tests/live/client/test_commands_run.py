@@ -11,7 +11,7 @@ import pytest
 
 import unrack.live.slurm as slurm
 from unrack.errors import InputError
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands import run
 from unrack.live.slurm.commands.batch import attributed, words_of
 from unrack.live.slurm.commands.client import CommandClient

@@ -10,7 +10,7 @@ import pytest
 from slurm_bed import Bed
 
 from unrack.errors import InputError
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.orders import HoldBack, JobKey, Lengthen, Place, Release, RequeueHeld

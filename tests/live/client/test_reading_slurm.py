@@ -12,8 +12,8 @@ from threading import Event, Thread
 import pytest
 from slurm_bed import Bed
 
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.answers.shown import reservations_in
-from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.commands.run import Done

@@ -8,15 +8,15 @@ from typing import Any
 
 from unrack.errors import ClusterError
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.client import UnreachableError
-from unrack.live.slurm.driver.clock import Clock
-from unrack.live.slurm.driver.state.epoch import Beginning
-from unrack.live.slurm.driver.state.seen import Take
-from unrack.live.slurm.driver.terms import Problem
+from unrack.live.driver.clock import Clock
+from unrack.live.driver.contract import Problem
+from unrack.live.driver.portable import Names
+from unrack.live.driver.seen import UnreachableError
+from unrack.live.driver.state.epoch import Beginning
+from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release, RequeueHeld
-from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Held, Reading, SlurmJob, SlurmNode
 from unrack.workload.job import Demand, Job
 

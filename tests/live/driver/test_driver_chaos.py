@@ -14,11 +14,12 @@ from memory_journal import MemoryJournal
 from strict_slurm import StrictSlurm
 
 from unrack.errors import UnrackError
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.seen import UnreachableError
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.replay import replay
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.replay import replay
 from unrack.live.slurm.orders import HoldBack, Order
 
 NEVER_US = 10**15
@@ -99,7 +100,8 @@ class Story:
         try:
             if self.driver is None:
                 kept = kept_of(self.journal.records())
-                self.driver = Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
+                slurm = SlurmAdapter(self.slurm, self.terms)
+                self.driver = Driver(slurm, self.fabric, self.journal, kept=kept, clock=self.clock)
             self.driver.step()
             self.steps_since_crash += 1
             if self.steps_since_crash >= 3 and self.clock.at_us > self.crashed_us + 1_500_000:
@@ -306,7 +308,7 @@ def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: i
 def test_the_auditor_finds_a_driver_that_is_broken(
     tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unrack.live.slurm.driver.turns.ending import Ending
+    from unrack.live.driver.turns.ending import Ending
 
     if broken == "no recall":
         monkeypatch.setattr("test_driver_chaos.kept_of", lambda records: None)

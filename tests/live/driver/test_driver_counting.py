@@ -11,8 +11,8 @@ from strict_slurm import StrictSlurm
 from test_driver_limits import Strict
 
 from unrack.cluster.formats.site import SaidSite
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 from unrack.live.slurm.reading import Reading
 
 USERS = [{"name": "ann", "limits": [{"amounts": {"jobs": 3}}]}, "bob"]

@@ -9,9 +9,10 @@ from strict_slurm import StrictSlurm
 from test_driver_limits import Strict
 
 from unrack.cluster.formats.site import SaidSite
-from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.used import Used
+from unrack.live.slurm.commands.accounting import used_by
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.used import Used, used_by
 
 RULES = {"fair_share": 1000, "calc_period": 1, "half_life": 0}
 SAID = SaidSite(accounts={"phys": {"users": ["ann", "bob", "cyd"]}}, rules={"priority": RULES})

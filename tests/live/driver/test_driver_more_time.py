@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from test_driver_limits import Strict
 
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 
 POLICIES = ["easy", "conservative", "fcfs", "list(backfill=any)", "slurm(interval=1 s)"]
 MORE = "extension=1 min, extension_most=3 min"

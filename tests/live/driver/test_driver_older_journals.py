@@ -17,12 +17,14 @@ from fake_fabric import FakeFabric
 from fake_slurm import PREEMPTS, FakeJob, FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 from unrack.live.fabric.contract import Attachment
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.entry import Entry
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
+from unrack.live.slurm.adapter.asked import placing_of
 
 JOURNALS = sorted((Path(__file__).parent / "journals").glob("*.jsonl.gz"))
 LEFT_OVER = {"decided_us", "released_us", "started_us", "ended_us", "freed_us", "short", "why"}
@@ -47,11 +49,11 @@ def test_it_gives_the_same_decisions(story: list[dict[str, Any]]) -> None:
 def test_each_job_in_it_is_read_as_it_was_but_for_what_was_left_over(story: list[dict[str, Any]]) -> None:
     for record in story[1:]:
         for was in filter(None, record["entries"].values()):
-            entry = Entry.of_record(was)
+            entry = Entry.of_record(was, placing_of)
             found = json.loads(json.dumps(entry.record()))
             assert found.items() <= was.items()
             assert was.keys() - found.keys() <= LEFT_OVER
-            assert Entry.of_record(found) == entry
+            assert Entry.of_record(found, placing_of) == entry
 
 
 def test_a_driver_goes_on_from_it_until_every_job_has_run_once(story: list[dict[str, Any]]) -> None:
@@ -63,7 +65,8 @@ def test_a_driver_goes_on_from_it_until_every_job_has_run_once(story: list[dict[
         slurm.jobs[job["id"]] = FakeJob(**{**job, **of_tuples})
     for one in stood["attached"]:
         fabric.attached[one["operation"]] = Attachment(**{**one, "devices": tuple(one["devices"])})
-    driver = Driver(slurm, fabric, journal, PlainTerms("easy", POOL, 3), kept=kept_of(story[1:]), clock=clock)
+    adapter = SlurmAdapter(slurm, PlainTerms("easy", POOL, 3))
+    driver = Driver(adapter, fabric, journal, kept=kept_of(story[1:]), clock=clock)
     for _ in range(600):
         driver.step()
         while not all(future.done() for future in driver.acting.attachments._working.values()):

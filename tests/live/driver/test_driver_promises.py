@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_driver_turns import World
+from worlds import World
 
-from unrack.live.slurm.driver.state.promises import note_promises
-from unrack.live.slurm.driver.state.replay import replay
+from unrack.live.driver.state.promises import note_promises
+from unrack.live.driver.state.replay import replay
 
 POLICIES = ("conservative", "conservative(order=sjf)", "disaggregated(scheduler=conservative)")
 
@@ -46,7 +46,7 @@ def test_a_restart_leaves_every_promise_and_start_as_it_was(policy: str) -> None
 
 def test_promises_that_are_not_kept_in_the_journal_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the plan is made anew, shortest first, and the long job goes last."""
-    monkeypatch.setattr("unrack.live.slurm.driver.driver.note_promises", lambda epoch, table: None)
+    monkeypatch.setattr("unrack.live.driver.driver.note_promises", lambda epoch, table: None)
     world = waiting("conservative(order=sjf)")
     was = world.driver.epoch.core.memory.reserved(2)  # type: ignore[union-attr]
     world.driver.acting.close()

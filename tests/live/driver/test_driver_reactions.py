@@ -7,10 +7,9 @@ from itertools import product
 
 import pytest
 
-from unrack.live.slurm.answers.jobs import jobs_of
-from unrack.live.slurm.driver.state.entry import Entry, Placing
-from unrack.live.slurm.driver.state.seen import Member, is_refused
-from unrack.live.slurm.driver.state.stage import (
+from unrack.live.driver.seen import SeenJob
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.stage import (
     ASIDE,
     INTENDED,
     WAITING,
@@ -29,9 +28,10 @@ from unrack.live.slurm.driver.state.stage import (
     Stopped,
     Undone,
 )  # fmt: skip
-from unrack.live.slurm.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
-from unrack.live.slurm.orders import JobKey
-from unrack.live.slurm.reading import SlurmJob
+from unrack.live.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, Table, sight_of
+from unrack.live.slurm.adapter.seen import Take, is_refused, seen_of
+from unrack.live.slurm.answers.jobs import jobs_of
+from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.slurm_text import states
 
 PLACES = ((), ("n1",), ("n2",), ("n9",))
@@ -80,7 +80,12 @@ def stages() -> Iterator[Stage]:
 
 def entry_of(stage: Stage) -> Entry:
     """An entry that was placed on n2, and then on n1."""
-    return Entry("1", 0, stage, placing=Placing((("n1",), ("n2",))))
+    return Entry("1", 0, stage, placed=(("n1",), ("n2",)))
+
+
+def shown(job: SlurmJob) -> SeenJob:
+    """The job with the number 1 as the driver sees it."""
+    return seen_of(Reading(0.0, (), (job,)), frozenset(), Take.HELD, ()).jobs["1"]
 
 
 def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]:
@@ -98,7 +103,7 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
     told = phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
     if phase in INTENDED and job.runs:
         goes_on = "started"
-    elif phase in INTENDED - {Phase.RECALLING} and not told and entry.is_let_go(job):
+    elif phase in INTENDED - {Phase.RECALLING} and not told and entry.is_let_go(shown(job)):
         goes_on = "astray"
     elif phase == Phase.RELEASED and is_refused(job):
         goes_on = "refused"
@@ -124,7 +129,7 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
 def test_the_tables_choose_what_a_cascade_of_conditions_would_for_whatever_slurm_shows() -> None:
     seen = set()
     for entry, job in product(map(entry_of, stages()), SHOWN):
-        sight = sight_of(entry, Member(JobKey(1), job), 1000, TIMEOUT_US)
+        sight = sight_of(entry, shown(job), 1000, TIMEOUT_US)
         seen.add(sight)
         found = tuple(table[entry.phase][sight.value - 1].__name__ for table in (ENDS, GOES_ON))
         assert found == chosen_by_branches(entry, job, 1000), (entry, job, sight)
@@ -143,4 +148,4 @@ def test_what_a_job_is_placed_on_counts_as_told_only_once_slurm_was_told() -> No
     waits = SlurmJob(1, "PENDING", "Priority", priority=7, required_nodes=("n1",))
     for phase, sight in ((Phase.ORDERING, Sight.FREE), (Phase.ATTACHING, Sight.ASTRAY)):
         entry = entry_of(Decided(phase, intent_on("n1")))
-        assert sight_of(entry, Member(JobKey(1), waits), 1000, TIMEOUT_US) == sight
+        assert sight_of(entry, shown(waits), 1000, TIMEOUT_US) == sight

@@ -12,11 +12,11 @@ from strict_slurm import StrictSlurm
 from test_driver_limits import Strict
 
 from unrack.events import Opened, Submitted
+from unrack.live.driver.state.epoch import Beginning, Epoch, replayed
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 from unrack.live.records import event_of_record, event_record
 from unrack.live.slurm.constraints import Partition
-from unrack.live.slurm.driver.state.epoch import Beginning, Epoch, replayed
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
 from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.hostlists import expand
 from unrack.units import SECOND_US
@@ -294,7 +294,7 @@ def test_a_new_driver_goes_on_where_partitions_and_wishes_are_many(policy: str) 
 
 
 def test_a_user_whose_jobs_all_ask_for_other_nodes_waits_for_himself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unrack.live.slurm.driver.driver.MOST_WAYS", 40)
+    monkeypatch.setattr("unrack.live.driver.driver.MOST_WAYS", 40)
     world = Sites()
     names = sorted(world.slurm.nodes)
     for number in range(1, 256):

@@ -7,8 +7,8 @@ import pytest
 from fake_slurm import FakeJob
 from test_driver_limits import Strict
 
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.driver.state.stage import Phase
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.state.stage import Phase
 
 
 def started_together(parts: list[FakeJob]) -> bool:

@@ -12,8 +12,9 @@ from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 from memory_journal import MemoryJournal
 
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.service.service import Stop, waited
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.service.service import Stop, waited
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.live.wake import Wake
 from unrack.live.watch.meters import Meters
 
@@ -43,7 +44,8 @@ def watched(policy: str, comments: list[str]) -> dict[str, float]:
     """What the meters say when jobs with these comments have had their time."""
     clock, meters = HandClock(), Meters(policy)
     slurm = FakeSlurm(clock)
-    driver = Driver(slurm, SlowFabric(), MemoryJournal(), PlainTerms(policy, POOL), meters=meters, clock=clock)
+    adapter = SlurmAdapter(slurm, PlainTerms(policy, POOL))
+    driver = Driver(adapter, SlowFabric(), MemoryJournal(), meters=meters, clock=clock)
     driver.acting.settle()
     for comment in comments:
         slurm.submit(comment=comment, run_s=1)

@@ -19,12 +19,12 @@ from fake_slurm import FakeSlurm, HandClock
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
+from unrack.live.driver.service.service import Stop
+from unrack.live.driver.service.status import Status, status_of
+from unrack.live.driver.state.replay import replay
 from unrack.live.journal.disk import Disk
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.state.replay import replay
-from unrack.live.slurm.service import service
-from unrack.live.slurm.service.service import Stop, serve
-from unrack.live.slurm.service.status import Status, status_of
+from unrack.live.slurm.service import serve, service
 from unrack.live.slurm.site.site import Site
 
 SITE = """partitions = ["ours"]
@@ -117,7 +117,7 @@ def test_status_tells_a_full_disk_and_a_clock_that_is_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int
 ) -> None:
     status = Status(None, "fcfs", "the driver started", 0, 1_000_000, time.time() + ahead_s - 1, [], 0, 0.0, 10, 0)
-    monkeypatch.setattr("unrack.live.slurm.service.status.status_of", lambda _: status)
+    monkeypatch.setattr("unrack.live.driver.service.status.status_of", lambda _: status)
     said = CliRunner().invoke(app, ["slurm", "status", "--state", str(tmp_path)]).output
     assert "the disk of the journal is full (0 bytes free): nothing is decided until there is room" in said
     assert ("ahead of this machine's" in said) == bool(ahead_s)

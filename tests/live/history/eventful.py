@@ -10,11 +10,12 @@ import numpy as np
 from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.history.past import Past, past_of
+from unrack.live.driver.state.kept import kept_of
 from unrack.live.journal.journal import Journal
 from unrack.live.journal.reading import read_journal
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.driver.state.kept import kept_of
-from unrack.live.slurm.history.past import Past, past_of
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 
 MEDDLING = ("foreign", "cancel", "drain", "stuck", "requeue", "limit", "restart")
 
@@ -32,7 +33,7 @@ class Eventful:
         self.journal = Journal.open(self.state / "journal", keep=1000)
         began = self.journal.next_number > 1
         kept = kept_of([record.value for record in read_journal(self.state / "journal")]) if began else None
-        return Driver(self.slurm, self.fabric, self.journal, self.terms, kept=kept, clock=self.clock)
+        return Driver(SlurmAdapter(self.slurm, self.terms), self.fabric, self.journal, kept=kept, clock=self.clock)
 
     def stop(self) -> None:
         self.driver.acting.close()

@@ -11,17 +11,17 @@ from eventful import MEDDLING, Eventful, meddled
 from strict_slurm import StrictSlurm
 
 from unrack.errors import InputError
+from unrack.live.driver.history.cause import UNEXPLAINED
+from unrack.live.driver.history.order import Comparison, compare, compared, decided_us
+from unrack.live.driver.history.past import Past
+from unrack.live.driver.history.stay import Stay
+from unrack.live.driver.history.study import keep_past
+from unrack.live.driver.history.told import Fold
+from unrack.live.driver.history.windows import Windows, joined
+from unrack.live.driver.history.world import Fact, play
+from unrack.live.driver.state.epoch import Beginning
 from unrack.live.journal.reading import read_journal
 from unrack.live.records import READ, job_of_record
-from unrack.live.slurm.driver.state.epoch import Beginning
-from unrack.live.slurm.history.cause import UNEXPLAINED
-from unrack.live.slurm.history.order import Comparison, compare, compared, decided_us
-from unrack.live.slurm.history.past import Past
-from unrack.live.slurm.history.stay import Stay
-from unrack.live.slurm.history.study import keep_past
-from unrack.live.slurm.history.told import Fold
-from unrack.live.slurm.history.windows import Windows, joined
-from unrack.live.slurm.history.world import Fact, play
 
 OF_KIND = {
     "foreign": Fact.FOREIGN, "cancel": Fact.LEFT, "drain": Fact.NODES, "stuck": Fact.FAILED, "requeue": Fact.FAILED,
@@ -171,7 +171,7 @@ def test_a_history_with_a_heterogeneous_job_is_refused_by_its_name(tmp_path: Pat
     world = Eventful(tmp_path)
     world.slurm.submit()
     world.slurm.submit_together({}, {}, nodes=1)
-    with pytest.raises(InputError, match="job '2', a heterogeneous one"):
+    with pytest.raises(InputError, match="job '2', one of several components"):
         world.until_done()
 
 

@@ -14,13 +14,14 @@ from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
 
 from unrack.errors import InputError
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.history.order import compare
+from unrack.live.driver.history.past import past_of
+from unrack.live.driver.history.study import keep_past
+from unrack.live.driver.service.life import life_of
+from unrack.live.driver.service.status import status_of
 from unrack.live.journal.journal import Journal
-from unrack.live.slurm.driver.driver import Driver
-from unrack.live.slurm.history.order import compare
-from unrack.live.slurm.history.past import past_of
-from unrack.live.slurm.history.study import keep_past
-from unrack.live.slurm.service.life import life_of
-from unrack.live.slurm.service.status import status_of
+from unrack.live.slurm.adapter.adapter import SlurmAdapter
 from unrack.report.page import write_report
 
 POOL = [{"kind": "nvme", "count": 2, "quantities": {"capacity_mb": 300}}]
@@ -46,7 +47,7 @@ def lived(state: Path, policy: str, jobs: int, meddle: bool = False) -> FakeSlur
     """A driver lives through some jobs."""
     clock = HandClock()
     slurm, journal = FakeSlurm(clock), Kept(state)
-    driver = Driver(slurm, FakeFabric(), journal, PlainTerms(policy, POOL), clock=clock)
+    driver = Driver(SlurmAdapter(slurm, PlainTerms(policy, POOL)), FakeFabric(), journal, clock=clock)
     for i in range(jobs):
         drive = "nvme=150" if i % 5 == 0 else ""
         slurm.submit(1 if drive else 1 + i % 3, 1 + i % 4, 1 + i % 5, 9, comment=drive)
@@ -82,7 +83,7 @@ def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Pa
     for name in ("n3", "n4"):
         both = frozenset({"ours", "left"})
         slurm.nodes[name] = replace(slurm.nodes[name], partitions=both, features=("ib",))
-    driver = Driver(slurm, FakeFabric(), journal, terms, clock=clock)
+    driver = Driver(SlurmAdapter(slurm, terms), FakeFabric(), journal, clock=clock)
     for i in range(24):
         asked: dict[str, Any] = {"partition": draw.choice(["ours", "left", "ours,left"])}
         asked["features"] = "ib" if i % 5 == 2 else ""

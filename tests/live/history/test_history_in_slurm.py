@@ -12,11 +12,11 @@ import pytest
 from driven_bed import Driven
 from slurm_bed import Bed
 
-from unrack.live.slurm.history.cause import UNEXPLAINED
-from unrack.live.slurm.history.order import compare
-from unrack.live.slurm.history.past import past_of
-from unrack.live.slurm.history.starts import starts_frame
-from unrack.slurm_text.hostlists import expand
+from unrack.live.driver.history.cause import UNEXPLAINED
+from unrack.live.driver.history.order import compare
+from unrack.live.driver.history.past import past_of
+from unrack.live.driver.history.starts import starts_frame
+from unrack.slurm_text.hostlists import compress, expand
 
 pytestmark = pytest.mark.live
 
@@ -38,7 +38,7 @@ def test_forty_jobs_are_told_as_slurm_tells_them(new_bed: Callable[..., Bed], tm
         if driven.process is not None and driven.process.poll() is None:
             driven.stop(signal.SIGKILL)
     past = past_of(driven.state)
-    frame = starts_frame(past.told).filter(pl.col("became") == "ended")
+    frame = starts_frame(past.told, "slurm", compress).filter(pl.col("became") == "ended")
     known = {one["JobId"]: one for one in bed.jobs()}
     assert sorted(map(int, frame["job"])) == sorted(jobs)
     for row in frame.iter_rows(named=True):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from now_readings import node, reading, running, waiting
 
 from unrack.errors import ClusterError
+from unrack.live.driver.contract import Problem
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import SHOWN, JobReading, job_of, lease_of, said, stands
 from unrack.live.slurm.machines import cluster_of, machines_of
 from unrack.workload.job import Job

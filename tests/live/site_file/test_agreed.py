@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from unrack.cluster.spec import Cluster
+from unrack.live.driver.contract import Problem
+from unrack.live.driver.portable import Names
+from unrack.live.driver.state.epoch import Beginning, Epoch
 from unrack.live.slurm.agreed import Agreed
-from unrack.live.slurm.driver.state.epoch import Beginning, Epoch
-from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.orders import JobKey
-from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Licence, Reading, SlurmJob, SlurmNode
 from unrack.live.slurm.site.site import Site
 from unrack.workload.job import Job

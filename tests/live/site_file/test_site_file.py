@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.live.slurm.driver.state.seen import Take, not_now
+from unrack.live.driver.service.tables import JournalTable, LogTable, MetricsTable, OnPolicyFault
+from unrack.live.slurm.adapter.seen import Take, not_now
 from unrack.live.slurm.reading import SlurmJob
 from unrack.live.slurm.site import Site
 from unrack.live.slurm.site.additions import ClusterAdditions
-from unrack.live.slurm.site.tables import JournalTable, LogTable, MetricsTable, OnPolicyFault, SiteTable
+from unrack.live.slurm.site.tables import SiteTable
 from unrack.live.watch.address import Address
 from unrack.resources.table import RESOURCES
 

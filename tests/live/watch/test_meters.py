@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from unrack.live.slurm.orders import Answer, JobKey, Place, Release
 from unrack.live.watch.meters import Meters, Operation
 
 prometheus = pytest.importorskip("prometheus_client", reason="needs the extra live")
@@ -32,9 +31,9 @@ def use(meters: Meters) -> None:
     meters.turned({}, (), 0.0)
     meters.looked(0.02)
     meters.unreachable()
-    meters.refused(Release(JobKey(1)))
-    meters.refused(Place(JobKey(1), ("n1",)))
-    meters.refused(Answer(Release(JobKey(1))))
+    meters.refused("Release")
+    meters.refused("Place")
+    meters.refused("Answer")
     meters.journal(1234)
     meters.fabric(Operation.ATTACH, 2.0)
     meters.fabric(Operation.DETACH, 2.0, failed=True)

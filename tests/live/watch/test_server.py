@@ -33,7 +33,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def health(clock: Clock) -> Health:
-    return Health(30.0, clock)
+    return Health(30.0, "slurm", clock)
 
 
 @pytest.fixture
@@ -79,13 +79,13 @@ def test_a_scheduler_that_stopped_says_why(server: WatchServer, health: Health) 
 
 
 def test_slurm_out_of_reach_is_told_and_makes_nobody_ill(server: WatchServer, health: Health, clock: Clock) -> None:
-    health.slurm(False)
+    health.reached(False)
     clock.now_s += 5
-    health.slurm(False)
+    health.reached(False)
     health.turned()
     status, body = get(server, "/healthz")
     assert (status, json.loads(body)["slurm"], json.loads(body)["unreachable_s"]) == (200, "unreachable", 5.0)
-    health.slurm(True)
+    health.reached(True)
     assert "unreachable_s" not in json.loads(get(server, "/healthz")[1])
 
 

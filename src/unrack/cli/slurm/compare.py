@@ -21,8 +21,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:
     """Simulate the journal's submissions with the run times that were; list who started in another order, and why."""
-    from unrack.live.slurm.history.order import compare as compared
-    from unrack.live.slurm.history.past import past_of
+    from unrack.live.driver.history.order import compare as compared
+    from unrack.live.driver.history.past import past_of
 
     found = compared(past_of(state), at_once)
     if as_json:
@@ -51,12 +51,13 @@ def report(
     ] = None,
 ) -> None:
     """Write one report of what really happened and of simulations of the same submissions, side by side."""
-    from unrack.live.slurm.history.past import past_of
-    from unrack.live.slurm.history.starts import starts_frame
-    from unrack.live.slurm.history.study import keep_past
+    from unrack.live.driver.history.past import past_of
+    from unrack.live.driver.history.starts import starts_frame
+    from unrack.live.driver.history.study import keep_past
     from unrack.report.page import write_report
+    from unrack.slurm_text.hostlists import compress
 
     past = past_of(state)
     keep_past(past, out, policy or [])
-    starts_frame(past.told).write_csv(out / "starts.csv")
+    starts_frame(past.told, "slurm", compress).write_csv(out / "starts.csv")
     typer.echo(write_report(out))

@@ -17,9 +17,9 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:
     """Play a journal again; exits with 1 if decisions differ from those in it."""
+    from unrack.live.driver.service.folders import journal_of
+    from unrack.live.driver.state.replay import replay as play
     from unrack.live.journal.reading import read_journal
-    from unrack.live.slurm.driver.state.replay import replay as play
-    from unrack.live.slurm.service.folders import journal_of
 
     found = play((record.value for record in read_journal(journal_of(journal))), policy)
     if as_json:

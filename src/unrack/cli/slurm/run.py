@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from unrack.live.slurm.service.rehearsal import Rehearsal
+    from unrack.live.driver.service.rehearsal import Rehearsal
 
 SHOWN = 40
 
@@ -28,13 +28,13 @@ def run(
     site = Site.load(config)
     if dry_run:
         from unrack.live.slurm.commands.client import CommandClient
-        from unrack.live.slurm.service.rehearsal import rehearse
+        from unrack.live.slurm.service import rehearse
 
         _show(rehearse(site, CommandClient(site.command_timeout_us / 1e6)), as_json)
         return
     if as_json:
         raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
-    from unrack.live.slurm.service.service import serve
+    from unrack.live.slurm.service import serve
     from unrack.live.watch.log import start_log
 
     start_log(site.log.level, site.log.form)

@@ -25,8 +25,8 @@ def status(
 ) -> None:
     """Show what a driver holds and waits for, from its journal; it may be running or not."""
     from unrack.cli.slurm.options import state_of
-    from unrack.live.slurm.driver.state.stage import Phase
-    from unrack.live.slurm.service.status import status_of
+    from unrack.live.driver.service.status import status_of
+    from unrack.live.driver.state.stage import Phase
 
     found = status_of(state_of(config, state))
     ahead_s = max(found.origin_s + found.now_us / 1e6 - time.time(), 0.0)

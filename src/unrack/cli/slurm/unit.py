@@ -38,8 +38,9 @@ def submit_script(
     ] = None,
 ) -> None:
     """Print a job_submit.lua that holds the jobs of the site's partitions and checks what they ask."""
+    from unrack.live.driver.service.folders import WAKE
     from unrack.live.slurm.asks.script import script_text
-    from unrack.live.slurm.site.site import WAKE, Site
+    from unrack.live.slurm.site.site import Site
 
     site = Site.load(config)
     wake = (site.wake or site.state / WAKE).absolute()

@@ -17,7 +17,7 @@ from unrack.errors import InputError
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
-    from unrack.live.slurm.service.life import Life
+    from unrack.live.driver.service.life import Life
     from unrack.study.results.from_folder import Again
 
 USUAL = Path("/var/lib/unrack")
@@ -87,7 +87,7 @@ def explain(
 
 def _tell_live(directory: Path | None, job: str | None, state: Path | None, as_json: bool) -> None:
     """Print the life of a job of a live scheduler: ``--live JOB``, or ``--live DIR JOB``."""
-    from unrack.live.slurm.service.life import life_of
+    from unrack.live.driver.service.life import life_of
 
     if directory is None or (job is not None and state is not None):
         got = "no job" if directory is None else "a directory and --state"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from unrack.ledger.lease import Lease
+from unrack.live.driver.contract import Problem
+from unrack.live.driver.portable import Names
+from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.asks.asks import Askable, AskError, asks_of_job
-from unrack.live.slurm.driver.state.epoch import Beginning
-from unrack.live.slurm.driver.terms import Problem
 from unrack.live.slurm.jobs import JobReading, job_of, stands
 from unrack.live.slurm.machines import LONGEST_S, machines_of
 from unrack.live.slurm.orders import JobKey
-from unrack.live.slurm.portable import Names
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.site.site import Site
 from unrack.live.slurm.site.tables import MemoryUse
@@ -31,7 +31,7 @@ log = Events("slurm")
 
 
 class Agreed:
-    """The terms of a site: see :class:`unrack.live.slurm.driver.terms.Terms`.
+    """What a site has agreed on: which jobs are the driver's, what they ask, which nodes there are.
 
     Parameters
     ----------

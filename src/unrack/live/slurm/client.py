@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from unrack.errors import RunError
 from unrack.live.slurm.orders import Answer, Order
 from unrack.live.slurm.reading import Reading
 
 
-class UnreachableError(RunError):
-    """Slurm did not answer, or not in time: nothing is known of what was asked; ask again later."""
-
-
 class Client(Protocol):
-    """A way to reach Slurm. All its methods may raise :class:`UnreachableError`."""
+    """A way to reach Slurm. All its methods may raise :class:`unrack.live.driver.seen.UnreachableError`."""
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`: cheap, and never False by mistake."""

@@ -18,7 +18,7 @@ from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
-from unrack.live.slurm.driver.terms import Problem
+from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import Held, SlurmJob
 from unrack.resources.site.installed import Site

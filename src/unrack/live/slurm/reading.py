@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unrack.cluster.formats.site import SaidSite
+from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.live.slurm.used import Used
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
 

@@ -17,12 +17,14 @@ class Health:
     ----------
     stalled_after_s
         The loop is stalled if it has not turned for so long.
+    name
+        What is told of the orchestrator is told under that name.
     clock
         Seconds that never go back.
     """
 
-    def __init__(self, stalled_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stalled_after_s = stalled_after_s
+    def __init__(self, stalled_after_s: float, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stalled_after_s, self._name = stalled_after_s, name
         self._clock = clock
         self._lock = threading.Lock()
         self._begun = self._turned = clock()
@@ -37,8 +39,8 @@ class Health:
             self._turns += 1
             self._failed = ""
 
-    def slurm(self, reachable: bool) -> None:
-        """Whether Slurm answered; that it does not makes nobody ill here, but it is told."""
+    def reached(self, reachable: bool) -> None:
+        """Whether the orchestrator answered; that it does not makes nobody ill here, but it is told."""
         with self._lock:
             if reachable:
                 self._unreachable = None
@@ -59,7 +61,7 @@ class Health:
                 "since_turn_s": round(since_s, 3),
                 "turns": self._turns,
                 "up_s": round(now - self._begun, 3),
-                "slurm": "reachable" if self._unreachable is None else "unreachable",
+                self._name: "reachable" if self._unreachable is None else "unreachable",
             }
             if self._unreachable is not None:
                 told["unreachable_s"] = round(now - self._unreachable, 3)

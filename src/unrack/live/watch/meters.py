@@ -74,6 +74,8 @@ class Meters:
         Told with the version, as ``unrack_build_info``.
     wanted
         False: count nothing, as where the library is not installed.
+    name
+        What people call the orchestrator.
 
     Examples
     --------
@@ -82,7 +84,9 @@ class Meters:
     >>> meters.turned({"start-failed": 1}, (), 0.002)
     """
 
-    def __init__(self, policy: str = "", partitions: Iterable[str] = (), wanted: bool = True) -> None:
+    def __init__(
+        self, policy: str = "", partitions: Iterable[str] = (), wanted: bool = True, name: str = "Slurm"
+    ) -> None:
         self._registry: CollectorRegistry | None = None
         if not wanted:
             return
@@ -111,9 +115,9 @@ class Meters:
         self._decisions = counter("decisions_total", "Decisions of the policy that were carried out.", ("kind",))
         self._round_s = histogram("round_seconds", "Time that the policy took for a round.", ROUNDS_S)
         self._step_s = histogram("job_step_seconds", "Time from one step of a job to the next.", LATENCIES_S, ("step",))
-        self._polls = counter("polls_total", "Times that Slurm was asked whether anything changed.", ("changed",))
-        self._poll_s = histogram("read_seconds", "Time that reading all of Slurm's state took.", ROUNDS_S)
-        self._refused = counter("refused_orders_total", "Orders that Slurm refused.", ("order",))
+        self._polls = counter("polls_total", f"Times that {name} was asked whether anything changed.", ("changed",))
+        self._poll_s = histogram("read_seconds", f"Time that reading all of {name}'s state took.", ROUNDS_S)
+        self._refused = counter("refused_orders_total", f"Orders that {name} refused.", ("order",))
         self._of_turns = {
             "start-failed": counter("failed_starts_total", "Jobs that were released and did not start."),
             "misread": counter("rejected_asks_total", "Jobs whose comment could not be understood."),
@@ -121,8 +125,8 @@ class Meters:
                 "policy_faults_total", "Times that the policy raised an error or answered wrongly."
             ),
         }
-        self._unreachable = counter("slurm_unreachable_total", "Times that Slurm did not answer.")
-        self._reachable = gauge("slurm_reachable", "1 if Slurm answered when it was last asked, else 0.")
+        self._unreachable = counter(f"{name.lower()}_unreachable_total", f"Times that {name} did not answer.")
+        self._reachable = gauge(f"{name.lower()}_reachable", f"1 if {name} answered when it was last asked, else 0.")
         self._journal = gauge("journal_bytes", "Size of the journal on disk.")
         self._fabric_s = histogram("fabric_seconds", "Time of operations of the fabric.", LATENCIES_S, ("operation",))
         self._fabric_failed = counter("fabric_failures_total", "Operations of the fabric that failed.", ("operation",))
@@ -175,7 +179,7 @@ class Meters:
                 self._step_s.labels(step).observe(max(time_us / SECOND_US, 0.0))
 
     def looked(self, read_s: float | None) -> None:
-        """Slurm was asked whether anything changed, and read if so, which took ``read_s``."""
+        """The orchestrator was asked whether anything changed, and read if so, which took ``read_s``."""
         if self.counts:
             self._polls.labels("no" if read_s is None else "yes").inc()
             self._reachable.set(1)
@@ -183,16 +187,15 @@ class Meters:
                 self._poll_s.observe(read_s)
 
     def unreachable(self) -> None:
-        """Slurm did not answer."""
+        """The orchestrator did not answer."""
         if self.counts:
             self._unreachable.inc()
             self._reachable.set(0)
 
-    def refused(self, order: object) -> None:
-        """Slurm refused an order."""
+    def refused(self, word: str) -> None:
+        """An order, or the step of one that is called so, was refused."""
         if self.counts:
-            name = type(order).__name__
-            self._refused.labels(name if name in ORDERS else "other").inc()
+            self._refused.labels(word if word in ORDERS else "other").inc()
 
     def journal(self, size_bytes: int) -> None:
         """How large the journal is now."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from unrack.cluster.formats.accounting import listed
 from unrack.cluster.formats.first import priority_of
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
+from unrack.live.driver.used import Used
 from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all
-from unrack.live.slurm.used import Used, used_by
 from unrack.slurm_text.scheduler import Scheduler
 
 
@@ -85,3 +85,36 @@ def accounting_of(associations: str, qos: str) -> SaidSite:
         for name in bounded:
             lose(found.lost, "Limits of a QOS are in place of those of accounts in Slurm, while here both hold", name)
     return found
+
+
+def used_by(printed: str, at_s: float) -> Used:
+    r"""What ``sshare --all --parsable2 --noheader --format=Account,User,RawUsage`` prints; odd lines are left out.
+
+    An account used by itself what none of its users and accounts below used: that of users who are gone.
+
+    Examples
+    --------
+    >>> used_by("root||100\n phys||90\n  phys|ann|60\n  phys|bob|10\n chem||10\n  chem|cy|10", 5.0).amounts
+    (('phys', 'ann', 60.0), ('phys', 'bob', 10.0), ('chem', 'cy', 10.0), ('phys', '', 20.0))
+    """
+    users: list[tuple[str, str, float]] = []
+    left, above = dict[str, float](), list[tuple[int, str]]()
+    for line in printed.split("\n"):
+        fields = line.split("|")
+        if len(fields) != 3 or not (fields[2].isascii() and fields[2].isdigit() and len(fields[2]) < 18):
+            continue
+        account, user, amount = fields[0].strip().lower(), fields[1].strip(), float(fields[2])
+        depth = len(fields[0]) - len(fields[0].lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if user:
+            users.append((account, user, amount))
+            if account in left:
+                left[account] -= amount
+            continue
+        if above:
+            left[above[-1][1]] -= amount
+        above.append((depth, account))
+        left[account] = amount
+    left.pop("root", None)
+    return Used(at_s, (*users, *((account, "", amount) for account, amount in left.items() if amount > 0)))

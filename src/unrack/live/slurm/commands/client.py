@@ -32,10 +32,11 @@ from typing import Any
 
 from unrack.cluster.formats.site import SaidSite
 from unrack.errors import InputError
+from unrack.live.driver.seen import UnreachableError
+from unrack.live.driver.used import Used
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
 from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
-from unrack.live.slurm.client import UnreachableError
 from unrack.live.slurm.commands.accounting import read_accounting, read_used
 from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
@@ -52,7 +53,6 @@ from unrack.live.slurm.commands.listing import (
 from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
 from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.used import Used
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
 from unrack.slurm_text.scheduler import scheduler_of

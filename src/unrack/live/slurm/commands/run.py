@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
 from unrack.errors import InputError
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands.batch import problem_in
 
 MOST_BYTES = 1 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from unrack.errors import InputError
-from unrack.live.slurm.client import UnreachableError
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands.run import clean_environment, find_command, run_all
 from unrack.live.slurm.jobs import said
 from unrack.live.slurm.prediction.learnt import MOST, Past

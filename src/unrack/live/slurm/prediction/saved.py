@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from unrack.errors import InputError, TraceError, first_fault, got_and_want
-from unrack.live.slurm.driver.state.seen import members
+from unrack.live.slurm.adapter.seen import members
 from unrack.live.slurm.jobs import said
 from unrack.live.slurm.prediction.learnt import Past, past_of_reading
 from unrack.live.slurm.prediction.starts import Prediction

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
+from unrack.live.driver.service.folders import WAKE
 from unrack.live.slurm.site.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
@@ -18,8 +19,6 @@ from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.world import RunTimes
 from unrack.units import SECOND_US
 
-WAKE = "wake"
-"""The wake file in the state folder, where the site names none."""
 MINUTE_US, MOST_POLL_US = 60 * SECOND_US, 10 * SECOND_US
 """Limits of Slurm are in minutes; and where jobs are given more time the driver must not see too late that they run."""
 

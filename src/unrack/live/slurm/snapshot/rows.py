@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.driver.state.seen import HELD_BY_USER, Member, members
-from unrack.live.slurm.driver.terms import Problem
+from unrack.live.driver.contract import Problem
+from unrack.live.slurm.adapter.seen import HELD_BY_USER, Member, members
 from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.snapshot.standing import standing_of

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
+from unrack.live.driver.used import counted as counted_use
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
-from unrack.live.slurm.used import counted as counted_use
 from unrack.live.study_file import in_use, write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler

@@ -1,0 +1,70 @@
+"""What a driver holds and waits for, from its journal and its lock; it may be running or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any, NamedTuple
+
+from unrack.errors import InputError
+from unrack.live.driver.service.folders import JOURNAL
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.kept import kept_of
+from unrack.live.journal.lock import Owner, owner
+from unrack.live.journal.reading import read_journal
+
+RECENT_US = 60_000_000
+
+
+class Status(NamedTuple):
+    """What a driver holds and waits for."""
+
+    owner: Owner | None  # the process that runs; ``None``: none
+    policy: str  # in force; and why the present epoch began
+    why: str
+    # since_us, now_us: when that was, and when something was last written, by the driver's clock; ``origin_s`` is its
+    # 0, s since 1970
+    since_us: int
+    now_us: int
+    origin_s: float
+    entries: list[Entry]  # its jobs, in the order in which they came
+    # decisions, decisions_a_second: how many decisions the present part of the journal has, and how many a second in
+    # its last minute
+    decisions: int
+    decisions_a_second: float
+    bytes: int  # size of the journal
+    free_bytes: int  # how much more its disk has room for
+
+
+def status_of(state: Path) -> Status:
+    """What the driver with this folder of state holds and waits for.
+
+    Raises
+    ------
+    InputError
+        There is no journal, or it is damaged.
+    """
+    folder = state / JOURNAL
+    records: list[dict[str, Any]] = [dict(one.value) for one in read_journal(folder, from_newest_snapshot=True)]
+    kept = kept_of(records)
+    if kept is None:
+        raise InputError(str(folder), "a journal without a beginning", "the journal of a driver that has begun")
+    beginning = next(record for record in reversed(records) if record["k"] == "begin")
+    turns = [record for record in records if record["k"] == "turn"]
+    recent = [record for record in turns if record["now"] > kept.now_us - RECENT_US]
+    span_s = max((kept.now_us - max(beginning["now"], kept.now_us - RECENT_US)) / 1e6, 1.0)
+    policy = beginning["beginning"]["policy"]
+    entries = [Entry.of_record(record) for record in kept.entries.values()]
+    return Status(
+        owner(state),
+        policy if isinstance(policy, str) else str(policy.get("label") or policy.get("name") or policy.get("file")),
+        beginning["why"],
+        beginning["now"],
+        kept.now_us,
+        kept.origin_s,
+        sorted(entries, key=lambda entry: entry.rank),
+        sum(len(record["decided"]) for record in turns),
+        sum(len(record["decided"]) for record in recent) / span_s,
+        sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+        disk_usage(folder).free,
+    )

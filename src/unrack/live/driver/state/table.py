@@ -1,0 +1,157 @@
+"""All jobs that the driver knows, by key and by number; which of them have changed since they were written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from unrack.live.driver.seen import SeenJob
+from unrack.live.driver.state.entry import OWN, Entry
+from unrack.live.driver.state.stage import Phase, Stage
+
+MOST_ENDED = 2_000
+
+
+class Ended(NamedTuple):
+    """A job that is over: how often it had been started again, when it was submitted, s since 1970, and how it ended.
+
+    ``how``: ``ran``, or the orchestrator's word, in small letters, for how it ended before it ran; ``gone``: it was
+    not known any more. ``asked``: what the adapter kept with it, as a part of the record of its entry.
+    """
+
+    restarts: int
+    submit_s: int
+    how: str = "ran"
+    asked: Mapping[str, Any] = {}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Ended:
+        """Of the record of an entry as it was last known."""
+        how = "ran" if record.get("started_us", -1) >= 0 else str(record.get("state", "")).lower()
+        asked = {name: value for name, value in record.items() if name not in OWN}
+        return cls(record.get("restarts", 0), record.get("submit_s", 0), how, asked)
+
+
+class Table:
+    """The jobs that the driver knows.
+
+    Every change of an entry is followed by :meth:`touch`, so that it comes into the journal.
+
+    Parameters
+    ----------
+    entries, ended
+        What a journal kept of them.
+    own_of
+        As of :meth:`Entry.of_record`.
+
+    Attributes
+    ----------
+    ended
+        The last of our jobs that are over, as they were: an orchestrator may forget that they are.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, Mapping[str, Any]] | None = None, ended: Mapping[str, Sequence[Any]] | None = None,
+        own_of: Callable[[Mapping[str, Any]], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.ended = {key: Ended(*values) for key, values in (ended or {}).items()}
+        self._entries = {key: Entry.of_record(record, own_of) for key, record in (entries or {}).items()}
+        self._by_number = {entry.number: entry for entry in self._entries.values() if entry.number is not None}
+        self._touched: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of a job; ``None``: it is not known."""
+        return self._entries.get(key)
+
+    def add(self, entry: Entry) -> Entry:
+        """Take in a job."""
+        self._entries[entry.key] = entry
+        self.touch(entry)
+        return entry
+
+    def drop(self, entry: Entry) -> None:
+        """Forget a job."""
+        del self._entries[entry.key]
+        self._forget_number(entry)
+        self._touched[entry.key] = None
+
+    def end(self, entry: Entry) -> None:
+        """Forget a job that is over; of ours it is remembered that it was."""
+        self.drop(entry)
+        if entry.ours:
+            self.ended[entry.key] = Ended.of_record(entry.record())
+            while len(self.ended) > MOST_ENDED:
+                del self.ended[next(iter(self.ended))]
+
+    def ended_as(self, job: SeenJob) -> Ended | None:
+        """How a job was when it was over; ``None``: it is none of ours that are."""
+        found = self.ended.get(job.key)
+        return None if found is None or job.is_another(found.submit_s) else found
+
+    def number(self, entry: Entry, number: int | None) -> None:
+        """Give a job its number in the core; ``None``: it has none any more."""
+        self._forget_number(entry)
+        entry.known = entry.known._replace(number=number)
+        if number is not None:
+            self._by_number[number] = entry
+        self.touch(entry)
+
+    def _forget_number(self, entry: Entry) -> None:
+        if entry.number is not None:
+            self._by_number.pop(entry.number, None)
+
+    def counts(self) -> dict[Phase, int]:
+        """How many jobs have come so far."""
+        found: dict[Phase, int] = {}
+        for entry in self._entries.values():
+            found[entry.phase] = found.get(entry.phase, 0) + 1
+        return found
+
+    def forget_numbers(self) -> None:
+        """No job has a number: another core gives them anew."""
+        self._by_number.clear()
+        for entry in self._entries.values():
+            entry.known = entry.known._replace(number=None)
+
+    def of_number(self, number: int) -> Entry:
+        """The job with a number of the core."""
+        return self._by_number[number]
+
+    def in_phase(self, phases: Phase | Collection[Phase]) -> list[Entry]:
+        """The jobs that have come so far, in the order in which they came."""
+        wanted = (phases,) if isinstance(phases, Phase) else phases
+        found = [entry for entry in self._entries.values() if entry.phase in wanted]
+        return sorted(found, key=lambda entry: entry.rank)
+
+    def free_group(self, groups: int) -> int | None:
+        """The lowest group from 1 that no job has; ``None``: all have one."""
+        taken = {entry.known.group for entry in self._entries.values()}
+        return next((group for group in range(1, groups + 1) if group not in taken), None)
+
+    def touch(self, entry: Entry) -> None:
+        """Note that an entry has changed."""
+        self._touched[entry.key] = None
+
+    def move(self, entry: Entry, stage: Stage) -> None:
+        """Note how far a job has come."""
+        entry.stage = stage
+        self.touch(entry)
+
+    def taken(self) -> dict[str, Any]:
+        """Records of all that changed since this was last asked; ``None`` for jobs that were forgotten."""
+        found = {}
+        for key in self._touched:
+            entry = self._entries.get(key)
+            found[key] = None if entry is None else entry.record()
+        self._touched.clear()
+        return found
+
+    def records(self) -> dict[str, Any]:
+        """Records of all."""
+        return {key: entry.record() for key, entry in self._entries.items()}

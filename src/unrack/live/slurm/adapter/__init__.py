@@ -1,0 +1,1 @@
+"""Slurm as the driver sees it: its jobs one by one, what holds them back, and its orders."""

@@ -1,0 +1,110 @@
+"""A Slurm as the driver sees it and tells it what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from unrack.ledger.lease import Lease
+from unrack.live.driver.contract import Answer, Asked, Order, Problem
+from unrack.live.driver.portable import Names
+from unrack.live.driver.seen import Seen, SeenJob
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.epoch import Beginning
+from unrack.live.driver.state.table import Table
+from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
+from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
+from unrack.live.slurm.adapter.orders import carried_out
+from unrack.live.slurm.adapter.refusals import Refusals
+from unrack.live.slurm.adapter.seen import seen_of
+from unrack.live.slurm.agreed import Agreed
+from unrack.live.slurm.client import Client
+from unrack.workload.job import Job
+
+
+class SlurmAdapter:
+    """Some partitions of a Slurm: see :class:`unrack.live.driver.contract.Orchestrator`.
+
+    Its own record of a job is a :class:`unrack.live.slurm.adapter.seen.Member`, that of all a
+    :class:`unrack.live.slurm.reading.Reading`; with an entry it keeps what the job asked for before it was placed.
+
+    Parameters
+    ----------
+    client, terms
+        How Slurm is reached; what the site agreed on.
+    """
+
+    name = "Slurm"
+    cut_short = frozenset({"CANCELLED", "NODE_FAIL"})
+
+    def __init__(self, client: Client, terms: Agreed) -> None:
+        self.client, self.terms = client, terms
+        self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
+        self.refusals = Refusals()
+        self._admission: Admission | None = None
+
+    def changed(self) -> bool:
+        """Whether anything may have changed."""
+        return self.client.changed()
+
+    def read(self, table: Table) -> Seen:
+        """All that there is now."""
+        return seen_of(self.client.read(), self.terms.partitions, self.terms.take, {entry.key for entry in table})
+
+    def beginning(self, seen: Seen, origin_s: float) -> Beginning:
+        """The cluster and the policy."""
+        return self.terms.beginning(seen.own, origin_s)
+
+    def turn(self, seen: Seen, table: Table, now: int) -> None:
+        """A turn begins."""
+        self.refusals.read(seen.own)
+        self.refusals.keep(entry.key for entry in table)
+        self._admission = Admission(self.terms, self.refusals, seen, table, now)
+
+    def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+        """What a job asks that may be started now."""
+        assert self._admission is not None
+        return self._admission.asked(entry, job.own, names)
+
+    def takes(self, job: SeenJob, asked: Job) -> None:
+        """A job is in the core's queue."""
+        assert self._admission is not None
+        self._admission.take(job.own.key, asked)
+
+    def wants_apart(self, job: SeenJob, names: Names) -> bool:
+        """True if each node that it asks for is to be another."""
+        asked = asks_of(job.own.job, job.own.key, self.terms, names, 0)
+        return not isinstance(asked, Problem) and could_share(asked, names.cluster)
+
+    def stands(self, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
+        """What a job that runs holds."""
+        return self.terms.stands(job.own.job, names)
+
+    def own_of(self, record: Mapping[str, Any]) -> Placing:
+        """What a record of the journal says that a job asked for before it was placed."""
+        return placing_of(record)
+
+    def queued(self, entry: Entry, job: SeenJob) -> Placing:
+        """What a job asks for that comes into the queue."""
+        return noted(entry, as_asked(entry, job.own.job))
+
+    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Placing:
+        """The same once its start is decided."""
+        return placed(entry, lease, names)
+
+    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
+        """Give orders, in at most two steps."""
+        return carried_out(self.client, orders)
+
+    def refused(self, entry: Entry, job: SeenJob, now: int) -> None:
+        """Slurm does not allow a start."""
+        asked, tries = bare(entry.job), entry.trouble.tries
+        self.refusals.note(entry.key, as_asked(entry, job.own.job), asked, tries, now, entry.nodes)
+
+    def refused_until_us(self, key: str, now: int) -> int:
+        """When it is tried again."""
+        return self.refusals.until_us(key, now)
+
+    def started(self, key: str) -> None:
+        """Slurm has started a job."""
+        self.refusals.forget(key)

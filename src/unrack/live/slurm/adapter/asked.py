@@ -1,0 +1,105 @@
+"""What a job of Slurm asked for before it was placed: what the driver has put into it is not what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from unrack.ledger.lease import Lease
+from unrack.live.driver.portable import Names
+from unrack.live.driver.state.entry import Entry
+from unrack.live.slurm.reading import SlurmJob
+from unrack.resources.site.installed import Site
+
+
+class Part(NamedTuple):
+    """Where a component of a heterogeneous job was placed, and what it had asked for before that."""
+
+    required: tuple[str, ...] = ()  # the nodes that it asked for by name
+    excluded: tuple[str, ...] = ()  # those that it wanted not to have
+    partition: str = ""  # the partitions that it asked for, if several
+    inside: str = ""  # in which of them it was placed last
+
+
+class Placing(NamedTuple):
+    """Where a job was placed, and what it had asked for before that; kept in :attr:`Entry.own`."""
+
+    # nodes_min, nodes_max: how many nodes it asked for; 0: not said
+    nodes_min: int = 0
+    nodes_max: int = 0
+    wanted: tuple[str, ...] = ()  # the nodes that it asked for by name
+    partition: str = ""  # the partitions that it asked for, if several
+    inside: str = ""  # in which of them it was placed last
+    pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
+    parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
+
+
+def asked_before(entry: Entry) -> Placing:
+    """What is kept with a job; nothing yet: as by default."""
+    own = entry.own
+    return own if isinstance(own, Placing) else Placing()
+
+
+def placing_of(record: Mapping[str, Any]) -> Placing:
+    """What a record of the journal has of it."""
+    found = Placing(**{name: record[name] for name in Placing._fields if name in record})
+    parts = tuple(Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in found.parts)
+    return found._replace(wanted=tuple(found.wanted), parts=parts)
+
+
+def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
+    """A job as it was before we placed it."""
+    own, placed = asked_before(entry), entry.is_placed(job.required_nodes)
+    if placed:
+        job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
+    if placed or (own.pinned and not job.required_nodes):
+        job = replace(job, required_nodes=own.wanted)
+    if own.pinned and job.components and len(own.parts) == len(job.components):
+        return replace(job, components=tuple(map(_part_as_asked, job.components, own.parts)))
+    narrowed = own.pinned and own.partition and job.partition == own.inside
+    return replace(job, partition=own.partition) if narrowed else job
+
+
+def noted(entry: Entry, job: SlurmJob) -> Placing:
+    """What a job asks for that comes into the queue, before it is placed."""
+    own = asked_before(entry)
+    if not entry.placed:
+        own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
+    asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
+    parts = tuple(Part(*one) for one in asked)
+    return own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
+
+
+def placed(entry: Entry, lease: Lease | None, names: Names) -> Placing:
+    """The same once it is placed, with the partitions that have its nodes."""
+    own = asked_before(entry)._replace(pinned=True)
+    if lease is None:
+        return own
+    if lease.parts:
+        asked = [entry.job, *entry.job["components"]]
+        parts = [
+            part._replace(inside=_partition(one, held, names)) if part.partition else part
+            for part, one, held in zip(own.parts, asked, lease.parts, strict=True)
+        ]
+        return own._replace(parts=tuple(parts))
+    return own._replace(inside=_partition(entry.job, lease, names)) if own.partition else own
+
+
+def _partition(asked: Mapping[str, Any], lease: Lease, names: Names) -> str:
+    """The first of the partitions of a job, or of a component of one, that has all of its nodes."""
+    site = names.cluster.places.installed["site"]
+    assert isinstance(site, Site)
+    listed = asked["said"]["partition"].split(",")
+    found = (name for name in listed if name in site.nodes_of and site.nodes_of[name][lease.nodes].all())
+    return str(next(found))
+
+
+def _several(partition: str) -> str:
+    return partition if "," in partition else ""
+
+
+def _part_as_asked(job: SlurmJob, own: Part) -> SlurmJob:
+    """A component as it was before we placed it."""
+    job = replace(job, required_nodes=own.required, excluded_nodes=own.excluded)
+    return replace(job, partition=own.partition) if own.partition and job.partition == own.inside else job

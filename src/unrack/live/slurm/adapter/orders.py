@@ -1,0 +1,77 @@
+"""The driver's orders in Slurm's words: to place and then release, to hold back and ask again, to requeue held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from unrack.live.driver.contract import Act, Answer, Order
+from unrack.live.driver.portable import nodes_in
+from unrack.live.driver.state.entry import Entry
+from unrack.live.driver.state.stage import Running
+from unrack.live.slurm import orders as words
+from unrack.live.slurm.adapter.asked import asked_before
+from unrack.live.slurm.adapter.seen import key_of
+from unrack.live.slurm.client import Client
+from unrack.live.slurm.orders import AskAgain, HoldBack, Lengthen, Place, Release, RequeueHeld
+
+
+def carried_out(client: Client, orders: Sequence[Order]) -> Iterator[list[Answer]]:
+    """Give orders, and those that follow on what Slurm has taken.
+
+    A job that was not placed must not be released; one that is held again asks for what it asked for before.
+    """
+    of = {order.entry.key: order for order in orders}
+    answers = client.carry_out([_first(order) for order in orders])
+    yield [_told(of[str(answer.order.job)], answer) for answer in answers]
+    taken = [answer.order for answer in answers if answer.done]
+    if more := [one for order in taken for one in _then(order, of[str(order.job)].entry)]:
+        yield [_told(of[str(answer.order.job)], answer) for answer in client.carry_out(more)]
+
+
+def _first(order: Order) -> words.Order:
+    entry = order.entry
+    job, asked = key_of(entry.key), asked_before(entry)
+    if order.act == Act.START:
+        inside = asked.inside if asked.partition else ""
+        return Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside, _parts(entry))
+    if order.act == Act.STOP:
+        return RequeueHeld(job)
+    if order.act == Act.MORE:
+        assert isinstance(entry.stage, Running)
+        return Lengthen(job, entry.stage.more.given_s or 0)
+    if asked.parts:
+        return HoldBack(job, together=True)
+    return HoldBack(job, asked.nodes_min, asked.nodes_max)
+
+
+def _then(order: words.Order, entry: Entry) -> list[words.Order]:
+    if isinstance(order, Place):
+        return [Release(order.job)]
+    if not isinstance(order, HoldBack) or _restores(order, entry):
+        return []
+    asked = asked_before(entry)
+    parts = tuple((part.excluded, part.partition) for part in asked.parts)
+    return [AskAgain(order.job, *(((), "") if parts else (asked.wanted, asked.partition)), parts)]
+
+
+def _told(order: Order, answer: words.Answer) -> Answer:
+    restored = answer.done and _restores(answer.order, order.entry)
+    own = asked_before(order.entry)._replace(pinned=False) if restored else None
+    word = type(answer.order).__name__
+    return Answer(order, word, answer.problem, not isinstance(answer.order, Place), own)
+
+
+def _restores(order: words.Order, entry: Entry) -> bool:
+    """True if Slurm has in a job what its user asked for, once it has taken this order."""
+    own = asked_before(entry)
+    asks = own.wanted or own.partition or own.parts
+    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not asks)
+
+
+def _parts(entry: Entry) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The nodes and the partition of each component of a heterogeneous job."""
+    leases = [] if entry.lease is None else entry.lease.get("parts", ())
+    return tuple(
+        (tuple(nodes_in(lease)), part.inside if part.partition else "")
+        for lease, part in zip(leases, asked_before(entry).parts, strict=False)
+    )

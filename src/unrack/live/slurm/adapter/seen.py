@@ -1,0 +1,162 @@
+"""The jobs of a reading one by one, members of arrays among them, and what each is to the driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
+from unrack.live.slurm.adapter.together import broken, merged
+from unrack.live.slurm.asks.words import is_marked
+from unrack.live.slurm.orders import JobKey
+from unrack.live.slurm.reading import Reading, SlurmJob
+
+MOST_MEMBERS = 2_000
+"""How many waiting members of one array are looked at; the others follow as these start."""
+MAY_START = frozenset(
+    {"", "None", "Priority", "Resources", "Prolog", "Cleaning", "BurstBufferResources", "BurstBufferStageIn"}
+)
+"""Why a job that was released may wait and start yet. All other reasons forbid its start, or a later one."""
+BEFORE_IT = ("UnavailableNodes:", "May be reserved for other job")
+"""What Slurm adds of nodes that a job of a higher priority is to have first, and of nodes that are down."""
+HELD_BY_USER = "JobHeldUser"
+"""Also what Slurm says of a job that a job_submit script has held, so that such a job has to be marked."""
+
+
+class Take(StrEnum):
+    """Which held jobs of its partitions the driver takes."""
+
+    BY_ADMIN = "held-by-admin"  # those that an administrator has held, or the job_submit script, which marks them
+    HELD = "held"  # whoever held them
+
+
+class Member(NamedTuple):
+    """A job, or one member of an array: its key, and what Slurm says of it."""
+
+    key: JobKey
+    job: SlurmJob
+
+
+def members(reading: Reading) -> Iterator[Member]:
+    """The jobs of a reading one by one; of an array with a limit no more waiting members than may run."""
+    own: dict[int, int] = {}
+    for job in reading.jobs:
+        if job.array and job.member >= 0 and (job.waits or job.runs):
+            own[job.array] = own.get(job.array, 0) + 1
+    for job in reading.jobs:
+        room = max(0, job.array_limit - own.get(job.array or job.id, 0)) if job.array_limit else MOST_MEMBERS
+        yield from _members(job, job.tasks_waiting[: min(room, MOST_MEMBERS)])
+
+
+def all_members(reading: Reading, known: Collection[str]) -> Iterator[Member]:
+    """The jobs of a reading one by one, whatever the limits of arrays are; of a long array the first that wait.
+
+    A heterogeneous job is one, whose key is that of its first component.
+
+    Parameters
+    ----------
+    known
+        Keys of members that are told of in any case: one that is left out would count as gone.
+    """
+    together: dict[int, list[SlurmJob]] = {}
+    for job in reading.jobs:
+        if job.het:
+            together.setdefault(job.het, []).append(job)
+            continue
+        array, waiting = job.array or job.id, job.tasks_waiting
+        others = [member for member in waiting[MOST_MEMBERS:] if f"{array}_{member}" in known]
+        yield from _members(job, (*waiting[:MOST_MEMBERS], *others))
+    nodes = [node.name for node in reading.nodes] if together else []
+    for number, parts in together.items():
+        yield Member(JobKey(number), merged(parts, nodes))
+
+
+def _members(job: SlurmJob, waiting: Sequence[int]) -> Iterator[Member]:
+    """A job; or, of a record of several members of an array, those that are named."""
+    if job.member >= 0 and job.array:
+        yield Member(JobKey(job.array, job.member), job)
+    elif job.tasks_waiting:
+        for member in waiting:
+            yield Member(JobKey(job.array or job.id, member), replace(job, member=member, tasks_waiting=()))
+    else:
+        yield Member(JobKey(job.id), job)
+
+
+def key_of(text: str) -> JobKey:
+    """The key that was written as ``123`` or ``123_4``."""
+    match = re.fullmatch(r"(\d{1,18})(?:_(\d{1,18}))?", text)
+    assert match is not None, text
+    return JobKey(int(match[1]), int(match[2]) if match[2] else -1)
+
+
+def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
+    """True if a job asks for partitions of the driver's, and for no other; of a heterogeneous one, a component."""
+    return any(set(partitions).issuperset(part.partition.split(",")) for part in job.every)
+
+
+def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Collection[str]) -> Seen:
+    """What the driver sees of a reading.
+
+    Parameters
+    ----------
+    partitions, take
+        Their jobs are the driver's, and which of these.
+    known
+        As of :func:`all_members`.
+    """
+    nodes = tuple(SeenNode(node.name, node.usable) for node in reading.nodes)
+    usable = frozenset(node.name for node in nodes if node.usable)
+    found = {}
+    for member in all_members(reading, known):
+        key, job = str(member.key), member.job
+        shown = Shown.RUNS if job.runs else Shown.OVER
+        if job.waits and shown == Shown.OVER:
+            shown = Shown.HELD if job.is_held else Shown.FREE
+        held = shown == Shown.HELD
+        found[key] = SeenJob(
+            key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
+            held and take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
+            job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state, job.reason,
+            is_refused(job, () if held else usable), job.required_nodes, frozenset(job.holds), job.completing,
+            shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
+        )  # fmt: skip
+    return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
+
+
+def _ran(job: SlurmJob) -> bool:
+    return job.start_s > 0 and job.end_s >= job.start_s and (job.state != "CANCELLED" or bool(job.holds))
+
+
+def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
+    """True if a job that was released waits for what forbids its start where it was placed, by Slurm's reason.
+
+    Nodes that Slurm calls unavailable and that are ``usable`` are those of jobs before it, in partitions that overlap.
+
+    Examples
+    --------
+    >>> waits = SlurmJob(1, "PENDING", "Resources", priority=1, required_nodes=("n1",))
+    >>> is_refused(waits), is_refused(replace(waits, reason="PartitionTimeLimit"))
+    (False, True)
+    >>> gone = replace(waits, reason="ReqNodeNotAvail, UnavailableNodes:n1")
+    >>> is_refused(gone, {"n1"}), is_refused(gone, {"n2"})
+    (False, True)
+    """
+    reason, _, more = job.reason.partition(",")
+    if reason == "ReqNodeNotAvail" and more.strip().startswith(BEFORE_IT) and set(job.required_nodes) <= set(usable):
+        return False
+    return job.waits and reason not in MAY_START and not reason.startswith("JobHeld")
+
+
+def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
+    """Why a held job is not to be started now; ``""``: it is."""
+    by_user = job.reason == HELD_BY_USER and not job.restarts  # who was requeued is said to be held by its user
+    if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
+        return "held by its user"
+    if job.dependency:
+        return "waits for other jobs"
+    if job.eligible_s > at_s and not job.restarts:  # Slurm sets one whenever it requeues
+        return "its begin time has not come"
+    return ""

@@ -1,1 +1,0 @@
-"""One turn of the driver, in parts: jobs that come, hold, end; what the policy decides; what Slurm refuses."""
