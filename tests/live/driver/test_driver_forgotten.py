@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from test_driver_sites import Sites
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
-from unrack.live.slurm.orders import AskAgain, HoldBack, Order
+from unrack.live.slurm.orders import AskAgain, HoldBack, Order, Place, Release
 
 ASKED = [{"on": "n4", "nodes": 2}, {"partition": "right,left"}, {"on": "n4", "partition": "right,left", "nodes": 2}]
 
@@ -158,4 +159,39 @@ def test_components_ask_for_what_they_asked_though_a_killed_controller_has_forgo
     world.slurm.limit = lambda job: ""
     world.until_done(1000)
     assert {part.state for part in parts} == {"COMPLETED"}
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "flow"])
+@pytest.mark.parametrize("seed", range(4))
+def test_however_often_a_controller_forgets_each_job_runs_where_its_user_wants_it(seed: int, policy: str) -> None:
+    draw, world = random.Random(seed), Forgets(policy)
+    slurm, wishes = world.slurm, dict[int, tuple[tuple[str, ...], tuple[str, ...], str]]()
+    down_us = 3_000_000  # in which a driver holds again what it held
+    for step in range(500):
+        if step < 200 and step % 5 == 0:
+            asked = draw.choice([{}, *ASKED, {"partition": "left,right", "excluded": ("n2", "n5")}])
+            number = world.submit(cores=draw.randint(1, 4), run_s=draw.uniform(0.5, 3), limit_s=9, **asked)
+            job = slurm.jobs[number]
+            wishes[number] = job.required, job.excluded, job.partition
+        if step % 20 == 0:
+            refused = {number for number in wishes if draw.random() < 0.3}
+            slurm.limit = lambda job, refused=frozenset(refused): "Licenses" if job.id in refused else ""
+            slurm.before = draw.choice([AskAgain, HoldBack, Place, Release])
+        if step % 8 == 0 and slurm.clock.at_us >= slurm.comes_back_us:  # within five seconds
+            slurm.save()
+        if draw.random() < 0.05:
+            slurm.crash(down_us)
+        if draw.random() < 0.03:
+            world.again()
+        world.go(draw.randint(1, 3))
+    slurm.limit = lambda job: ""
+    world.until_done(3000)
+    assert len(wishes) == 40
+    for number, (wanted, excluded, partitions) in wishes.items():
+        ran_on = world.slurm.run_on(number)
+        assert slurm.jobs[number].state == "COMPLETED"
+        assert set(wanted) <= ran_on
+        assert not ran_on & set(excluded)
+        assert any(all(name in slurm.nodes[node].partitions for node in ran_on) for name in partitions.split(","))
     assert replay(world.journal.records()).differences == []
