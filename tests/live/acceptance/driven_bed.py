@@ -175,6 +175,8 @@ def audit(
 
 FORGETS_S = 5.0
 """What happened so long before it was killed a controller may not have written down."""
+LAUNCHES_S = 1.0
+"""So long before it writes down that it runs a job may have been started."""
 
 
 def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[float]) -> int:
@@ -194,7 +196,10 @@ def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[
             told.append(at_s)
     spans = list(itertools.pairwise(ran))
     return sum(
-        any(first < kill < then and (kill < first + FORGETS_S or not _within(first, then, told)) for kill in kills)
+        any(
+            first - LAUNCHES_S < kill < then and (kill < first + FORGETS_S or not _within(first, then, told))
+            for kill in kills
+        )
         and not _within(first, then, ended)
         for first, then in spans
     )

@@ -329,7 +329,7 @@ class FakeSlurm:
             same = saved is not None and job.state == "PENDING" and job.restarts == saved.restarts
             if same and job.submit_s == saved.submit_s:
                 job.priority, job.reason, job.required = saved.priority, saved.reason, saved.required
-                job.excluded = saved.excluded
+                job.excluded, job.partition = saved.excluded, saved.partition
         self.comes_back_us = self.clock.at_us + down_us
         self.dirty = True
 

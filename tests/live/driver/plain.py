@@ -175,7 +175,7 @@ class Plain:
         self._version = -1
         self._refused: dict[str, int] = {}
 
-    def changed(self) -> bool:
+    def changed(self, now: int) -> bool:
         self.cluster.reach()
         return self.cluster.version != self._version
 
@@ -280,6 +280,9 @@ class Plain:
         else:
             self.cluster.unbind(job)
         return ""
+
+    def forgotten(self, key: str) -> bool:
+        return False
 
     def refused(self, entry: Entry, job: SeenJob, now: int) -> None:
         self._refused[entry.key] = now + 2_000_000

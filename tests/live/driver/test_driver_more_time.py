@@ -92,6 +92,24 @@ def test_a_restart_at_any_time_neither_forgets_what_was_given_nor_gives_it_again
     world.check()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_limit_that_a_killed_controller_has_forgotten_is_given_again_and_no_more(again: bool) -> None:
+    world = Limited()
+    job = world.slurm.jobs[world.slurm.submit(nodes=8, cores=4, run_s=1000, limit_s=60)]
+    for seconds, limit_s in ((31, 60), (60, 120), (60, 180)):
+        world.seconds(seconds)
+        assert job.limit_s == limit_s + 60
+        job.limit_s, world.slurm.dirty = limit_s, True
+        if again:
+            world.driver = world.make()
+        world.seconds(1)
+        assert job.limit_s == limit_s + 60
+    world.seconds(120)
+    assert job.state == "TIMEOUT"
+    assert [limit for _, limit in job.lengthened] == [120, 120, 180, 180, 240, 240]
+    world.check()
+
+
 def test_what_slurm_refuses_is_not_asked_again_and_the_job_ends_at_its_limit() -> None:
     world = Limited()
     job = world.slurm.submit(nodes=8, cores=4, run_s=1000, limit_s=60)

@@ -121,8 +121,8 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         goes_on = "elsewhere"
     elif phase == Phase.DETACHING:
         goes_on = "detaches"
-    elif phase == Phase.ASIDE:
-        goes_on = "aside"
+    elif phase == Phase.ASIDE or (phase == Phase.WAITING and held):
+        goes_on = "waits"
     return ends, goes_on
 
 

@@ -80,8 +80,11 @@ class Orchestrator(Protocol):
 
     # --- what there is --------------------------------------------------------------------------------------------
 
-    def changed(self) -> bool:
-        """Whether anything may have changed since the last :meth:`read`: cheap, and never False by mistake."""
+    def changed(self, now: int) -> bool:
+        """Whether anything may have changed since the last :meth:`read`, or the adapter wants to look, at ``now``, µs.
+
+        Cheap, and never False by mistake.
+        """
         ...
 
     def read(self, table: Table) -> Seen:
@@ -101,7 +104,10 @@ class Orchestrator(Protocol):
     # --- what jobs ask, and what they hold ------------------------------------------------------------------------
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
-        """A turn begins, at a time of the driver in µs: the questions that follow are about what is seen in it."""
+        """A turn begins, at a time of the driver in µs: the questions that follow are about what is seen in it.
+
+        What the adapter keeps with a job it may change here, and only here.
+        """
         ...
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
@@ -144,6 +150,10 @@ class Orchestrator(Protocol):
 
         One that is refused keeps no other back. An order whose effect is not seen is given again.
         """
+        ...
+
+    def forgotten(self, key: str) -> bool:
+        """True if a job that waits, held, is not what it was when it was held last: it is told to be held again."""
         ...
 
     def refused(self, entry: Entry, job: SeenJob, now: int) -> None:

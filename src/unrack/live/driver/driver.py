@@ -115,7 +115,7 @@ class Driver:
             As of :meth:`step`; and :class:`PolicyFaultError`.
         """
         now, reading, read_s = self.clock.now(), None, None
-        if self._read_again or self._deadline_passed(now) or self.orchestrator.changed():
+        if self._read_again or self._deadline_passed(now) or self.orchestrator.changed(now):
             began = time.perf_counter()
             reading = self.orchestrator.read(self.table)
             read_s, now = time.perf_counter() - began, self.clock.now()

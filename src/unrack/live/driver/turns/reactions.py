@@ -12,10 +12,11 @@ from unrack.live.driver.state.stage import (
     WAITING,
     Detaching,
     Phase,
+    Recalling,
     Released,
     Stopped,
     Undone,
-)
+)  # fmt: skip
 from unrack.live.driver.state.steps import begun, detaching, recalled
 from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Notes, Part
@@ -157,9 +158,15 @@ class Reactions(Part):
         if free != stage.free:
             self.table.move(entry, replace(stage, free=free))
 
-    def aside(self, entry: Entry, job: SeenJob) -> None:
-        """It was not to be started, and may be now."""
-        self.coming.from_aside(entry, job)
+    def waits(self, entry: Entry, job: SeenJob) -> None:
+        """It is held, and what was told with that may be forgotten; one that is aside may be started now."""
+        if job.ours and self.orchestrator.forgotten(entry.key):
+            self.notes.count("hold-forgotten")
+            why = f"{self.orchestrator.name} has forgotten what it asks for"
+            is_aside = entry.phase == Phase.ASIDE
+            self.table.move(entry, Recalling(None, entry.why) if is_aside else Stopped(Phase.HOLDING, why))
+        elif entry.phase == Phase.ASIDE:
+            self.coming.from_aside(entry, job)
 
 
 Action = Callable[[Reactions, Entry, SeenJob], None]
@@ -189,7 +196,7 @@ ENDS: Table = {
 
 GOES_ON: Table = {
     #                  RUNS    HELD           BARRED    ASTRAY   REFUSED   LATE          FREE   OVER
-    Phase.WAITING:    (_NO,    _NO,           _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
+    Phase.WAITING:    (_NO,    _R.waits,      _R.waits, _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.ATTACHING:  (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
     Phase.ORDERING:   (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
     Phase.RELEASED:   (_START, _R.held_again, _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
@@ -199,6 +206,6 @@ GOES_ON: Table = {
     Phase.HOLDING:    (_R.elsewhere, _STOPPED, _STOPPED, _NO,    _NO,      _NO,          _NO,   _NO),
     Phase.DETACHING:  (_R.detaches,) * len(Sight),
     Phase.FOREIGN:    (_R.runs, _NO,          _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
-    Phase.ASIDE:      (_R.aside,) * len(Sight),
+    Phase.ASIDE:      (_R.waits,) * len(Sight),
 }  # fmt: skip
 """Starts that were acknowledged or come too late, limits that changed, jobs that may be started now."""

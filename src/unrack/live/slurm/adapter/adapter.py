@@ -16,6 +16,7 @@ from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_
 from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out
 from unrack.live.slurm.adapter.refusals import Refusals
+from unrack.live.slurm.adapter.restored import Restored
 from unrack.live.slurm.adapter.seen import seen_of
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
@@ -40,12 +41,12 @@ class SlurmAdapter:
     def __init__(self, client: Client, terms: Agreed) -> None:
         self.client, self.terms = client, terms
         self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
-        self.refusals = Refusals()
+        self.refusals, self.restored = Refusals(), Restored()
         self._admission: Admission | None = None
 
-    def changed(self) -> bool:
-        """Whether anything may have changed."""
-        return self.client.changed()
+    def changed(self, now: int) -> bool:
+        """Whether anything may have changed, or is to be looked at."""
+        return self.restored.due(now) or self.client.changed()
 
     def read(self, table: Table) -> Seen:
         """All that there is now."""
@@ -59,6 +60,7 @@ class SlurmAdapter:
         """A turn begins."""
         self.refusals.read(seen.own)
         self.refusals.keep(entry.key for entry in table)
+        self.restored.look(seen, table, now)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
@@ -95,6 +97,10 @@ class SlurmAdapter:
     def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
         """Give orders, in at most two steps."""
         return carried_out(self.client, orders)
+
+    def forgotten(self, key: str) -> bool:
+        """Slurm, which was killed, has forgotten what the user of a held job wants."""
+        return key in self.restored.forgotten
 
     def refused(self, entry: Entry, job: SeenJob, now: int) -> None:
         """Slurm does not allow a start."""

@@ -48,17 +48,31 @@ def placing_of(record: Mapping[str, Any]) -> Placing:
     return found._replace(wanted=tuple(found.wanted), parts=parts)
 
 
+def asks_by_name(own: Placing) -> bool:
+    """True if its user asked for something that Slurm has to be told again after a start that failed."""
+    return bool(own.wanted or own.partition or own.parts)
+
+
 def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
     """A job as it was before we placed it."""
     own, placed = asked_before(entry), entry.is_placed(job.required_nodes)
     if placed:
         job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
-    if placed or (own.pinned and not job.required_nodes):
+    narrowed = own.pinned and own.partition and job.partition == own.inside
+    if placed or (own.pinned and not job.required_nodes and (narrowed or not own.partition)):
         job = replace(job, required_nodes=own.wanted)
     if own.pinned and job.components and len(own.parts) == len(job.components):
         return replace(job, components=tuple(map(_part_as_asked, job.components, own.parts)))
-    narrowed = own.pinned and own.partition and job.partition == own.inside
     return replace(job, partition=own.partition) if narrowed else job
+
+
+def is_as_asked(entry: Entry, job: SlurmJob) -> bool:
+    """True if Slurm has in a job what its user asked for by name, and not what the driver has put into it."""
+
+    def by_name(job: SlurmJob) -> list[tuple[list[str], list[str], str]]:
+        return [(sorted(one.required_nodes), sorted(one.excluded_nodes), one.partition) for one in job.every]
+
+    return by_name(as_asked(entry, job)) == by_name(job)
 
 
 def noted(entry: Entry, job: SlurmJob) -> Placing:

@@ -9,7 +9,7 @@ from unrack.live.driver.portable import nodes_in
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Running
 from unrack.live.slurm import orders as words
-from unrack.live.slurm.adapter.asked import asked_before
+from unrack.live.slurm.adapter.asked import asked_before, asks_by_name
 from unrack.live.slurm.adapter.seen import key_of
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.orders import AskAgain, HoldBack, Lengthen, Place, Release, RequeueHeld
@@ -47,25 +47,19 @@ def _first(order: Order) -> words.Order:
 def _then(order: words.Order, entry: Entry) -> list[words.Order]:
     if isinstance(order, Place):
         return [Release(order.job)]
-    if not isinstance(order, HoldBack) or _restores(order, entry):
-        return []
     asked = asked_before(entry)
+    if not isinstance(order, HoldBack) or not asks_by_name(asked):
+        return []
     parts = tuple((part.excluded, part.partition) for part in asked.parts)
     return [AskAgain(order.job, *(((), "") if parts else (asked.wanted, asked.partition)), parts)]
 
 
 def _told(order: Order, answer: words.Answer) -> Answer:
-    restored = answer.done and _restores(answer.order, order.entry)
-    own = asked_before(order.entry)._replace(pinned=False) if restored else None
+    asked = asked_before(order.entry)  # of what was asked by name, Slurm may forget that it was given back
+    restored = answer.done and isinstance(answer.order, HoldBack) and not asks_by_name(asked)
+    own = asked._replace(pinned=False) if restored else None
     word = type(answer.order).__name__
     return Answer(order, word, answer.problem, not isinstance(answer.order, Place), own)
-
-
-def _restores(order: words.Order, entry: Entry) -> bool:
-    """True if Slurm has in a job what its user asked for, once it has taken this order."""
-    own = asked_before(entry)
-    asks = own.wanted or own.partition or own.parts
-    return isinstance(order, AskAgain) or (isinstance(order, HoldBack) and not asks)
 
 
 def _parts(entry: Entry) -> tuple[tuple[tuple[str, ...], str], ...]:
