@@ -16,7 +16,7 @@ from unrack.live.driver.state.stage import (
     Released,
     Stopped,
     Undone,
-)  # fmt: skip
+)
 from unrack.live.driver.state.steps import begun, detaching, recalled
 from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Notes, Part
