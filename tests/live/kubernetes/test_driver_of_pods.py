@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from driven_pods import DrivenPods, overbooked
-from k8s_bed import KubernetesBed
+from fake_slurm import PREEMPTS
+from k8s_bed import DRIVER, KubernetesBed
 
+from unrack.errors import InputError
+from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.replay import replay
+from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
+from unrack.live.kubernetes.client.access import Access, access_here
 
 pytestmark = pytest.mark.live
 
@@ -89,7 +97,7 @@ def test_somebody_binds_between_the_decision_and_ours(kubernetes: KubernetesBed)
         driven.adapter._start = after_them  # type: ignore[method-assign]
         kubernetes.add_pod("p0", {"cpu": "1"})
         driven.until(lambda: len(driven.placed()) == 1)
-        driven.until(lambda: [str(entry.phase) for entry in driven.driver.table] == ["running"])
+        driven.until(lambda: [str(entry.phase) for entry in driven.driver.table] == ["foreign"])
         for i in range(1, 5):
             kubernetes.add_pod(f"p{i}", {"cpu": "1"})
         driven.until(lambda: len(driven.placed()) == 4)
@@ -229,6 +237,73 @@ def test_the_driver_is_killed_at_any_point_and_goes_on(kubernetes: KubernetesBed
     assert len(driven.placed()) == 60
     assert replay(driven.journal.records()).differences == []
     driven.stop()
+
+
+def test_who_is_preempted_is_deleted_and_its_place_is_taken_once_it_has_gone(
+    kubernetes: KubernetesBed, tmp_path: Path
+) -> None:
+    (tmp_path / "preempts.py").write_text(PREEMPTS)
+    kubernetes.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
+    with DrivenPods(kubernetes, {"file": f"{tmp_path}/preempts.py:Preempts"}) as driven:
+        kubernetes.add_pod("first", {"cpu": "2"}, terminationGracePeriodSeconds=7)
+        driven.until(lambda: driven.placed() == {"first": "n1"})
+        kubernetes.add_pod("second", {"cpu": "2"})
+        crowded = list[str]()
+
+        def is_taken() -> bool:
+            crowded.extend(overbooked(kubernetes))
+            return driven.placed() == {"second": "n1"}
+
+        driven.until(is_taken)
+        assert crowded == []
+        assert list(driven.pods()) == ["second"]
+        driven.until(lambda: len(driven.driver.table) == 1)
+
+
+def test_it_is_unreachable_or_forbids(kubernetes: KubernetesBed) -> None:
+    kubernetes.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
+    access = access_here(kubernetes.kubeconfig("nobody"), None)
+    adapter = KubernetesAdapter(access, "unrack", "easy", longest_us=1_000_000, timeout_s=5)
+    with pytest.raises(InputError, match="the rights to list and watch"):
+        adapter.changed()
+    adapter.close()
+    adapter = KubernetesAdapter(Access("http://127.0.0.1:1"), "unrack", "easy", longest_us=1_000_000, timeout_s=0.3)
+    with pytest.raises(UnreachableError):
+        adapter.changed()
+    adapter.close()
+
+
+def site_file(bed: KubernetesBed, folder: Path, **keys: str) -> Path:
+    path = folder / "site.toml"
+    lines = {"policy": '"easy"', "state": '"state"', "kubeconfig": f'"{bed.kubeconfig(DRIVER)}"', **keys}
+    text = "\n".join(f"{key} = {value}" for key, value in lines.items())
+    path.write_text(f'{text}\n[metrics]\naddress = ""\n')
+    return path
+
+
+def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed, tmp_path: Path) -> None:
+    kubernetes.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
+    command = [sys.executable, "-m", "unrack", "kubernetes", "run", "--config", str(site_file(kubernetes, tmp_path))]
+    for i in range(4):
+        kubernetes.add_pod(f"p{i}", {"cpu": "1"}, run_s=0.3)
+    kubernetes.add_pod("huge", {"cpu": "64"})
+    tried = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, timeout=120)
+    assert tried.returncode == 0, tried.stderr
+    assert "2 would start, 2 would wait, 1 are not to be started now" in tried.stdout
+    assert all("nodeName" not in pod["spec"] for pod in kubernetes.admin.get("/api/v1/pods")["items"])
+    assert not kubernetes.admin.get("/apis/events.k8s.io/v1/events", fieldSelector="reason=FailedScheduling")["items"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for i in range(4):
+                kubernetes.wait_until(
+                    lambda i=i: kubernetes.pod(f"p{i}")["status"]["phase"] == "Succeeded",
+                    60,  # type: ignore[misc,index]
+                )
+            again = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert again.returncode == 2
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from unrack.kubernetes_text.asked import asked_by
-from unrack.kubernetes_text.objects import entries, inside, moment_s
+from unrack.kubernetes_text.objects import entries, moment_s
 from unrack.live.kubernetes.client.objects import Container, Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted
 from unrack.live.kubernetes.snapshot import GANG, is_claimed
@@ -114,7 +114,7 @@ def moment(text: str | None) -> float:
 
 
 def _spreads(constraint: Mapping[str, Any]) -> bool:
-    return inside(constraint, "whenUnsatisfiable") != "ScheduleAnyway"
+    return str(constraint.get("whenUnsatisfiable")) != "ScheduleAnyway"
 
 
 def _has_ports(container: Container) -> bool:
