@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from driven_pods import DrivenPods, overbooked
-from fake_slurm import PREEMPTS
 from k8s_bed import DRIVER, KubernetesBed
 
 from unrack.errors import InputError
@@ -304,6 +303,31 @@ def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed
         finally:
             process.terminate()
         assert process.wait(30) == 0
+
+
+PREEMPTS = '''\
+from unrack.live.driver.state.epoch import policy_of
+from unrack.policy import Code, Reason, Requeue
+
+inner = policy_of("easy")
+
+
+class Preempts:
+    """EASY, and whoever came first is stopped if somebody waits."""
+
+    name = "preempts"
+    traits = inner.traits
+
+    def begin(self, view):
+        return inner.begin(view)
+
+    def decide(self, view, memory, now):
+        found, memory = inner.decide(view, memory, now)
+        running = view.running_jobs.tolist()
+        if not found and running and view.waiting and min(running) < max(job.index for job in view.waiting_jobs()):
+            return [Requeue(min(running), Reason(Code.PREEMPTED))], memory
+        return found, memory
+'''
 
 
 class Killed(BaseException):

@@ -23,6 +23,7 @@ from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
+from unrack.live.printable import printable
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
@@ -70,7 +71,7 @@ class Terms:
         """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are."""
         if pod.spec.scheduling_gates:
             gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
-            return Problem(f"it is gated: {gates}"[:300])
+            return Problem(printable(f"it is gated: {gates}", 300))
         if beside := required(pod):
             return Problem(f"it asks for {beside}: not kept by this scheduler", misread=True)
         try:
