@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -283,6 +284,7 @@ def site_file(bed: KubernetesBed, folder: Path, **keys: str) -> Path:
 def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed, tmp_path: Path) -> None:
     kubernetes.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
     command = [sys.executable, "-m", "unrack", "kubernetes", "run", "--config", str(site_file(kubernetes, tmp_path))]
+    status = [*command[:4], "status", *command[5:]]
     for i in range(4):
         kubernetes.add_pod(f"p{i}", {"cpu": "1"}, run_s=0.3)
     kubernetes.add_pod("huge", {"cpu": "64"})
@@ -290,7 +292,7 @@ def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed
     assert tried.returncode == 0, tried.stderr
     assert "2 would start, 2 would wait, 1 are not to be started now" in tried.stdout
     assert all("nodeName" not in pod["spec"] for pod in kubernetes.admin.get("/api/v1/pods")["items"])
-    assert not kubernetes.admin.get("/apis/events.k8s.io/v1/events", fieldSelector="reason=FailedScheduling")["items"]
+    assert said_of(kubernetes) == {}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             for i in range(4):
@@ -303,6 +305,14 @@ def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed
         finally:
             process.terminate()
         assert process.wait(30) == 0
+    told = subprocess.run([*status, "--json"], capture_output=True, text=True, timeout=60)
+    assert [job["why"] for job in json.loads(told.stdout)["jobs"]] == [
+        "it asks for more than a node that it may run on has: 64000 thousandths of a core, of which there are 2000"
+    ]
+    again = subprocess.run(
+        [*command[:4], "replay", str(tmp_path / "state")], capture_output=True, text=True, timeout=60
+    )
+    assert again.stdout.endswith("all the same\n"), again.stderr
 
 
 PREEMPTS = '''\

@@ -145,6 +145,7 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
         ({"schedulingGroup": {"podGroupName": "g"}}, "a gang"),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volumes"),
         ({"nodeSelector": {"zone": "nowhere"}}, "none of 2 nodes"),
+        ({"nodeSelector": {f"k{i}": "v" * 60 for i in range(1000)}}, "characters where it may run"),
         ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "anti-affinity"),
         ({"metadata": {"annotations": {"unrack.io/run-time": "0"}}}, "not a time above 0"),
         ({"metadata": {"annotations": {"unrack.io/run-time": "9" * 10_000}}}, "time"),

@@ -28,6 +28,10 @@ from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
 
+MOST_WHERE = 50_000
+"""Characters in which a pod may say where it may run: all of them are looked at for each node."""
+MOST_WAYS = 1000
+"""In how many ways pods say that, as far as it is remembered where that is."""
 _APP = "app.kubernetes.io/name", "app", "k8s-app"
 
 
@@ -78,7 +82,12 @@ class Terms:
             asks, run_s = asked_of(pod), limit_s(pod)
         except ValueError as error:
             return Problem(str(error)[:300], misread=True)
-        here, without = self._places(pod)
+        where = asks_where(pod)
+        if len(where) > MOST_WHERE:
+            return Problem(
+                f"it says in {len(where)} characters where it may run, of {MOST_WHERE} at most", misread=True
+            )
+        here, without = self._places(pod, where)
         if not here:
             return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
         if why := self._beyond_all(here, without, asks):
@@ -105,10 +114,11 @@ class Terms:
         demand = Demand(1, max(asks.get("cpu", 0), 1), asks.get("memory", 0), devices_of(asks, self.machines))
         return Job(0, key, 0, request_us, None, pod.spec.priority or 0, at.namespace, app, demand)
 
-    def _places(self, pod: Pod) -> tuple[list[str], str]:
+    def _places(self, pod: Pod, where: str) -> tuple[list[str], str]:
         """The nodes on which a pod may run, and a list of all others."""
-        where = asks_where(pod)
         if where not in self._where:
+            if len(self._where) >= MOST_WAYS:
+                self._where.clear()
             here = [name for name, node in self._nodes.items() if may_run(pod, node)]
             others = self._nodes.keys() - set(here)
             self._where[where] = here, compress(sorted(others)) if others else ""
@@ -118,6 +128,8 @@ class Terms:
         """Why none of some nodes could hold a pod if it were empty; ``""``: one could. ``without``: all others."""
         key = without, tuple(sorted(asks.items()))
         if key not in self._beyond:
+            if len(self._beyond) >= MOST_WAYS:
+                self._beyond.clear()
             said = dict[str, None]()
             for name in here:
                 if not (why := beyond(asks, self._rooms[name])):
