@@ -93,13 +93,13 @@ class Watching:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._work())
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which ends what is still under way
+                runner.run(self._work())
         except Exception as error:
             self._failed = error
         finally:
             self._ready.set()
             self._told.set()
-            self._loop.close()
 
     async def _work(self) -> None:
         async with Connection(self._access, timeout_s=self._timeout_s) as self._connection:
