@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from api_admin import Admin, AdminError, Content
 from free_ports import PortBlock
 from stand_in_kubelets import Kubelets
@@ -27,7 +28,10 @@ RIGHTS = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-_TOKENS = {"admin": "admin-of-tests", USER: "token-of-unrack", "nobody": "token-of-nobody"}
+DRIVER = "driver"
+"""Who ``unrack kubernetes run`` is: that may what docs/kubernetes-rights.yaml says."""
+_SHIPPED = Path(__file__).parents[3] / "docs" / "kubernetes-rights.yaml"
+_TOKENS = {"admin": "admin-of-tests", USER: "token-of-unrack", DRIVER: "token-of-driver", "nobody": "token-of-nobody"}
 _CONTROLLERS = (
     "job-controller,resourceclaim-controller,serviceaccount-controller,namespace-controller,replicaset-controller,"
     "garbage-collector-controller,pod-garbage-collector-controller,disruption-controller,taint-eviction-controller"
@@ -238,7 +242,7 @@ class KubernetesBed:
     # What is behind it
 
     def _write(self) -> None:
-        users = ["admin:system:masters", USER, "nobody"]
+        users = ["admin:system:masters", USER, DRIVER, "nobody"]
         subprocess.run([self.programs / "certificates", self.folder, *users], check=True, timeout=30)
         lines = [
             f'{_TOKENS[name]},{name},{name},"{groups}"' for name, _, groups in (one.partition(":") for one in users)
@@ -266,15 +270,21 @@ class KubernetesBed:
             return False
 
     def _allow(self) -> None:
+        shipped = [yaml.safe_load(text) for text in _SHIPPED.read_text().split("---\n")]
+        rules = next(one["rules"] for one in shipped if one["kind"] == "ClusterRole")
+        for user, its in ((USER, RIGHTS), (DRIVER, rules)):
+            self._allow_one(user, its)
+
+    def _allow_one(self, user: str, rules: list[Content]) -> None:
         group = "rbac.authorization.k8s.io"
-        role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": USER}, "rules": RIGHTS}
-        subject = {"apiGroup": group, "kind": "User", "name": USER}
-        reference = {"apiGroup": group, "kind": "ClusterRole", "name": USER}
+        role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules}
+        subject = {"apiGroup": group, "kind": "User", "name": user}
+        reference = {"apiGroup": group, "kind": "ClusterRole", "name": user}
         binding = {"kind": "ClusterRoleBinding", "subjects": [subject], "roleRef": reference}
         self.admin.post(f"/apis/{group}/v1/clusterroles", role)
         self.admin.post(
             f"/apis/{group}/v1/clusterrolebindings",
-            {"apiVersion": f"{group}/v1", "metadata": {"name": USER}, **binding},
+            {"apiVersion": f"{group}/v1", "metadata": {"name": user}, **binding},
         )
 
     def _clear_taint(self, name: str, taints: Sequence[Content]) -> None:

@@ -1,12 +1,13 @@
-"""``unrack kubernetes``: a running Kubernetes as a study; one file a command."""
+"""``unrack kubernetes``: a running Kubernetes as a study, or scheduled; one file a command."""
 
 from __future__ import annotations
 
 import typer
 
-from unrack.cli.kubernetes import snapshot
+from unrack.cli.kubernetes import run, snapshot, status
+from unrack.cli.slurm import replay
 
-_HELP = "A running Kubernetes: take it as a study that begins now."
+_HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
 
@@ -16,3 +17,6 @@ def _group() -> None:
 
 
 app.command("snapshot")(snapshot.snapshot)
+app.command("run")(run.run)
+app.command("status")(status.status)
+app.command("replay")(replay.replay)

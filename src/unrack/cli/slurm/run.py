@@ -30,7 +30,7 @@ def run(
         from unrack.live.slurm.commands.client import CommandClient
         from unrack.live.slurm.service import rehearse
 
-        _show(rehearse(site, CommandClient(site.command_timeout_us / 1e6)), as_json)
+        show(rehearse(site, CommandClient(site.command_timeout_us / 1e6)), as_json)
         return
     if as_json:
         raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
@@ -41,7 +41,8 @@ def run(
     serve(site)
 
 
-def _show(found: Rehearsal, as_json: bool) -> None:
+def show(found: Rehearsal, as_json: bool) -> None:
+    """Print what would be decided."""
     if as_json:
         decisions = [decision._asdict() for decision in found.decisions]
         typer.echo(json.dumps({**found._asdict(), "decisions": decisions}, indent=2))

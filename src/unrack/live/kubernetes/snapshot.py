@@ -38,16 +38,17 @@ _DTYPES: dict[str, type[pl.DataType]] = {
     "app": pl.String, "on": pl.String, "ran": pl.Float64, "exc_nodes": pl.String, "waits_for": pl.String,
 }  # fmt: skip
 _LEAST_S = 1.0
-_GANG: set[str] = {"scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name"}
+GANG = frozenset({"scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name"})
+"""Labels of pods that belong to a gang."""
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _UNKEPT: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("affinity to other pods", lambda pod: inside(pod.spec.affinity, "podAffinity")),
     ("anti-affinity to other pods", lambda pod: inside(pod.spec.affinity, "podAntiAffinity")),
     ("nodes that it would rather have", lambda pod: inside(pod.spec.affinity, "nodeAffinity", _PREFERRED)),
     ("topology spread", lambda pod: pod.spec.topology_spread_constraints),
-    ("its gang, of which each starts alone", lambda pod: pod.spec.scheduling_group or _GANG & set(pod.metadata.labels)),
+    ("its gang, of which each starts alone", lambda pod: pod.spec.scheduling_group or GANG & set(pod.metadata.labels)),
     ("claims of devices", lambda pod: pod.spec.resource_claims),
-    ("volumes, which may be on some nodes only", lambda pod: any(map(_is_claimed, pod.spec.volumes))),
+    ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
     ("ports of its node", lambda pod: any(port.get("hostPort") for one in pod.spec.containers for port in one.ports)),
 )
 """What waiting pods may ask for and is not kept; and how it is seen."""
@@ -249,5 +250,6 @@ def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
 
 
-def _is_claimed(volume: Mapping[str, Any]) -> bool:
+def is_claimed(volume: Mapping[str, Any]) -> bool:
+    """True if a volume of a pod is one that may be on some nodes only."""
     return "persistentVolumeClaim" in volume or "ephemeral" in volume

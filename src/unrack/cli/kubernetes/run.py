@@ -1,0 +1,37 @@
+"""``unrack kubernetes run``: schedule the pods that name it, or say what would be decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    config: Annotated[Path, typer.Option(metavar="SITE.toml", help="The site file: docs/kubernetes.md.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
+) -> None:
+    """Schedule the pods whose schedulerName is that of a site file, until SIGTERM or Ctrl-C."""
+    from unrack.errors import InputError
+    from unrack.extras import needed_for
+
+    with needed_for("a running Kubernetes"):
+        from unrack.live.kubernetes.service import rehearse, serve
+        from unrack.live.kubernetes.site import KubernetesSite
+
+    site = KubernetesSite.load(config)
+    if dry_run:
+        from unrack.cli.slurm.run import show
+
+        show(rehearse(site), as_json)
+        return
+    if as_json:
+        raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
+    from unrack.live.watch.log import start_log
+
+    start_log(site.log.level, site.log.form)
+    serve(site)

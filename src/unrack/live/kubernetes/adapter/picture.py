@@ -1,0 +1,186 @@
+"""Nodes and pods as the server tells of them: what each pod is to the driver, and what room there is."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from unrack.live.driver.seen import SeenJob, SeenNode, Shown
+from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, limit_s, moment, room_of
+from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.machines import is_open
+
+CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of nodes on which nothing is started, whoever tolerates them."""
+CUT_SHORT = frozenset({"Deleted", "Evicted"})
+"""How pods end that do not end by themselves."""
+_EVICTED = ("Evicted", "Preempting", "NodeShutdown", "Terminated", "DeletionByTaintManager", "TerminationByKubelet")
+
+
+def key_of(pod: Pod) -> str:
+    """What the driver calls a pod: one that is made again under its name is another job."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}/{pod.metadata.uid}"
+
+
+def is_usable(node: Node) -> bool:
+    """True if pods may be started on it."""
+    keeps = any(taint.key in CLOSED and taint.effect != "PreferNoSchedule" for taint in node.spec.taints)
+    return is_open(node) and not keeps and has_said(node)
+
+
+def has_said(node: Node) -> bool:
+    """True if it says what it has: a node that has just come does not."""
+    return {"cpu", "memory"} <= (node.status.allocatable or node.status.capacity).keys()
+
+
+class Picture:
+    """Nodes and pods as they are known now. Whoever reads more than one thing holds :attr:`lock`.
+
+    Parameters
+    ----------
+    scheduler
+        Pods that name it are ours.
+
+    Attributes
+    ----------
+    nodes, pods
+        By name; by key.
+    shown
+        The pods that are jobs or hold something, by key; those that are gone are in :attr:`gone` until they are told.
+    version, nodes_version
+        Another number whenever anything has changed; and whenever something of nodes has that matters.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        self.scheduler, self.lock = scheduler, threading.RLock()
+        self.nodes, self.pods = dict[str, Node](), dict[str, Pod]()
+        self.shown, self.gone = dict[str, SeenJob](), dict[str, SeenJob]()
+        self.version = self.nodes_version = 0
+        self.unreadable: dict[str, str] = {}
+        self._assumed: dict[str, str] = {}  # key → the node to which it is being bound, or is, which nobody told yet
+        self._holds: dict[str, tuple[str, Amounts]] = {}
+        self._held: dict[str, Counter[str]] = {}
+        self._ranks: dict[str, int] = {}
+        self._came = 0
+
+    # --- what the server tells ------------------------------------------------------------------------------------
+
+    def take_nodes(self, changes: Iterable[tuple[Node | None, Node | None]]) -> None:
+        """Nodes came, changed or went: each as it was, and as it is."""
+        for before, after in changes:
+            if before is not None and after is not None and _matters(before) == _matters(after):
+                self.nodes[after.metadata.name] = after
+                continue
+            if after is None and before is not None:
+                self.nodes.pop(before.metadata.name, None)
+            elif after is not None:
+                self.nodes[after.metadata.name] = after
+            self.nodes_version += 1
+            self.version += 1
+
+    def take_pods(self, changes: Iterable[tuple[Pod | None, Pod | None]]) -> None:
+        """Pods came, changed or went."""
+        for before, after in changes:
+            if after is not None:
+                self.pods[key_of(after)] = after
+                self._show(key_of(after))
+            elif before is not None:
+                self._go(key_of(before))
+            self.version += 1
+
+    def _go(self, key: str) -> None:
+        self._hold(key, "", None)
+        was = self.shown.pop(key, None)
+        if was is not None:
+            over = was.state if was.shown == Shown.OVER else "Deleted"
+            self.gone[key] = was._replace(
+                shown=Shown.OVER, state=over, ran=bool(was.nodes) or was.ran, nodes=frozenset()
+            )
+        for of in (self.pods, self._assumed, self._ranks, self.unreadable):
+            of.pop(key, None)
+
+    def _show(self, key: str) -> None:
+        """Say anew what a pod is, and what it holds."""
+        pod = self.pods[key]
+        at, ours = pod.metadata, pod.spec.scheduler_name == self.scheduler
+        over = pod.status.phase in OVER or (bool(at.deletion_timestamp) and not pod.spec.node_name)
+        if pod.spec.node_name or over:
+            self._assumed.pop(key, None)
+        node = pod.spec.node_name or self._assumed.get(key, "")
+        self.unreadable.pop(key, None)
+        asks: Amounts = {}
+        try:
+            asks = asked_of(pod)
+        except ValueError as error:
+            self.unreadable[key] = f"pod {at.namespace}/{at.name}: {error}"
+        self._hold(key, "" if over else node, asks)
+        if not ours and not pod.spec.node_name:
+            self.shown.pop(key, None)
+            return
+        shown = Shown.RUNS if pod.spec.node_name else Shown.FREE if node else Shown.HELD
+        self._came += key not in self._ranks
+        rank = self._ranks.setdefault(key, self._came)
+        created_s = int(moment(at.creation_timestamp))
+        evicted = pod.status.phase == "Failed" and pod.status.reason in _EVICTED
+        phase = "Deleted" if over and pod.status.phase not in OVER else pod.status.phase
+        self.shown[key] = SeenJob(
+            key, Shown.OVER if over else shown, (created_s, rank), pod, ours, submit_s=created_s,
+            start_s=int(moment(pod.status.start_time)), limit_s=_limit_s(pod), state="Evicted" if evicted else phase,
+            reason=pod.status.reason, told=(node,) if node else (),
+            nodes=frozenset({node} if shown == Shown.RUNS and not over else ()), ran=over and bool(pod.spec.node_name),
+        )  # fmt: skip
+
+    def _hold(self, key: str, node: str, asks: Amounts | None) -> None:
+        """Count what a pod holds of a node; ``""``: nothing."""
+        if (was := self._holds.pop(key, None)) is not None:
+            self._held[was[0]].subtract(was[1])
+        if node and asks is not None:
+            self._holds[key] = node, asks
+            self._held.setdefault(node, Counter()).update(asks)
+
+    # --- what is being done ---------------------------------------------------------------------------------------
+
+    def cannot_start(self, key: str, name: str) -> str:
+        """Why a pod cannot have a node, whatever is free; ``""``: it can."""
+        if key not in self.pods:
+            return "it is gone"
+        pod, node = self.pods[key], self.nodes.get(name)
+        if pod.spec.node_name not in ("", name):
+            return f"it is bound to node {pod.spec.node_name}"
+        if pod.spec.scheduling_gates:
+            return "it is gated"
+        return "" if node is not None and is_usable(node) else f"node {name} is not there, not ready or cordoned"
+
+    def has_room(self, key: str, name: str) -> bool:
+        """True if nothing that is seen on a node keeps a pod from fitting: those that are being ended count, too."""
+        held = self._held.get(name, Counter[str]())
+        free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
+        return not beyond(asked_of(self.pods[key]), free)
+
+    def assume(self, key: str, name: str) -> None:
+        """A pod is being bound."""
+        self._assumed[key] = name
+        self._show(key)
+
+    def assume_not(self, key: str) -> None:
+        """A pod was not bound, or it is not known whether it was."""
+        if self._assumed.pop(key, None) is not None and key in self.pods:
+            self._show(key)
+
+    def seen_nodes(self) -> tuple[SeenNode, ...]:
+        """The nodes, by name."""
+        return tuple(SeenNode(name, is_usable(self.nodes[name])) for name in sorted(self.nodes))
+
+
+def _matters(node: Node) -> Any:
+    of = node.status.allocatable or node.status.capacity
+    return node.metadata.uid, node.metadata.labels, node.spec.taints, of, is_usable(node)
+
+
+def _limit_s(pod: Pod) -> int | None:
+    try:
+        return limit_s(pod)
+    except ValueError:
+        return pod.spec.active_deadline_seconds

@@ -1,0 +1,147 @@
+"""The nodes of a Kubernetes as a cluster that stays the same as long as they do, and what pods ask and hold of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from unrack.cluster.spec import Cluster
+from unrack.ledger.lease import Lease
+from unrack.live.driver.contract import Problem
+from unrack.live.driver.state.epoch import Beginning, Spec
+from unrack.live.kubernetes.adapter.asks import (
+    Amounts,
+    asked_of,
+    beyond,
+    devices_of,
+    limit_s,
+    required,
+    room_of,
+)
+from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
+from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
+from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
+from unrack.live.kubernetes.places import asks_where, may_run
+from unrack.live.printable import printable
+from unrack.slurm_text.hostlists import compress
+from unrack.units import SECOND_US
+from unrack.workload.job import Demand, Job
+
+MOST_WHERE = 50_000
+"""Characters in which a pod may say where it may run: all of them are looked at for each node."""
+MOST_WAYS = 1000
+"""In how many ways pods say that, as far as it is remembered where that is."""
+_APP = "app.kubernetes.io/name", "app", "k8s-app"
+
+
+class Terms:
+    """What pods ask of some nodes. Whatever any node has is counted, whether or not a pod asks for it.
+
+    Parameters
+    ----------
+    nodes
+        All of them, by name.
+    longest_us
+        How long a pod that says nothing is expected to run, µs.
+
+    Raises
+    ------
+    ClusterError
+        There is none, or one has an amount that is none.
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], longest_us: int) -> None:
+        counted = [node for _, node in sorted(nodes.items()) if has_said(node)]
+        everything = {resource: Fraction(1) for node in counted for resource in amounts_of(node)}
+        names = [node.metadata.name for node in counted]
+        self.machines: Machines = machines_of(
+            counted, [{**everything, "cpu": Fraction(1, 1000)}], dict.fromkeys(names, 1)
+        )
+        self.content = {key: value for key, value in self.machines.content.items() if key != "drained"}
+        number_of = Cluster.from_dict(self.content, "cluster").number_of
+        self.names = tuple(sorted(names, key=number_of.__getitem__))
+        self.longest_us = longest_us
+        self._nodes = {node.metadata.name: _without_closed(node) for node in counted}
+        self._rooms = {name: room_of(node) for name, node in self._nodes.items()}
+        self._where: dict[str, tuple[list[str], str]] = {}
+        self._beyond: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
+
+    def beginning(self, policy: Spec) -> Beginning:
+        """The cluster, and a policy."""
+        return Beginning(dict(self.content), self.names, policy)
+
+    def asked(self, pod: Pod, key: str) -> Job | Problem:
+        """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are."""
+        if pod.spec.scheduling_gates:
+            gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
+            return Problem(printable(f"it is gated: {gates}", 300))
+        if beside := required(pod):
+            return Problem(f"it asks for {beside}: not kept by this scheduler", misread=True)
+        try:
+            asks, run_s = asked_of(pod), limit_s(pod)
+        except ValueError as error:
+            return Problem(str(error)[:300], misread=True)
+        where = asks_where(pod)
+        if len(where) > MOST_WHERE:
+            return Problem(
+                f"it says in {len(where)} characters where it may run, of {MOST_WHERE} at most", misread=True
+            )
+        here, without = self._places(pod, where)
+        if not here:
+            return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
+        if why := self._beyond_all(here, without, asks):
+            return Problem(why)
+        request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
+        return replace(self._job(pod, key, asks, request_us), said={"exc_nodes": without})
+
+    def stands(self, pod: Pod, key: str, node: int, cluster: Cluster) -> tuple[Job, Lease]:
+        """What a pod that is bound holds of its node, at most what that has; one that cannot be read: nothing much."""
+        try:
+            asks = asked_of(pod)
+        except ValueError:
+            asks = {}
+        cores = min(max(asks.get("cpu", 0), 1), int(cluster.cores[node]))
+        mb = min(asks.get("memory", 0), int(cluster.memory_mb[node]))
+        lease = Lease.on(-1, [node], [1], [cores], [mb])
+        job = self._job(pod, key, asks, self.longest_us)
+        return replace(job, demand=replace(job.demand, cores=cores, memory_mb=0)), lease
+
+    def _job(self, pod: Pod, key: str, asks: Amounts, request_us: int) -> Job:
+        at = pod.metadata
+        owner = next((one.name for one in at.owner_references if one.controller), "")
+        app = next((at.labels[name] for name in _APP if name in at.labels), owner)
+        demand = Demand(1, max(asks.get("cpu", 0), 1), asks.get("memory", 0), devices_of(asks, self.machines))
+        return Job(0, key, 0, request_us, None, pod.spec.priority or 0, at.namespace, app, demand)
+
+    def _places(self, pod: Pod, where: str) -> tuple[list[str], str]:
+        """The nodes on which a pod may run, and a list of all others."""
+        if where not in self._where:
+            if len(self._where) >= MOST_WAYS:
+                self._where.clear()
+            here = [name for name, node in self._nodes.items() if may_run(pod, node)]
+            others = self._nodes.keys() - set(here)
+            self._where[where] = here, compress(sorted(others)) if others else ""
+        return self._where[where]
+
+    def _beyond_all(self, here: list[str], without: str, asks: Amounts) -> str:
+        """Why none of some nodes could hold a pod if it were empty; ``""``: one could. ``without``: all others."""
+        key = without, tuple(sorted(asks.items()))
+        if key not in self._beyond:
+            if len(self._beyond) >= MOST_WAYS:
+                self._beyond.clear()
+            said = dict[str, None]()
+            for name in here:
+                if not (why := beyond(asks, self._rooms[name])):
+                    said.clear()
+                    break
+                said[why] = None
+            of = "a node" if len(said) == 1 else f"any of {len(here)} nodes"
+            self._beyond[key] = f"it asks for more than {of} that it may run on has: {next(iter(said))}" if said else ""
+        return self._beyond[key]
+
+
+def _without_closed(node: Node) -> Node:
+    """A node whose taints say nothing of whether it is in use, which the driver knows."""
+    taints = [taint for taint in node.spec.taints if taint.key not in CLOSED]
+    return Node(node.metadata, NodeSpec(False, taints), node.status)

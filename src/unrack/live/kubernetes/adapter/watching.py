@@ -1,0 +1,140 @@
+"""The server, watched and told in a thread with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from unrack.errors import InputError, RunError
+from unrack.live.driver.seen import UnreachableError
+from unrack.live.kubernetes.adapter.picture import Picture
+from unrack.live.kubernetes.client.access import Access
+from unrack.live.kubernetes.client.answers import ForbiddenError
+from unrack.live.kubernetes.client.connection import Connection
+from unrack.live.kubernetes.client.objects import NODES, PODS, Kind, Pod
+from unrack.live.kubernetes.client.orders import tell
+from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
+from unrack.live.printable import printable
+
+T = TypeVar("T")
+MOST_EVENTS = 1000
+"""Events that wait to be written; of more, the last are not."""
+BY = "unrack.io/driver"
+
+
+class Watching:
+    """Keeps a picture up to date until :meth:`close`.
+
+    Parameters
+    ----------
+    access, picture
+        How the server is reached, and what is kept up to date.
+    timeout_s
+        How long an answer may take, s.
+    """
+
+    def __init__(self, access: Access, picture: Picture, timeout_s: float) -> None:
+        self.picture, self._timeout_s, self._access = picture, timeout_s, access
+        self._why = {kind.plural: "nothing is known yet" for kind in (NODES, PODS)}  # why what is known may be old
+        self._failed: Exception | None = None
+        self._told, self._ready = threading.Event(), threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._events: asyncio.Queue[tuple[Pod, str, str]] = asyncio.Queue(MOST_EVENTS)
+        self._connection: Connection | None = None
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="kubernetes", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def check(self) -> None:
+        """Wait until something is known.
+
+        Raises
+        ------
+        UnreachableError
+            What is known may be out of date.
+        InputError
+            The server does not let us look.
+        """
+        self._told.wait(self._timeout_s)
+        if self._failed is not None:
+            raise self._failed
+        for what, why in self._why.items():
+            if why:
+                raise UnreachableError(f"{what}: {why}")
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in its loop, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def connection(self) -> Connection:
+        """The server."""
+        assert self._connection is not None
+        return self._connection
+
+    def say(self, pod: Pod, reason: str, note: str) -> None:
+        """Write an event about a pod some time, if the server takes it."""
+
+        def put() -> None:
+            with suppress(asyncio.QueueFull):
+                self._events.put_nowait((pod, reason, printable(note, 900)))
+
+        self._loop.call_soon_threadsafe(put)
+
+    def close(self) -> None:
+        """End it."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ended.set)
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which ends what is still under way
+                runner.run(self._work())
+        except Exception as error:
+            self._failed = error
+        finally:
+            self._ready.set()
+            self._told.set()
+
+    async def _work(self) -> None:
+        async with Connection(self._access, timeout_s=self._timeout_s) as self._connection:
+            works = [
+                self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write()
+            ]  # fmt: skip
+            tasks = [asyncio.create_task(work) for work in works]
+            self._ready.set()
+            await self._ended.wait()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:
+        known: Known[Any] = Known()
+        try:
+            async for seen in watch(self.connection, kind):
+                with self.picture.lock:
+                    take(known.take(seen))
+                    self._why[kind.plural] = seen.why if isinstance(seen, Interrupted) else ""
+                if not any(self._why.values()):
+                    self._told.set()
+        except ForbiddenError as error:
+            want = "the rights to list and watch pods and nodes: docs/kubernetes-rights.yaml"
+            self._failed = InputError("the API server", str(error), want)
+        except Exception as error:
+            self._failed = error
+        self._told.set()
+
+    async def _write(self) -> None:
+        while True:
+            pod, reason, note = await self._events.get()
+            try:
+                await tell(self.connection, pod, reason, note, action="Scheduling", by=BY, warning=True)
+            except ForbiddenError:
+                return  # events are not for us
+            except RunError:
+                continue  # nobody waits for it

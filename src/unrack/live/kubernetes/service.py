@@ -1,0 +1,43 @@
+"""A Kubernetes that is scheduled, by its site file; and what would be decided now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from unrack.live.driver.driver import Driver
+from unrack.live.driver.service import rehearsal, service
+from unrack.live.driver.service.rehearsal import Rehearsal
+from unrack.live.driver.service.service import Stop
+from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
+from unrack.live.kubernetes.client.access import access_here
+from unrack.live.kubernetes.site import KubernetesSite
+from unrack.live.watch.meters import Meters
+
+
+def serve(site: KubernetesSite, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None) -> None:
+    """Schedule the pods that name a site's scheduler until somebody asks it to end.
+
+    Parameters and errors are those of :func:`unrack.live.driver.service.service.serve`.
+    """
+    meters = Meters(site.policy_spec.label, [site.scheduler], site.metrics.address is not None, "Kubernetes")
+    adapter = _adapter(site)
+    try:
+        service.serve(site, adapter, meters, stop, ready)
+    finally:
+        adapter.close()
+
+
+def rehearse(site: KubernetesSite) -> Rehearsal:
+    """Read a Kubernetes, and say what the driver would decide; errors are those of the driver's own rehearsal."""
+    adapter = _adapter(site, events=False)
+    try:
+        return rehearsal.rehearse(adapter)
+    finally:
+        adapter.close()
+
+
+def _adapter(site: KubernetesSite, *, events: bool = True) -> KubernetesAdapter:
+    return KubernetesAdapter(
+        access_here(site.kubeconfig, site.context), site.scheduler, site.spec, longest_us=site.longest_us,
+        start_timeout_us=site.start_timeout_us, timeout_s=site.timeout_us / 1e6, events=events,
+    )  # fmt: skip
