@@ -265,11 +265,11 @@ def test_it_is_unreachable_or_forbids(kubernetes: KubernetesBed) -> None:
     access = access_here(kubernetes.kubeconfig("nobody"), None)
     adapter = KubernetesAdapter(access, "unrack", "easy", longest_us=1_000_000, timeout_s=5)
     with pytest.raises(InputError, match="the rights to list and watch"):
-        adapter.changed()
+        adapter.changed(0)
     adapter.close()
     adapter = KubernetesAdapter(Access("http://127.0.0.1:1"), "unrack", "easy", longest_us=1_000_000, timeout_s=0.3)
     with pytest.raises(UnreachableError):
-        adapter.changed()
+        adapter.changed(0)
     adapter.close()
 
 
