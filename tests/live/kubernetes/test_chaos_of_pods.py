@@ -32,10 +32,10 @@ def test_a_server_that_hangs_while_it_is_asked_binds_nothing_twice(
             for i in range(6):
                 bed.add_pod(f"p{round_}-{i}", {"cpu": "1"}, run_s=0.5)
             deadline = time.monotonic() + 20
-            while not driven.driver.acting.orders.due(driven.driver.clock.now()):
+            while not driven.driver.acting._due(driven.driver.clock.now()):
                 assert time.monotonic() < deadline
                 driven.driver.look()
-            driven.driver.acting.orders._given.clear()
+            driven.driver.acting._given.clear()
             bed.pause("kube-apiserver")
             Timer(1.5, bed.resume, ["kube-apiserver"]).start()
             for _ in range(4):
