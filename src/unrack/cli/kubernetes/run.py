@@ -16,7 +16,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
 ) -> None:
     """Schedule the pods whose schedulerName is that of a site file, until SIGTERM or Ctrl-C."""
-    from unrack.errors import InputError
+    from unrack.cli.slurm.run import drive
     from unrack.extras import needed_for
 
     with needed_for("a running Kubernetes"):
@@ -24,14 +24,4 @@ def run(
         from unrack.live.kubernetes.site import KubernetesSite
 
     site = KubernetesSite.load(config)
-    if dry_run:
-        from unrack.cli.slurm.run import show
-
-        show(rehearse(site), as_json)
-        return
-    if as_json:
-        raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
-    from unrack.live.watch.log import start_log
-
-    start_log(site.log.level, site.log.form)
-    serve(site)
+    drive(site, dry_run, as_json, lambda: rehearse(site), lambda: serve(site))

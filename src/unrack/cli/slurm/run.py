@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from unrack.live.driver.service.rehearsal import Rehearsal
+    from unrack.live.driver.service.tables import ServiceTable
 
 SHOWN = 40
 
@@ -22,27 +24,42 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
 ) -> None:
     """Schedule the held jobs of the partitions of a site file, until SIGTERM or Ctrl-C."""
-    from unrack.errors import InputError
     from unrack.live.slurm.site.site import Site
 
     site = Site.load(config)
-    if dry_run:
+
+    def rehearsed() -> Rehearsal:
         from unrack.live.slurm.commands.client import CommandClient
         from unrack.live.slurm.service import rehearse
 
-        show(rehearse(site, CommandClient(site.command_timeout_us / 1e6)), as_json)
+        return rehearse(site, CommandClient(site.command_timeout_us / 1e6))
+
+    def served() -> None:
+        from unrack.live.slurm.service import serve
+
+        serve(site)
+
+    drive(site, dry_run, as_json, rehearsed, served)
+
+
+def drive(
+    site: ServiceTable, dry_run: bool, as_json: bool, rehearse: Callable[[], Rehearsal], serve: Callable[[], None]
+) -> None:
+    """Say what would be decided, or schedule."""
+    from unrack.errors import InputError
+
+    if dry_run:
+        _show(rehearse(), as_json)
         return
     if as_json:
         raise InputError("--json", "it without --dry-run", "--dry-run --json; a running scheduler logs JSON lines")
-    from unrack.live.slurm.service import serve
     from unrack.live.watch.log import start_log
 
     start_log(site.log.level, site.log.form)
-    serve(site)
+    serve()
 
 
-def show(found: Rehearsal, as_json: bool) -> None:
-    """Print what would be decided."""
+def _show(found: Rehearsal, as_json: bool) -> None:
     if as_json:
         decisions = [decision._asdict() for decision in found.decisions]
         typer.echo(json.dumps({**found._asdict(), "decisions": decisions}, indent=2))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
-from unrack.live.driver.service.folders import WAKE
 from unrack.live.driver.service.tables import ServiceTable, SitePath, time_between
-from unrack.live.driver.state.epoch import Spec
 from unrack.study.input.document import Document
-from unrack.study.input.inputs import PolicySpec, make_policy_spec
-from unrack.study.world import RunTimes
 from unrack.units import SECOND_US
 
 _UNKEPT = "molding", "resizing", "extension"
@@ -37,65 +32,19 @@ class KubernetesSite(ServiceTable):
     poll_us: Annotated[int, time_between(0.05, 60)] = Field(default=SECOND_US // 20, alias="poll")
     poll_slowest_us: Annotated[int, time_between(0.05, 3600)] = Field(default=SECOND_US // 10, alias="poll_slowest")
 
-    _policy: PolicySpec | None = PrivateAttr(default=None)
+    def _places(self, beside: Path) -> dict[str, Any]:
+        more = {} if self.kubeconfig is None else {"kubeconfig": beside / self.kubeconfig.expanduser()}
+        return super()._places(beside) | more
 
-    @classmethod
-    def load(cls, path: str | Path) -> KubernetesSite:
-        """Read and check a site file.
-
-        Raises
-        ------
-        InputError
-            It cannot be read, or a key or value is wrong; the message has file, line, key, what was got and wanted.
-        """
-        document = Document.read(path, "a site file")
-        return cls.of(document.table, document)
-
-    @classmethod
-    def of(cls, table: Mapping[str, Any], document: Document | None = None) -> KubernetesSite:
-        """A site from the keys of a site file.
-
-        Raises
-        ------
-        InputError
-            As for :meth:`load`.
-        """
-        document = document or Document("site", None, table)
-        site = document.validated(cls, table)
-        beside = document.folder or Path()
-        places: dict[str, Any] = {"state": beside / site.state, "wake": beside / (site.wake or site.state / WAKE)}
-        if site.kubeconfig is not None:
-            places["kubeconfig"] = beside / site.kubeconfig.expanduser()
-        site = site.model_copy(update=places)
+    def _check(self, document: Document) -> None:
         for key, given, want in (
-            ("cluster", bool(site.cluster), "no cluster: nodes are those of Kubernetes"),
-            ("models", bool(site.models), "no models: no devices of pools are given to pods"),
-            ("fabric", site.fabric != {"kind": "none"}, "no fabric: no devices of pools are given to pods"),
+            ("cluster", bool(self.cluster), "no cluster: nodes are those of Kubernetes"),
+            ("models", bool(self.models), "no models: no devices of pools are given to pods"),
+            ("fabric", self.fabric != {"kind": "none"}, "no fabric: no devices of pools are given to pods"),
         ):
             if given:
                 raise document.fault((key,), "this key", want)
-        site._policy = make_policy_spec(site.policy, document, 0, ("policy",))
-        if site._policy.world != RunTimes.STUDY:
-            raise document.fault(("policy",), f"the world {str(site._policy.world)!r}", "no world: this one is real")
-        if unkept := sorted(set(_UNKEPT) & dict(site._policy.parameters).keys()):
-            got = f"the parameter {unkept[0]} in {site.policy!r}"
-            raise document.fault(("policy",), got, "none of it: pods have one size, and no limit that could be raised")
-        if site.metrics.stalled_after_us < 2 * site.timeout_us:
-            got = f"a timeout of {site.timeout_us / SECOND_US:g} s"
+        self._take_policy(document, _UNKEPT, "none of it: pods have one size, and no limit that could be raised")
+        if self.metrics.stalled_after_us < 2 * self.timeout_us:
+            got = f"a timeout of {self.timeout_us / SECOND_US:g} s"
             raise document.fault(("timeout",), got, "half of metrics.stalled_after at most")
-        return site
-
-    @property
-    def policy_spec(self) -> PolicySpec:
-        """How to make the policy; ``policy_spec.make()`` makes it."""
-        assert self._policy is not None, "a KubernetesSite is made by load or of"
-        return self._policy
-
-    @property
-    def spec(self) -> Spec:
-        """The policy as a journal has it, which is read from other folders, too."""
-        policy = self.policy_spec
-        if not policy.file:
-            return {"label": policy.label, "name": policy.name, **dict(policy.parameters)}
-        path, colon, name = policy.file.rpartition(":")
-        return {"label": policy.label, "file": f"{Path(path).absolute()}{colon}{name}"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from unrack.ledger.lease import Lease
@@ -72,14 +71,12 @@ class Agreed:
             early_s = self.start_timeout_us / SECOND_US
             found = machines_of(reading, partitions=self.site.partitions, origin_s=origin_s, early_s=early_s)
             content = self.site.additions.joined(found.content, found.names)
-            policy = self.site.policy_spec
-            notes = (*found.notes, *_by_usage(dict(policy.parameters), content, reading))
+            parameters = dict(self.site.policy_spec.parameters)
+            notes = (*found.notes, *_by_usage(parameters, content, reading))
             for note in [note for note in notes if note not in self._said]:
                 log.info("not all that Slurm says is taken over", what=note)
             self._said |= set(notes)
-            made = {"file": _absolute(policy.file)} if policy.file else {"name": policy.name, **dict(policy.parameters)}
-            spec = {"label": policy.label, **made}
-            self._beginning = Beginning(content, found.names, spec, self.site.performance_models)
+            self._beginning = Beginning(content, found.names, self.site.spec, self.site.performance_models)
             self._seen = seen
         return self._beginning._replace(cluster=dict(self._beginning.cluster))
 
@@ -131,9 +128,3 @@ def _by_usage(parameters: Mapping[str, Any], content: Mapping[str, Any], reading
 def _too_little(key: str, got: str, least: str) -> Problem:
     """A comment cannot ask for less than Slurm gives the job: the ledger would give the rest to others."""
     return Problem(str(AskError(f"comment, {key}", got, f"at least {least}"))[:300], misread=True)
-
-
-def _absolute(policy: str) -> str:
-    """``FILE.py:NAME`` with the file's absolute path: the journal is read from other folders, too."""
-    path, colon, name = policy.rpartition(":")
-    return f"{Path(path).absolute()}{colon}{name}"

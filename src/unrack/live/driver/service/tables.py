@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
+from unrack.live.driver.service.folders import WAKE
+from unrack.live.driver.state.epoch import Spec
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
+from unrack.study.input.document import Document
+from unrack.study.input.inputs import PolicySpec, make_policy_spec
+from unrack.study.world import RunTimes
 from unrack.units import SECOND_US, amount_of, memory_mb, seconds_text, time_us
 
 MOST_PATH = 4000
@@ -86,7 +92,7 @@ class LogTable(Strict):
 
 
 class ServiceTable(Strict):
-    """What a site file says of the driver, whatever the orchestrator."""
+    """What a site file says of the driver, whatever the orchestrator; made by :meth:`load`."""
 
     policy: str | dict[str, Any] = "easy"  # as an entry of ``policies`` of a study
     # as in a study: how fast jobs run on the devices that they get
@@ -108,6 +114,8 @@ class ServiceTable(Strict):
     metrics: MetricsTable = MetricsTable()
     log: LogTable = LogTable()
 
+    _policy: PolicySpec | None = PrivateAttr(default=None)
+
     @field_validator("fabric")
     @classmethod
     def _of_a_kind(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -120,3 +128,61 @@ class ServiceTable(Strict):
         if self.poll_slowest_us < self.poll_us:
             raise ValueError("a poll_slowest of poll or more")
         return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and check a site file.
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or a key or value is wrong; the message has file, line, key, what was got and wanted.
+        """
+        document = Document.read(path, "a site file")
+        return cls.of(document.table, document)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], document: Document | None = None) -> Self:
+        """A site from the keys of a site file.
+
+        Raises
+        ------
+        InputError
+            As for :meth:`load`.
+        """
+        document = document or Document("site", None, table)
+        site = document.validated(cls, table)
+        site = site.model_copy(update=site._places(document.folder or Path()))
+        site._check(document)
+        return site
+
+    @property
+    def policy_spec(self) -> PolicySpec:
+        """How to make the policy; ``policy_spec.make()`` makes it."""
+        assert self._policy is not None, "a site is made by load or of"
+        return self._policy
+
+    @property
+    def spec(self) -> Spec:
+        """The policy as a journal has it, which is read from other folders, too."""
+        policy = self.policy_spec
+        if not policy.file:
+            return {"label": policy.label, "name": policy.name, **dict(policy.parameters)}
+        path, colon, name = policy.file.rpartition(":")
+        return {"label": policy.label, "file": f"{Path(path).absolute()}{colon}{name}"}
+
+    def _places(self, beside: Path) -> dict[str, Any]:
+        """The paths of the file, from its folder on."""
+        return {"state": beside / self.state, "wake": beside / (self.wake or self.state / WAKE)}
+
+    def _check(self, document: Document) -> None:
+        """Refuse what no key shows by itself; takes the policy over."""
+        raise NotImplementedError
+
+    def _take_policy(self, document: Document, unkept: Collection[str], want: str) -> None:
+        """Take the policy over; refuse a world, and parameters that are not kept: what is wanted in their place."""
+        self._policy = make_policy_spec(self.policy, document, 0, ("policy",))
+        if self._policy.world != RunTimes.STUDY:
+            raise document.fault(("policy",), f"the world {str(self._policy.world)!r}", "no world: this one is real")
+        if found := sorted(set(unkept) & dict(self._policy.parameters).keys()):
+            raise document.fault(("policy",), f"the parameter {found[0]} in {self.policy!r}", want)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
 
-from unrack.live.driver.service.folders import WAKE
 from unrack.live.slurm.site.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
 from unrack.policy.limits.extending import Extending
 from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
-from unrack.study.input.inputs import PolicySpec, make_policy_spec
-from unrack.study.world import RunTimes
 from unrack.units import SECOND_US
 
 MINUTE_US, MOST_POLL_US = 60 * SECOND_US, 10 * SECOND_US
@@ -31,49 +26,17 @@ class Site(SiteTable):
     """
 
     _path: str = PrivateAttr(default="")
-    _policy: PolicySpec | None = PrivateAttr(default=None)
     _models: tuple[Model, ...] = PrivateAttr(default=())
     _additions: Additions = PrivateAttr(default_factory=lambda: Additions({}))
 
-    @classmethod
-    def load(cls, path: str | Path) -> Site:
-        """Read and check a site file.
-
-        Raises
-        ------
-        InputError
-            It cannot be read, or a key or value is wrong; the message has file, line, key, what was got and wanted.
-        """
-        document = Document.read(path, "a site file")
-        return cls.of(document.table, document)
-
-    @classmethod
-    def of(cls, table: Mapping[str, Any], document: Document | None = None) -> Site:
-        """A site from the keys of a site file.
-
-        Raises
-        ------
-        InputError
-            As for :meth:`load`.
-        """
-        document = document or Document("site", None, table)
-        site = document.validated(cls, table)
-        beside = document.folder or Path()
-        places = {"state": beside / site.state, "wake": beside / (site.wake or site.state / WAKE)}
-        site = site.model_copy(update=places)
-        site._path = document.path
-        site._additions = checked(site.cluster, document)
-        site._policy = make_policy_spec(site.policy, document, 0, ("policy",))
-        if site._policy.world != RunTimes.STUDY:
-            raise document.fault(("policy",), f"the world {str(site._policy.world)!r}", "no world: this one is real")
-        if sizing := sorted({"molding", "resizing"} & dict(site._policy.parameters).keys()):
-            got = f"the parameter {sizing[0]} in {site.policy!r}"
-            raise document.fault(("policy",), got, "none of it: what Slurm tells of jobs has no sizes")
-        if "extension" in dict(site._policy.parameters):
-            site._check_more_time(document, site._policy.make())
+    def _check(self, document: Document) -> None:
+        self._path = document.path
+        self._additions = checked(self.cluster, document)
+        self._take_policy(document, ("molding", "resizing"), "none of it: what Slurm tells of jobs has no sizes")
+        if "extension" in dict(self.policy_spec.parameters):
+            self._check_more_time(document, self.policy_spec.make())
         with document.part("models"):
-            site._models = make_models(site.models, document.folder)
-        return site
+            self._models = make_models(self.models, document.folder)
 
     def _check_more_time(self, document: Document, policy: Policy[Any]) -> None:
         """Refuse to give running jobs more time where Slurm cannot be told, or not in time."""
@@ -93,12 +56,6 @@ class Site(SiteTable):
     def path(self) -> str:
         """The file."""
         return self._path
-
-    @property
-    def policy_spec(self) -> PolicySpec:
-        """How to make the policy; ``policy_spec.make()`` makes it."""
-        assert self._policy is not None, "a Site is made by load or of"
-        return self._policy
 
     @property
     def performance_models(self) -> tuple[Model, ...]:
