@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.live.slurm.asks import Askable, AskError, Asks, asks_of, asks_of_job
-from unrack.live.slurm.asks.amounts import BANDWIDTH, COUNT, SIZE, amount
+from unrack.live.asks import Askable, AskError, Asks, asks_of
+from unrack.live.asks.amounts import BANDWIDTH, COUNT, SIZE, amount
+from unrack.live.slurm.asks.comments import asks_of_job
 from unrack.live.slurm.asks.script import script_text
 from unrack.live.slurm.reading import SlurmJob
 from unrack.units import quantity

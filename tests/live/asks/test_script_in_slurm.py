@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from unrack.cluster.spec import Cluster
-from unrack.live.slurm.asks import Askable
+from unrack.live.asks import Askable
+from unrack.live.asks.words import is_marked
 from unrack.live.slurm.asks.script import script_text
-from unrack.live.slurm.asks.words import is_marked
 
 pytestmark = pytest.mark.live
 USER = "nobody"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.live.additions import ClusterAdditions
 from unrack.live.driver.service.tables import JournalTable, LogTable, MetricsTable, OnPolicyFault
 from unrack.live.slurm.adapter.seen import Take, not_now
 from unrack.live.slurm.reading import SlurmJob
 from unrack.live.slurm.site import Site
-from unrack.live.slurm.site.additions import ClusterAdditions
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.live.watch.address import Address
 from unrack.resources.table import RESOURCES
@@ -167,7 +167,7 @@ def test_nodes_are_named_as_in_slurm_and_numbered_when_they_are_known(tmp_path: 
 
 def test_a_node_that_slurm_does_not_have_is_refused_where_it_is_named(tmp_path: Path) -> None:
     found = site('partitions = ["a"]\n[[cluster.pools]]\nkind = "x"\ncount = 4\nreach = ["rackO"]', tmp_path).additions
-    with pytest.raises(InputError, match=r"cluster\.pools\[0\]\.reach: got 'rackO', wanted a node that Slurm has"):
+    with pytest.raises(InputError, match=r"cluster\.pools\[0\]\.reach: got 'rackO', wanted a node that there is"):
         found.keys(["n1"])
 
 

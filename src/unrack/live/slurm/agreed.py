@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.ledger.lease import Lease
+from unrack.live.asks.asks import Askable, AskError
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.slurm.asks.asks import Askable, AskError, asks_of_job
+from unrack.live.slurm.asks.comments import asks_of_job
 from unrack.live.slurm.jobs import JobReading, job_of, stands
 from unrack.live.slurm.machines import LONGEST_S, machines_of
 from unrack.live.slurm.orders import JobKey

@@ -8,9 +8,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from unrack.live.asks.words import is_marked
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
 from unrack.live.slurm.adapter.together import broken, merged
-from unrack.live.slurm.asks.words import is_marked
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 

@@ -1,5 +1,1 @@
-"""What jobs in Slurm ask for that Slurm does not know, said in their comments: ``docs/slurm-asks.md``."""
-
-from unrack.live.slurm.asks.asks import Askable, AskError, Asks, asks_of, asks_of_job
-
-__all__ = ["AskError", "Askable", "Asks", "asks_of", "asks_of_job"]
+"""What jobs of Slurm ask for in their comments, checked by a script when they are submitted: ``docs/slurm-asks.md``."""

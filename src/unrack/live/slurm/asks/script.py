@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from unrack.errors import InputError
+from unrack.live.asks.amounts import MOST_PRIORITY
+from unrack.live.asks.asks import Askable
 from unrack.live.printable import printable
-from unrack.live.slurm.asks.amounts import MOST_PRIORITY
-from unrack.live.slurm.asks.asks import Askable
 
 _SETTINGS = re.compile(r"-- Settings\..*?-- End of settings\.\n", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.+-]{1,64}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from unrack.live.slurm.site.additions import Additions, checked
+from unrack.live.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
 from unrack.policy.limits.extending import Extending

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from unrack.live.asks.amounts import MOST_PRIORITY
 from unrack.live.driver.service.tables import ServiceTable, time_between
 from unrack.live.slurm.adapter.seen import Take
-from unrack.live.slurm.asks.amounts import MOST_PRIORITY
 from unrack.units import SECOND_US
 
 PARTITION = re.compile(r"[A-Za-z0-9_.+-]{1,64}")

@@ -1,4 +1,4 @@
-"""What a site says of its nodes that Slurm does not know, in Slurm's names of nodes, as keys of a cluster file."""
+"""What a site says of its nodes that the orchestrator does not know, by their names, as keys of a cluster file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from unrack.study.input.document import Document
 
 OTHER_RACK = "other"
 """The rack of nodes that are in none of the site's."""
-NODES_FROM_SLURM = "no nodes: they come from Slurm"
+NO_NODES = "no nodes: they come from the orchestrator"
 _NUMBERS = re.compile(r"[0-9]+(?:-[0-9]+)?")
 
 
 class ClusterAdditions(Strict):
     """The ``[cluster]`` table, apart from the keys of resources (``counted``, ``links`` …)."""
 
-    name: str = Field(default="slurm", min_length=1, max_length=80)  # what reports call the cluster
-    # rack → its nodes, as Slurm writes lists of them; nodes that are in none share one
+    name: str = Field(default="cluster", min_length=1, max_length=80)  # what reports call the cluster
+    # rack → its nodes, a list of hosts such as ``n[1-8]``; nodes that are in none share one
     racks: dict[str, str] = Field(default_factory=dict)
-    # racks_per_group, lending, memory_pools, domains, failure_domains, pools: as in a cluster file, with Slurm's
+    # racks_per_group, lending, memory_pools, domains, failure_domains, pools: as in a cluster file, with
     # names of nodes where that has numbers
     racks_per_group: Count | None = None
     lending: Lending = "all"
@@ -82,7 +82,7 @@ class Additions:
         number = {node: i for i, node in enumerate(nodes)}
         for node in self._racks:
             if node not in number:
-                raise InputError("cluster.racks", f"'{printable(node)}'", "a node that Slurm has")
+                raise InputError("cluster.racks", f"'{printable(node)}'", "a node that there is")
 
         def translated(entries: Iterable[str], where: str, whole: bool = False) -> list[str]:
             found: list[str] = []
@@ -92,7 +92,7 @@ class Additions:
                     members = [node for node, rack in self._racks.items() if rack == entry]
                 missing = next((node for node in members if node not in number), None)
                 if missing is not None:
-                    raise InputError(where, f"'{printable(missing)}'", "a node that Slurm has, a rack or a domain")
+                    raise InputError(where, f"'{printable(missing)}'", "a node that there is, a rack or a domain")
                 found += ranges(sorted({number[node] for node in members})) if members else [entry]
             return found
 
@@ -117,7 +117,7 @@ class Additions:
         return made
 
     def joined(self, content: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
-        """A cluster file that Slurm's nodes were written to, with what the site adds.
+        """A cluster file that the nodes were written to, with what the site adds.
 
         Parameters
         ----------
@@ -193,9 +193,9 @@ def checked(table: Mapping[str, Any], document: Document) -> Additions:
     known = [*ClusterAdditions.model_fields, *RESOURCES.names()]
     for key in table:
         if key == "nodes":
-            raise document.fault((*at, key), "this key", NODES_FROM_SLURM)
+            raise document.fault((*at, key), "this key", NO_NODES)
         if key == "site":
-            raise document.fault((*at, key), "this key", "no site: partitions, features and reservations are Slurm's")
+            raise document.fault((*at, key), "this key", "no site: that is the orchestrator's")
         if key not in known:
             raise document.fault((*at, key), "an unknown key", nearest(key, known))
     document.validated(ClusterAdditions, {key: value for key, value in table.items() if key not in RESOURCES}, at)
@@ -230,7 +230,7 @@ def _check_names(table: Mapping[str, Any], document: Document) -> None:
     additions = Additions(table)
     for entry in additions.entries():
         if _NUMBERS.fullmatch(entry) and entry not in table.get("racks", {}):
-            want = "names of nodes as Slurm has them, such as 'n[1-4]', racks or domains"
+            want = "names of nodes, such as 'n[1-4]', racks or domains"
             raise document.fault(("cluster",), f"the number {entry!r}", want)
         try:
             additions.nodes_of(entry)

@@ -1,4 +1,4 @@
-"""What one job asks for that Slurm does not know, read from its comments."""
+"""What one job asks for that its orchestrator does not know, read from a text that its user wrote."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, nearest
+from unrack.live.asks.amounts import MOST_PRIORITY, SIZE, after_us, amount, form_of, name, priority
+from unrack.live.asks.words import MOST_WORD, words_of
 from unrack.live.printable import printable
-from unrack.live.slurm.asks.amounts import MOST_PRIORITY, SIZE, after_us, amount, form_of, name, priority
-from unrack.live.slurm.asks.words import MOST_WORD, words_of
-from unrack.live.slurm.reading import SlurmJob
 
 _ASK = re.compile(r"([A-Za-z][\w-]*(?:\.[A-Za-z]\w*)?)=(.*)", re.ASCII | re.DOTALL)
 _OWN = ("memory", "deadline", "priority", "app")
@@ -25,11 +24,11 @@ class AskError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What a job asks for beyond what Slurm knows."""
+    """What a job asks for beyond what its orchestrator knows."""
 
     # of pools and resources, as in traces: (kind, quantity) → amount, per task where traces mean it per task
     devices: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    memory_mb: int | None = None  # of each task, and it may be lent; ``None``: what Slurm says
+    memory_mb: int | None = None  # of each task, and it may be lent; ``None``: what the orchestrator says
     deadline_us: int | None = None  # when it should be done, after its submission; ``None``: not said
     priority: int | None = None  # larger goes first, under policies that look at it; ``None``: not said
     app: str = ""  # which application it is; ``""``: not said
@@ -118,25 +117,6 @@ def asks_of(text: str, cluster: Cluster, where: str = "comment", priority_most: 
 deadline_us=7200000000, priority=None, app='amber')
     """
     return Askable.of(cluster).asks(text, where, priority_most)
-
-
-def asks_of_job(job: SlurmJob, askable: Askable, user_priority_most: int = 0) -> Asks:
-    """What a job asks for in its comment, and in its admin comment, which wins where both say something.
-
-    Parameters
-    ----------
-    askable
-        Made once for a cluster: ``Askable.of(cluster)``.
-    user_priority_most
-        The highest priority that its user may ask for; administrators may ask for any.
-
-    Raises
-    ------
-    AskError
-        As for :func:`asks_of`.
-    """
-    by_user = askable.asks(job.comment, "comment", user_priority_most)
-    return askable.asks(job.admin_comment, "admin comment").over(by_user)
 
 
 def _own(key: str, value: str, priority_most: int) -> int | str:
