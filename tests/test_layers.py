@@ -123,7 +123,7 @@ THEIRS = re.compile(
 @pytest.mark.parametrize("path", sorted((SOURCE / "live" / "driver").rglob("*.py")), ids=lambda path: path.name)
 def test_the_driver_knows_no_orchestrator(path: Path) -> None:
     assert THEIRS.findall(path.read_text()) == []
-    rooms = {"driver", "fabric", "journal", "records", "wake", "watch"}
+    rooms = {"additions", "driver", "fabric", "journal", "records", "wake", "watch"}
     for name in imported(path):
         assert not name.startswith("unrack.live.") or name.split(".")[2] in rooms, f"{path} imports {name}"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from k8s_bed import DRIVER, KubernetesBed
+from k8s_bed import DRIVER, SERVING, KubernetesBed
 from memory_journal import MemoryJournal
 
 from unrack.live.driver.driver import Driver
@@ -16,26 +16,31 @@ from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.kept import kept_of
 from unrack.live.fabric.table import make_fabric
 from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
+from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.client.access import access_here
 
 _UNITS = {"m": Fraction(1, 1000), "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
+ADDED = Added(3_600_000_000)
+
+
 class DrivenPods:
     """A driver of the pods of a scheduler called unrack; stop it, or use it in a ``with``."""
 
-    def __init__(self, bed: KubernetesBed, policy: Any = "easy", timeout_s: float = 5.0) -> None:
+    def __init__(self, bed: KubernetesBed, policy: Any = "easy", timeout_s: float = 5.0, added: Added = ADDED) -> None:
         self.bed, self.policy, self.timeout_s, self.journal = bed, policy, timeout_s, MemoryJournal()
+        self.added = added
         self.begin()
 
     def begin(self) -> None:
         """Start, or start again from what was written."""
-        access = access_here(self.bed.kubeconfig(DRIVER), None)
-        self.adapter = KubernetesAdapter(
-            access, "unrack", self.policy, longest_us=3_600_000_000, timeout_s=self.timeout_s
-        )
+        access = access_here(self.bed.kubeconfig(DRIVER if self.added.servers is None else SERVING), None)
+        self.adapter = KubernetesAdapter(access, "unrack", self.policy, added=self.added, timeout_s=self.timeout_s)
         kept = kept_of(self.journal.records())
-        self.driver = Driver(self.adapter, make_fabric({"kind": "none"}), self.journal, kept=kept)
+        fabric = self.adapter.servers or make_fabric({"kind": "none"})
+        self.driver = Driver(self.adapter, fabric, self.journal, kept=kept)
+        self.driver.acting.settle()
 
     def stop(self) -> None:
         self.driver.acting.close()

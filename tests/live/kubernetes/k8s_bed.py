@@ -28,10 +28,16 @@ RIGHTS = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-DRIVER = "driver"
-"""Who ``unrack kubernetes run`` is: that may what docs/kubernetes-rights.yaml says."""
-_SHIPPED = Path(__file__).parents[3] / "docs" / "kubernetes-rights.yaml"
-_TOKENS = {"admin": "admin-of-tests", USER: "token-of-unrack", DRIVER: "token-of-driver", "nobody": "token-of-nobody"}
+DRIVER, SERVING = "driver", "serving"
+"""Who ``unrack kubernetes run`` is, without and with GPUs that are served: docs/kubernetes-rights*.yaml."""
+_SHIPPED = [Path(__file__).parents[3] / "docs" / f"kubernetes-rights{of}.yaml" for of in ("", "-gpus")]
+_TOKENS = {
+    "admin": "admin-of-tests",
+    USER: "token-of-unrack",
+    DRIVER: "token-of-driver",
+    SERVING: "token-of-serving",
+    "nobody": "token-of-nobody",
+}
 _CONTROLLERS = (
     "job-controller,resourceclaim-controller,serviceaccount-controller,namespace-controller,replicaset-controller,"
     "garbage-collector-controller,pod-garbage-collector-controller,disruption-controller,taint-eviction-controller"
@@ -242,7 +248,7 @@ class KubernetesBed:
     # What is behind it
 
     def _write(self) -> None:
-        users = ["admin:system:masters", USER, DRIVER, "nobody"]
+        users = ["admin:system:masters", USER, DRIVER, SERVING, "nobody"]
         subprocess.run([self.programs / "certificates", self.folder, *users], check=True, timeout=30)
         lines = [
             f'{_TOKENS[name]},{name},{name},"{groups}"' for name, _, groups in (one.partition(":") for one in users)
@@ -270,9 +276,9 @@ class KubernetesBed:
             return False
 
     def _allow(self) -> None:
-        shipped = [yaml.safe_load(text) for text in _SHIPPED.read_text().split("---\n")]
-        rules = next(one["rules"] for one in shipped if one["kind"] == "ClusterRole")
-        for user, its in ((USER, RIGHTS), (DRIVER, rules)):
+        shipped = [one for path in _SHIPPED for one in yaml.safe_load_all(path.read_text())]
+        rules, more = [one["rules"] for one in shipped if one["kind"] == "ClusterRole"]
+        for user, its in ((USER, RIGHTS), (DRIVER, rules), (SERVING, rules + more)):
             self._allow_one(user, its)
 
     def _allow_one(self, user: str, rules: list[Content]) -> None:

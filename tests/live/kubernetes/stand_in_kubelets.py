@@ -2,6 +2,9 @@
 
 A pod says so in annotations: ``k8sbox/seconds`` (for ever, if it does not), ``k8sbox/fails`` with a reason, such as
 ``Error`` or ``Evicted``: it fails after these seconds in place of succeeding. Pods that are being deleted are let go.
+``k8sbox/serves`` with a port: it has an address at which a real TCP server on this machine sends back what it is sent,
+as long as the pod is there. ``k8sbox/talks-to`` with the name of a variable: once it runs it talks to all servers in
+that variable of its container, which is taken from its annotations as kubelets do, and fails if one does not answer.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import time
 from datetime import UTC, datetime
 
 from api_admin import Admin, AdminError, Content
+from echoes import Echoes
 
 _WORKERS = 4
 
@@ -23,7 +27,7 @@ class Kubelets:
     """All of them, in threads of their own; end with :meth:`stop`."""
 
     def __init__(self, admin: Admin) -> None:
-        self._admin = admin
+        self._admin, self.echoes = admin, Echoes()
         self._stopped = threading.Event()
         self._todo: queue.SimpleQueue[tuple[str, Content] | None] = queue.SimpleQueue()
         self._ends: list[tuple[float, int, Content]] = []
@@ -37,6 +41,7 @@ class Kubelets:
     def stop(self) -> None:
         """Let no more pods run or end."""
         self._stopped.set()
+        self.echoes.close_all()
         for _ in range(_WORKERS):
             self._todo.put(None)
 
@@ -92,13 +97,21 @@ class Kubelets:
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if what == "go":
+            self.echoes.close(metadata["uid"])
             self._admin.delete(path, gracePeriodSeconds=0, preconditions={"uid": metadata["uid"]})
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         said = metadata.get("annotations", {})
         if what == "run":
+            if "k8sbox/talks-to" in said and not self.echoes.answer(environment(pod)[said["k8sbox/talks-to"]]):
+                status: Content = {"phase": "Failed", "reason": "NoServer", "message": "a server does not answer"}
+                self._admin.patch(f"{path}/status", {"status": status}, "application/strategic-merge-patch+json")
+                return
             ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
-            status: Content = {"phase": "Running", "startTime": now, "conditions": ready}
+            status = {"phase": "Running", "startTime": now, "conditions": ready}
+            if "k8sbox/serves" in said:
+                ip = self.echoes.open(metadata["uid"], int(said["k8sbox/serves"]))
+                status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
         elif reason := said.get("k8sbox/fails"):
             status = {"phase": "Failed", "reason": reason, "message": "it was to fail"}
         else:
@@ -115,3 +128,14 @@ class Kubelets:
             with self._lock:
                 while self._ends and self._ends[0][0] <= time.monotonic():
                     self._todo.put(("end", heapq.heappop(self._ends)[2]))
+
+
+def environment(pod: Content) -> dict[str, str]:
+    """The variables of its container, those among them that are annotations of the pod."""
+    said, found = pod["metadata"].get("annotations", {}), dict[str, str]()
+    for variable in pod["spec"]["containers"][0].get("env", ()):
+        path = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        found[variable["name"]] = (
+            said.get(path[22:-2], "") if path.startswith("metadata.annotations['") else variable["value"]
+        )
+    return found

@@ -19,6 +19,7 @@ from unrack.errors import InputError
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
+from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.client.access import Access, access_here
 
 pytestmark = pytest.mark.live
@@ -263,11 +264,11 @@ def test_who_is_preempted_is_deleted_and_its_place_is_taken_once_it_has_gone(
 def test_it_is_unreachable_or_forbids(kubernetes: KubernetesBed) -> None:
     kubernetes.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
     access = access_here(kubernetes.kubeconfig("nobody"), None)
-    adapter = KubernetesAdapter(access, "unrack", "easy", longest_us=1_000_000, timeout_s=5)
+    adapter = KubernetesAdapter(access, "unrack", "easy", added=Added(1_000_000), timeout_s=5)
     with pytest.raises(InputError, match="the rights to list and watch"):
         adapter.changed(0)
     adapter.close()
-    adapter = KubernetesAdapter(Access("http://127.0.0.1:1"), "unrack", "easy", longest_us=1_000_000, timeout_s=0.3)
+    adapter = KubernetesAdapter(Access("http://127.0.0.1:1"), "unrack", "easy", added=Added(1_000_000), timeout_s=0.3)
     with pytest.raises(UnreachableError):
         adapter.changed(0)
     adapter.close()

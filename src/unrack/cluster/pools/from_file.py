@@ -33,7 +33,7 @@ def plan_pools(file: ClusterFile, rack: Ints, rack_names: Sequence[str], find: F
         key = f"pools[{i}]"
         named = pool.reach is not None
         reach = find(pool.reach or (), f"{where}, {key}.reach") if named else range(len(rack))
-        homes = [] if pool.home is None else list(find(pool.home, f"{where}, {key}.home"))
+        homes = sorted(node for entry in pool.home or () for node in find([entry], f"{where}, {key}.home"))
         label = pool.name or pool.kind
         if pool.per is None:
             plans.append(PoolPlan(pool, label, reach, homes or (list(reach) if len(reach) == 1 else []), key))

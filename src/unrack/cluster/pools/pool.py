@@ -119,8 +119,8 @@ class PoolFile(Strict):
     overhead: Annotated[FiniteFloat, Field(ge=0, le=1000)] = 0.0
     # which nodes may attach: node ids (``"0-3"``), racks or domains; default: all
     reach: list[str] | None = Field(default=None, min_length=1)
-    # Nodes in which the devices sit, dealt out evenly in order; a device fails with its home. Default: none, or the
-    # only node in reach.
+    # Nodes in which the devices sit, dealt out evenly in order; a node that is named twice has twice as many. A device
+    # fails with its home. Default: none, or the only node in reach.
     home: list[str] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
 from unrack.events import Drained, Opened, Submitted
 from unrack.ledger.state import QUEUED
@@ -233,7 +232,7 @@ class Driver:
             self.log.warning("the nodes that there are make no cluster of the site", why=str(error))
             return False
         cluster = {key: value for key, value in before.cluster.items() if key != APART or key in found.cluster}
-        return found.nodes != before.nodes or found.cluster != cluster
+        return (found.nodes, found.devices, found.cluster) != (before.nodes, before.devices, cluster)
 
     def _new_kind(self, reading: Seen) -> bool:
         """Whether a job has come whose tasks the present epoch cannot keep apart."""
@@ -255,10 +254,8 @@ class Driver:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
             beginning.cluster.setdefault(APART, kept)
-        if APART not in beginning.cluster:
-            names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
-            if self._wants_apart(reading, names, new=False):
-                beginning.cluster[APART] = _groups(beginning)
+        if APART not in beginning.cluster and self._wants_apart(reading, beginning.names, new=False):
+            beginning.cluster[APART] = _groups(beginning)
         seen = {node.name: node.usable for node in reading.nodes}
         self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])
 

@@ -35,12 +35,15 @@ class Names:
         The cluster.
     nodes
         Name of each node, in its order.
+    devices
+        Name of each pooled device; empty: that of its pool, and a number.
     """
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[str], devices: Sequence[str] = ()) -> None:
         self.cluster, self.nodes = cluster, tuple(nodes)
         self.node_of = {name: number for number, name in enumerate(nodes)}
-        self.devices = tuple(f"{pool.name}-{number}" for pool in cluster.devices.pools for number in range(pool.count))
+        numbered = (f"{pool.name}-{number}" for pool in cluster.devices.pools for number in range(pool.count))
+        self.devices = tuple(devices or numbered)
         self.device_of = {name: number for number, name in enumerate(self.devices)}
 
     def portable(self, lease: Lease) -> Portable:

@@ -22,7 +22,7 @@ def serve(site: KubernetesSite, stop: Stop | None = None, ready: Callable[[Drive
     meters = Meters(site.policy_spec.label, [site.scheduler], site.metrics.address is not None, "Kubernetes")
     adapter = _adapter(site)
     try:
-        service.serve(site, adapter, meters, stop, ready)
+        service.serve(site, adapter, meters, stop, ready, adapter.servers)
     finally:
         adapter.close()
 
@@ -38,6 +38,6 @@ def rehearse(site: KubernetesSite) -> Rehearsal:
 
 def _adapter(site: KubernetesSite, *, events: bool = True) -> KubernetesAdapter:
     return KubernetesAdapter(
-        access_here(site.kubeconfig, site.context), site.scheduler, site.spec, longest_us=site.longest_us,
+        access_here(site.kubeconfig, site.context), site.scheduler, site.spec, added=site.added,
         start_timeout_us=site.start_timeout_us, timeout_s=site.timeout_us / 1e6, events=events,
     )  # fmt: skip

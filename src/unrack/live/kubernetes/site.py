@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from unrack.live.driver.service.tables import ServiceTable, SitePath, time_between
+from unrack.live.kubernetes.adapter.terms import Added
+from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
 from unrack.study.input.document import Document
 from unrack.units import SECOND_US
 
@@ -32,18 +34,25 @@ class KubernetesSite(ServiceTable):
     poll_us: Annotated[int, time_between(0.05, 60)] = Field(default=SECOND_US // 20, alias="poll")
     poll_slowest_us: Annotated[int, time_between(0.05, 3600)] = Field(default=SECOND_US // 10, alias="poll_slowest")
 
+    _servers: ServerPods | None = PrivateAttr(default=None)
+
+    @property
+    def added(self) -> Added:
+        """What it says of pods and nodes beyond what Kubernetes does."""
+        return Added(self.longest_us, self.additions, self.performance_models, self._servers)
+
     def _places(self, beside: Path) -> dict[str, Any]:
         more = {} if self.kubeconfig is None else {"kubeconfig": beside / self.kubeconfig.expanduser()}
         return super()._places(beside) | more
 
     def _check(self, document: Document) -> None:
-        for key, given, want in (
-            ("cluster", bool(self.cluster), "no cluster: nodes are those of Kubernetes"),
-            ("models", bool(self.models), "no models: no devices of pools are given to pods"),
-            ("fabric", self.fabric != {"kind": "none"}, "no fabric: no devices of pools are given to pods"),
-        ):
-            if given:
-                raise document.fault((key,), "this key", want)
+        self._take_cluster(document)
+        if self.fabric["kind"] == SERVER_PODS:
+            self._servers = ServerPods.of(document)
+            if self.cluster.get("pools"):
+                raise document.fault(("cluster", "pools"), "this key", f"none: the GPUs of {SERVER_PODS} are the pool")
+        elif self.fabric != {"kind": "none"}:
+            raise document.fault(("fabric", "kind"), repr(self.fabric["kind"]), f"'none' or '{SERVER_PODS}'")
         self._take_policy(document, _UNKEPT, "none of it: pods have one size, and no limit that could be raised")
         if self.metrics.stalled_after_us < 2 * self.timeout_us:
             got = f"a timeout of {self.timeout_us / SECOND_US:g} s"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.driver.history.told import Fold, Told
 from unrack.live.driver.history.windows import Windows, joined, reservations_of
@@ -97,7 +96,7 @@ def past_of(state: Path) -> Past:
         raise InputError(str(folder), "no job that was started and has ended", "a journal with some")
     jobs.sort(key=lambda entry: (entry.queued_us, entry.number, entry.key))
     beginning, windows = joined(beginning, begun)
-    names = Names(Cluster.from_dict(beginning.cluster, "cluster"), beginning.nodes)
+    names = beginning.names
     again = frozenset(key for key, times in starts.items() if len(times) > 1)
     failed = {key: count for key, count in tries.items() if count}
     return Past(beginning, names, jobs, failed, again, foreign, others, drained, fold.told, windows)

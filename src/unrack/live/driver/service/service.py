@@ -16,7 +16,7 @@ from unrack.live.driver.service.folders import JOURNAL, WAKE
 from unrack.live.driver.service.tables import OnPolicyFault, ServiceTable
 from unrack.live.driver.state.kept import Kept, kept_of
 from unrack.live.driver.state.stage import NOT_HELD, Phase
-from unrack.live.fabric.contract import FabricError
+from unrack.live.fabric.contract import Fabric, FabricError
 from unrack.live.fabric.table import make_fabric
 from unrack.live.journal.journal import Journal, JournalError
 from unrack.live.journal.lock import Lock
@@ -75,7 +75,7 @@ def waited(seconds: float, wakes: Sequence[Wake], stop: Stop) -> bool:
 
 def serve(
     site: ServiceTable, orchestrator: Orchestrator, meters: Meters, stop: Stop | None = None,
-    ready: Callable[[Driver], None] | None = None,
+    ready: Callable[[Driver], None] | None = None, fabric: Fabric | None = None,
 ) -> None:  # fmt: skip
     """Schedule the jobs of an orchestrator until somebody asks it to end.
 
@@ -92,6 +92,8 @@ def serve(
         How it is asked to end; default: signals.
     ready
         Called when it has begun, and when it goes on after the journal could not be written to.
+    fabric
+        What attaches devices; default: what the site file names.
 
     Raises
     ------
@@ -104,14 +106,15 @@ def serve(
         stop = Stop()
         stop.listen()
     site.state.mkdir(parents=True, exist_ok=True)
-    fabric, notifier, address = make_fabric(site.fabric), Notifier(), site.metrics.address
+    attaches = make_fabric(site.fabric) if fabric is None else fabric
+    notifier, address = Notifier(), site.metrics.address
     health = Health(site.metrics.stalled_after_us / 1e6, orchestrator.name.lower())
     settings = Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20)
 
     def drive(again: bool) -> None:
         with _opened(site, again) as journal:
             kept = kept_of([record.value for record in journal.read(from_newest_snapshot=True)])
-            driver = Driver(orchestrator, fabric, journal, settings, kept, meters)
+            driver = Driver(orchestrator, attaches, journal, settings, kept, meters)
             try:
                 _settled(driver, kept)
                 _loop(driver, site, stop, meters, health, notifier, ready)

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
+from unrack.live.additions import Additions, checked
 from unrack.live.driver.service.folders import WAKE
 from unrack.live.driver.state.epoch import Spec
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
+from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import PolicySpec, make_policy_spec
 from unrack.study.world import RunTimes
@@ -115,6 +117,8 @@ class ServiceTable(Strict):
     log: LogTable = LogTable()
 
     _policy: PolicySpec | None = PrivateAttr(default=None)
+    _models: tuple[Model, ...] = PrivateAttr(default=())
+    _additions: Additions = PrivateAttr(default_factory=lambda: Additions({}))
 
     @field_validator("fabric")
     @classmethod
@@ -178,6 +182,22 @@ class ServiceTable(Strict):
     def _check(self, document: Document) -> None:
         """Refuse what no key shows by itself; takes the policy over."""
         raise NotImplementedError
+
+    @property
+    def performance_models(self) -> tuple[Model, ...]:
+        """How fast jobs run on devices, as :func:`unrack.simulate` takes them."""
+        return self._models
+
+    @property
+    def additions(self) -> Additions:
+        """What the orchestrator does not know of the nodes."""
+        return self._additions
+
+    def _take_cluster(self, document: Document) -> None:
+        """Take over what the orchestrator does not know of the nodes, and how fast jobs run on them."""
+        self._additions = checked(self.cluster, document)
+        with document.part("models"):
+            self._models = make_models(self.models, document.folder)
 
     def _take_policy(self, document: Document, unkept: Collection[str], want: str) -> None:
         """Take the policy over; refuse a world, and parameters that are not kept: what is wanted in their place."""

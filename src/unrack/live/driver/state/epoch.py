@@ -52,6 +52,9 @@ class Beginning(NamedTuple):
         How fast jobs run on devices, ready for use: the journal needs no other file for them.
     used, until_us
         What accounts and users used before, as of :class:`unrack.live.driver.used.Used`, and until when.
+    devices
+        Name of each pooled device, where it is not that of its pool and a number: it means the same device as long as
+        there is one.
     """
 
     cluster: dict[str, Any]
@@ -61,6 +64,12 @@ class Beginning(NamedTuple):
     seed: int = 0
     used: tuple[tuple[str, str, float], ...] = ()
     until_us: int = 0
+    devices: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Names:
+        """What nodes and devices are called."""
+        return Names(Cluster.from_dict(self.cluster, "cluster"), self.nodes, self.devices)
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -69,7 +78,8 @@ class Beginning(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        return {**self._asdict(), "nodes": list(self.nodes), "models": [model._asdict() for model in self.models]}
+        found = {**self._asdict(), "nodes": list(self.nodes), "models": [model._asdict() for model in self.models]}
+        return found if found.pop("devices") == () else {**found, "devices": list(self.devices)}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Beginning:
@@ -77,7 +87,8 @@ class Beginning(NamedTuple):
         models = tuple(model_of_record(model) for model in record["models"])
         used = tuple((account, user, amount) for account, user, amount in record.get("used", ()))
         nodes, until_us = tuple(record["nodes"]), record.get("until_us", 0)
-        return cls(record["cluster"], nodes, record["policy"], models, record["seed"], used, until_us)
+        devices = tuple(record.get("devices", ()))
+        return cls(record["cluster"], nodes, record["policy"], models, record["seed"], used, until_us, devices)
 
 
 def model_of_record(record: Mapping[str, Any]) -> Model:
@@ -141,7 +152,7 @@ class Epoch:
             self.fault = _in_words(error)
             self.core = Core(cluster, None, policy_of(FALLBACK), pace)
         self.policy = self.core.policy
-        self.names = Names(cluster, beginning.nodes)
+        self.names = Names(cluster, beginning.nodes, beginning.devices)
         self.told: list[list[Any]] = []
         self.ways_at_first = 0
 

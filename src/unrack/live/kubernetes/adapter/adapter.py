@@ -15,14 +15,16 @@ from unrack.live.driver.seen import Seen, SeenJob, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.driver.state.table import Table
-from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture
-from unrack.live.kubernetes.adapter.terms import Terms
+from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture, key_of
+from unrack.live.kubernetes.adapter.terms import Added, Terms
 from unrack.live.kubernetes.adapter.watching import Watching
 from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
 from unrack.live.kubernetes.client.objects import PODS, Node, Pod
 from unrack.live.kubernetes.client.orders import bind, delete
+from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken
+from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -32,6 +34,9 @@ class Nodes(NamedTuple):
 
     version: int
     of: Mapping[str, Node]
+    # taken, held: of the GPUs that are served those that are not for clients, and those that clients have
+    taken: Taken = NONE_TAKEN
+    held: frozenset[str] = frozenset()
 
 
 class KubernetesAdapter:
@@ -43,8 +48,8 @@ class KubernetesAdapter:
     ----------
     access, scheduler, policy
         How the server is reached; the ``schedulerName`` of the pods that are ours; what decides.
-    longest_us, start_timeout_us
-        How long a pod that says nothing is expected to run; how long it may take to see a pod as bound.
+    added, start_timeout_us
+        What the site says beyond Kubernetes; how long it may take to see a pod as bound.
     timeout_s
         How long an answer may take, s.
     events
@@ -55,14 +60,18 @@ class KubernetesAdapter:
     cut_short = CUT_SHORT
 
     def __init__(
-        self, access: Access, scheduler: str, policy: Spec, *, longest_us: int, start_timeout_us: int = 120 * SECOND_US,
+        self, access: Access, scheduler: str, policy: Spec, *, added: Added, start_timeout_us: int = 120 * SECOND_US,
         timeout_s: float = 30.0, events: bool = True,
     ) -> None:  # fmt: skip
-        self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
+        self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
+        self.longest_us = added.longest_us
         self.picture = Picture(scheduler)
         self.watching = Watching(access, self.picture, timeout_s)
+        self.servers: ServerFabric | None = None
+        if added.servers is not None:
+            self.servers = ServerFabric(added.servers, self.watching, self.picture, scheduler)
         self._version, self._now, self._at_s = -1, 0, 0.0
-        self._terms: tuple[int, Terms] | None = None
+        self._terms: tuple[tuple[int, Taken], Terms] | None = None
         self._asked: dict[str, tuple[Pod, Terms, Job | Problem]] = {}
         self._told: dict[str, str] = {}
 
@@ -85,7 +94,9 @@ class KubernetesAdapter:
             found = {
                 key: job for key, job in picture.shown.items() if job.shown != Shown.OVER or table.get(key) is not None
             }
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes))
+            taken = NONE_TAKEN if self.servers is None else self.servers.taken(_operations(table))
+            held = frozenset(device for entry in table for device in entry.devices)
+            nodes = Nodes(picture.nodes_version, dict(picture.nodes), taken, held)
             unreadable = tuple(picture.unreadable.values())
             return Seen(time.time(), picture.seen_nodes(), found | picture.gone, nodes, unreadable)
 
@@ -94,8 +105,9 @@ class KubernetesAdapter:
         return self._terms_of(seen.own).beginning(self.policy)
 
     def _terms_of(self, nodes: Nodes) -> Terms:
-        if self._terms is None or self._terms[0] != nodes.version:
-            self._terms = nodes.version, Terms(nodes.of, self.longest_us)
+        version = nodes.version, nodes.taken
+        if self._terms is None or self._terms[0] != version:
+            self._terms = version, Terms(nodes.of, self.added, nodes.taken, nodes.held)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
@@ -104,6 +116,23 @@ class KubernetesAdapter:
         for kept in (self._asked, self._told):
             for key in [key for key in kept if key not in seen.jobs]:
                 del kept[key]
+        if self.servers is not None:
+            self._look_after_clients(seen, table)
+
+    def _look_after_clients(self, seen: Seen, table: Table) -> None:
+        """Tell clients whose servers are gone, or stop them, as the site wants it."""
+        assert self.servers is not None
+        self.servers.clear(_operations(table))
+        running = [
+            (job.own, entry.operations)
+            for entry in table
+            if entry.operations and (job := seen.jobs.get(entry.key)) is not None and job.shown == Shown.RUNS
+        ]
+        for client, why in self.servers.lost(running):
+            stops = self.servers.options.on_lost == "stop"
+            self._tell(client, "LostGpus", f"{why}: it is stopped" if stops else why)
+            if stops and not client.metadata.deletion_timestamp:
+                self.watching.do(self._stop(client))
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
@@ -114,14 +143,21 @@ class KubernetesAdapter:
         found = kept[2]
         if isinstance(found, Problem):
             gated = bool(job.own.spec.scheduling_gates)
-            if self.events and not gated and self._told.get(entry.key) != found.why:
-                self._told[entry.key] = found.why
-                self.watching.say(job.own, "FailedScheduling", found.why)
+            if not gated:
+                self._tell(job.own, "FailedScheduling", found.why)
             return replace(found, since_us=self._now) if gated else found
         since_us = entry.known.since_us
         if since_us is None:
             since_us = self._now - max(0, round((self._at_s - job.submit_s) * SECOND_US)) if job.submit_s else self._now
-        return Asked(replace(found, submit_us=since_us))
+        deadline_us = None if found.deadline_us is None else since_us + found.deadline_us
+        return Asked(replace(found, submit_us=since_us, deadline_us=deadline_us))
+
+    def _tell(self, pod: Pod, reason: str, note: str) -> None:
+        """Tell a pod something in an event, once."""
+        key = key_of(pod)
+        if self.events and self._told.get(key) != note:
+            self._told[key] = note
+            self.watching.say(pod, reason, note)
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -219,6 +255,10 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
+
+
+def _operations(table: Table) -> list[str]:
+    return [operation for entry in table for operation in entry.operations]
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "delete", Act.MORE: "lengthen"}

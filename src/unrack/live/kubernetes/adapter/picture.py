@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
@@ -168,6 +168,10 @@ class Picture:
         """A pod was not bound, or it is not known whether it was."""
         if self._assumed.pop(key, None) is not None and key in self.pods:
             self._show(key)
+
+    def holding(self) -> Iterator[tuple[Pod, str, Amounts]]:
+        """The pods that hold something of a node: which node, and what they ask of it."""
+        return ((self.pods[key], node, asks) for key, (node, asks) in self._holds.items())
 
     def seen_nodes(self) -> tuple[SeenNode, ...]:
         """The nodes, by name."""

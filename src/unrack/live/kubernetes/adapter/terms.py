@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
+from unrack.live.additions import Additions
+from unrack.live.asks.asks import Askable, AskError, Asks
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.kubernetes.adapter.asks import (
@@ -23,7 +26,10 @@ from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
+from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken, pool_of, without_gpus
+from unrack.live.kubernetes.remote.table import ServerPods
 from unrack.live.printable import printable
+from unrack.slowdown.model import Model
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
@@ -32,7 +38,20 @@ MOST_WHERE = 50_000
 """Characters in which a pod may say where it may run: all of them are looked at for each node."""
 MOST_WAYS = 1000
 """In how many ways pods say that, as far as it is remembered where that is."""
+MOST_ASKS = 2000
+"""Characters of the annotation in which a pod asks for more."""
+ASKS = "unrack.io/asks"
+"""The annotation in which a pod asks for what Kubernetes does not know, such as ``gpu.devices=2 deadline=2h``."""
 _APP = "app.kubernetes.io/name", "app", "k8s-app"
+
+
+class Added(NamedTuple):
+    """What a site says of its pods and nodes beyond what Kubernetes does."""
+
+    longest_us: int  # how long a pod that says nothing is expected to run
+    additions: Additions = Additions({})
+    models: tuple[Model, ...] = ()  # how fast pods run on the devices that they get
+    servers: ServerPods | None = None  # by which GPUs of nodes are served to others; ``None``: they are not
 
 
 class Terms:
@@ -42,26 +61,39 @@ class Terms:
     ----------
     nodes
         All of them, by name.
-    longest_us
-        How long a pod that says nothing is expected to run, µs.
+    added
+        What a site adds to them, and how long a pod that says nothing is expected to run.
+    taken, held
+        Of the GPUs that are served those that are not for clients, and those that clients have.
 
     Raises
     ------
-    ClusterError
-        There is none, or one has an amount that is none.
+    InputError
+        There is none, one has an amount that is none, or they do not go with what the site adds.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], longest_us: int) -> None:
+    def __init__(
+        self, nodes: Mapping[str, Node], added: Added, taken: Taken = NONE_TAKEN, held: Collection[str] = ()
+    ) -> None:
+        told, servers = nodes, added.servers
+        if servers is not None:
+            nodes = {name: without_gpus(servers, node) for name, node in nodes.items()}
         counted = [node for _, node in sorted(nodes.items()) if has_said(node)]
         everything = {resource: Fraction(1) for node in counted for resource in amounts_of(node)}
         names = [node.metadata.name for node in counted]
         self.machines: Machines = machines_of(
             counted, [{**everything, "cpu": Fraction(1, 1000)}], dict.fromkeys(names, 1)
         )
-        self.content = {key: value for key, value in self.machines.content.items() if key != "drained"}
-        number_of = Cluster.from_dict(self.content, "cluster").number_of
+        content = {key: value for key, value in self.machines.content.items() if key != "drained"}
+        number_of = Cluster.from_dict(content, "cluster").number_of
         self.names = tuple(sorted(names, key=number_of.__getitem__))
-        self.longest_us = longest_us
+        self.content, self.added = added.additions.joined(content, self.names), added
+        self.devices: tuple[str, ...] = ()
+        if servers is not None and (pool := pool_of(servers, told, self.names, taken, held)) is not None:
+            self.content["pools"], self.devices = [pool.table], pool.devices
+        cluster = Cluster.from_dict(self.content, "cluster")
+        self.names = tuple(sorted(names, key=cluster.number_of.__getitem__))
+        self._askable = Askable.of(cluster)
         self._nodes = {node.metadata.name: _without_closed(node) for node in counted}
         self._rooms = {name: room_of(node) for name, node in self._nodes.items()}
         self._where: dict[str, tuple[list[str], str]] = {}
@@ -69,18 +101,22 @@ class Terms:
 
     def beginning(self, policy: Spec) -> Beginning:
         """The cluster, and a policy."""
-        return Beginning(dict(self.content), self.names, policy)
+        return Beginning(dict(self.content), self.names, policy, self.added.models, devices=self.devices)
 
     def asked(self, pod: Pod, key: str) -> Job | Problem:
-        """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are."""
+        """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are.
+
+        A deadline is counted from when it was submitted.
+        """
         if pod.spec.scheduling_gates:
             gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
             return Problem(printable(f"it is gated: {gates}", 300))
-        if beside := required(pod):
-            return Problem(f"it asks for {beside}: not kept by this scheduler", misread=True)
+        if unkept := required(pod):
+            return Problem(f"it asks for {unkept}: not kept by this scheduler", misread=True)
         try:
             asks, run_s = asked_of(pod), limit_s(pod)
-        except ValueError as error:
+            more = self._more(pod)
+        except (ValueError, AskError) as error:
             return Problem(str(error)[:300], misread=True)
         where = asks_where(pod)
         if len(where) > MOST_WHERE:
@@ -92,8 +128,35 @@ class Terms:
             return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
         if why := self._beyond_all(here, without, asks):
             return Problem(why)
-        request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
-        return replace(self._job(pod, key, asks, request_us), said={"exc_nodes": without})
+        request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US
+        job = self._job(pod, key, asks, request_us)
+        devices = {kind: dict(of) for kind, of in job.demand.devices.items()}
+        for (kind, quantity), amount in more.devices.items():
+            if amount < devices.setdefault(kind, {}).get(quantity, 0):
+                return Problem(f"{ASKS}: less {kind}.{quantity} than its containers ask for", misread=True)
+            devices[kind][quantity] = amount
+        demand = replace(job.demand, devices=devices)
+        return replace(
+            job, demand=demand, deadline_us=more.deadline_us, app=more.app or job.app, said={"exc_nodes": without}
+        )
+
+    def _more(self, pod: Pod) -> Asks:
+        """What a pod asks for in an annotation.
+
+        Raises
+        ------
+        AskError
+            It cannot be understood.
+        """
+        text = pod.metadata.annotations.get(ASKS, "")
+        if not text:
+            return Asks()
+        if len(text) > MOST_ASKS or {";", "\n"} & set(text):
+            raise AskError(ASKS, f"{len(text)} characters", f"{MOST_ASKS} at most, on one line, without semicolons")
+        found = self._askable.asks(f"unrack: {text}", ASKS)
+        if found.memory_mb is not None or found.priority is not None:
+            raise AskError(ASKS, "memory or a priority", "neither: the pod itself says so")
+        return found
 
     def stands(self, pod: Pod, key: str, node: int, cluster: Cluster) -> tuple[Job, Lease]:
         """What a pod that is bound holds of its node, at most what that has; one that cannot be read: nothing much."""
@@ -104,7 +167,7 @@ class Terms:
         cores = min(max(asks.get("cpu", 0), 1), int(cluster.cores[node]))
         mb = min(asks.get("memory", 0), int(cluster.memory_mb[node]))
         lease = Lease.on(-1, [node], [1], [cores], [mb])
-        job = self._job(pod, key, asks, self.longest_us)
+        job = self._job(pod, key, asks, self.added.longest_us)
         return replace(job, demand=replace(job.demand, cores=cores, memory_mb=0)), lease
 
     def _job(self, pod: Pod, key: str, asks: Amounts, request_us: int) -> Job:

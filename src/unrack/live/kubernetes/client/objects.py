@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class Part(Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
@@ -55,6 +55,13 @@ class Container(Part, frozen=True):
     ports: list[dict[str, Any]] = []
 
 
+class Condition(Part, frozen=True):
+    """What holds of a node or a pod: its type is "Ready", its status "True", "False" or "Unknown"."""
+
+    type: str = ""
+    status: str = ""
+
+
 class PodSpec(Part, frozen=True):
     """What a pod asks for, and the node that it is bound to."""
 
@@ -85,6 +92,8 @@ class PodStatus(Part, frozen=True):
     phase: str = ""
     reason: str = ""
     start_time: str | None = None
+    pod_ip: str = field(default="", name="podIP")
+    conditions: list[Condition] = []
 
 
 class Pod(Part, frozen=True):
@@ -108,13 +117,6 @@ class NodeSpec(Part, frozen=True):
 
     unschedulable: bool = False
     taints: list[Taint] = []
-
-
-class Condition(Part, frozen=True):
-    """What holds of a node: its type is "Ready", its status "True", "False" or "Unknown"."""
-
-    type: str = ""
-    status: str = ""
 
 
 class NodeStatus(Part, frozen=True):

@@ -6,11 +6,9 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from unrack.live.additions import Additions, checked
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
 from unrack.policy.limits.extending import Extending
-from unrack.slowdown.model import Model, make_models
 from unrack.study.input.document import Document
 from unrack.units import SECOND_US
 
@@ -26,17 +24,13 @@ class Site(SiteTable):
     """
 
     _path: str = PrivateAttr(default="")
-    _models: tuple[Model, ...] = PrivateAttr(default=())
-    _additions: Additions = PrivateAttr(default_factory=lambda: Additions({}))
 
     def _check(self, document: Document) -> None:
         self._path = document.path
-        self._additions = checked(self.cluster, document)
+        self._take_cluster(document)
         self._take_policy(document, ("molding", "resizing"), "none of it: what Slurm tells of jobs has no sizes")
         if "extension" in dict(self.policy_spec.parameters):
             self._check_more_time(document, self.policy_spec.make())
-        with document.part("models"):
-            self._models = make_models(self.models, document.folder)
 
     def _check_more_time(self, document: Document, policy: Policy[Any]) -> None:
         """Refuse to give running jobs more time where Slurm cannot be told, or not in time."""
@@ -56,13 +50,3 @@ class Site(SiteTable):
     def path(self) -> str:
         """The file."""
         return self._path
-
-    @property
-    def performance_models(self) -> tuple[Model, ...]:
-        """How fast jobs run on devices, as :func:`unrack.simulate` takes them."""
-        return self._models
-
-    @property
-    def additions(self) -> Additions:
-        """What Slurm does not know of the nodes."""
-        return self._additions
