@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,13 @@ def test_whoever_moves_everything_is_conserved_and_all_end(seed: int) -> None:
     cost = ["utility", "fragmentation", "network", "locality"][seed % 4]
     result = run(cluster, jobs_of(*rows, remote_mb_s=[50] * 30), f"flow(migrate=20 s, move=0.2, cost={cost})")
     assert result.jobs["end_s"].null_count() == 0
+
+
+@pytest.mark.parametrize("policy", ["flow", "flow(cost=network)", "flow(cost=locality)", "flow(cost=fragmentation)"])
+def test_a_job_that_needs_its_devices_at_home_is_not_left_on_a_node_without_them(policy: str) -> None:
+    # nodes 0 and 1 have no GPUs, and no link carries what the job sends to one elsewhere: it has to go to node 2
+    pool = {"kind": "gpu", "count": 4, "share": 1, "home": ["2"]}
+    cluster = Cluster.from_dict({"nodes": [{"count": 3, "cores": 20}], "pools": [pool], "links": {"mb_s": 100}})
+    jobs = jobs_of((0, 10, 1, 20, 4), (0, 10, 1, 5, 0), (1, 10, 1, 4, 2), remote_mb_s=[300, 0, 300])
+    result = run(cluster, jobs, policy)
+    assert [math.floor(start) for start in starts(result)] == [0, 0, 10]

@@ -99,6 +99,28 @@ def test_many_clients_share_all_gpus_in_turn(kubernetes: KubernetesBed, tmp_path
         driven.until(lambda: not servers(kubernetes))
 
 
+@pytest.mark.parametrize("policy", ["flow", {"name": "flow", "cost": "network"}, "conservative"])
+def test_rounds_of_flow_over_links_place_clients_and_gpus(
+    kubernetes: KubernetesBed, tmp_path: Path, policy: Any
+) -> None:
+    kubernetes.add_nodes(["c1", "c2"], {"cpu": "8", "memory": "8Gi"})
+    kubernetes.add_nodes(["g1", "g2"], {"cpu": "2", "memory": "8Gi", GPU: "4"})
+    found = site(tmp_path, policy=policy, cluster={"links": {"mb_s": "1 Gb/s"}})
+    with DrivenPods(kubernetes, found.spec, added=found.added) as driven:
+        for i in range(10):
+            asks = f"gpu.devices={1 + i % 3} links.remote_mb_s=30"
+            client(kubernetes, f"p{i}", 0, run_s=0.5, **{"unrack.io/asks": asks})
+        client(kubernetes, "alone", 0, **{"unrack.io/asks": "gpu.devices=1 links.remote_mb_s=300"})  # at home alone
+        client(kubernetes, "never", 0, cpu="3", **{"unrack.io/asks": "gpu.devices=1 links.remote_mb_s=300"})
+        driven.until(lambda: len(driven.placed()) == 11, 60)
+        assert driven.placed()["alone"] in ("g1", "g2")
+        assert "never" not in driven.placed()
+        assert given_twice(kubernetes) == []
+        kubernetes.admin.delete("/api/v1/namespaces/default/pods/never")
+        driven.until_all()
+        assert replay(driven.journal.records()).differences == []
+
+
 def test_gpus_that_pods_have_by_themselves_are_not_served(kubernetes: KubernetesBed, tmp_path: Path) -> None:
     kubernetes.add_nodes(["g1", "g2"], {"cpu": "4", "memory": "8Gi", GPU: "2"})
     kubernetes.add_pod("theirs", {"cpu": "1", GPU: "1"}, schedulerName="other", nodeName="g1")

@@ -135,6 +135,9 @@ class Attempt:
     hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
     # int64[k]: the phase in which a sub-task of a job stayed without a host; -1: none
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    cut: set[int] = field(
+        default_factory=set
+    )  # those of which a task cannot have its devices from the node it was given
     force: bool = False  # whether to wait cost more than any place
 
 
@@ -213,6 +216,9 @@ def _devices(
     wants = Wants(row, rounds[unit_job], local, stay)
     at = _assigned(found, terms, phase, unit_job, wants, free, 0.0 if held is None else held.move)
     np.maximum.at(found.lost, unit_job[at < 0], len(found.phases) - 1)
+    first_unit = np.cumsum(count) - count
+    own = np.where(local >= 0, free[np.maximum(local, 0)], 0)[first_unit]
+    found.cut.update(job[fits.sum(axis=1)[row[first_unit]] + own < count].tolist())
     by_task = found.hosts.setdefault(kind, {})
     ends = np.cumsum(count).tolist()
     for task_job, end, many in zip(job.tolist(), ends, count.tolist(), strict=True):

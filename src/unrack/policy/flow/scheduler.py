@@ -324,6 +324,7 @@ class Round:
         found = attempted(self.flow.terms, self.left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
         notes.attempts.append(found)
         notes.fate[jobs[found.lost >= 0]] = Fate.WAITS
+        notes.fate[jobs[sorted(found.cut)]] = Fate.APART
         of, before = sorts.of[jobs], len(self.leases)
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
