@@ -80,6 +80,7 @@ class KubernetesBed:
         self._block = PortBlock()
         self._etcd, self._peer, self.port, self._manager, self._scheduler = self._block.ports[:5]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._followers: dict[str, list[str]] = {}
         self.kubelets: Kubelets | None = None
         self._stopped = False
         begun = time.monotonic()
@@ -89,9 +90,11 @@ class KubernetesBed:
             self.start_etcd()
             self.start_server()
             self.kubeconfig("admin")
-            self._start("kube-controller-manager", f"--controllers={_CONTROLLERS}", *self._follower(self._manager))
-            if scheduler:
-                self._start("kube-scheduler", *self._follower(self._scheduler))
+            self._followers = {
+                "kube-controller-manager": [f"--controllers={_CONTROLLERS}", *self._follower(self._manager)]
+            } | ({"kube-scheduler": self._follower(self._scheduler)} if scheduler else {})
+            for name, flags in self._followers.items():
+                self._start(name, *flags)
             self._allow()
             if kubelets:
                 self.kubelets = Kubelets(self.admin)
@@ -237,10 +240,16 @@ class KubernetesBed:
             raise
 
     def wait_until(self, holds: Callable[[], bool], timeout_s: float = 20, what: str = "it holds") -> None:
-        """Wait until something holds; ``TimeoutError`` if it does not in time."""
+        """Wait until something holds; ``TimeoutError`` if it does not in time.
+
+        Followers that gave up as the API server was away for long are started again, as a kubelet would.
+        """
         deadline = time.monotonic() + timeout_s
         while not holds():
             ended = [name for name, process in self._running.items() if process.poll() is not None]
+            for name in [name for name in ended if name in self._followers and time.monotonic() < deadline]:
+                ended.remove(name)
+                self._start(name, *self._followers[name])
             if ended or time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain until {what}; ended: {ended}\n{self._logs(ended)}")
             time.sleep(0.05)

@@ -36,14 +36,14 @@ class Names:
     nodes
         Name of each node, in its order.
     devices
-        Name of each pooled device; empty: that of its pool, and a number.
+        Names of the first pooled devices; others are called as their pool, and a number.
     """
 
     def __init__(self, cluster: Cluster, nodes: Sequence[str], devices: Sequence[str] = ()) -> None:
         self.cluster, self.nodes = cluster, tuple(nodes)
         self.node_of = {name: number for number, name in enumerate(nodes)}
-        numbered = (f"{pool.name}-{number}" for pool in cluster.devices.pools for number in range(pool.count))
-        self.devices = tuple(devices or numbered)
+        numbered = [f"{pool.name}-{number}" for pool in cluster.devices.pools for number in range(pool.count)]
+        self.devices = (*devices, *numbered[len(devices) :])
         self.device_of = {name: number for number, name in enumerate(self.devices)}
 
     def portable(self, lease: Lease) -> Portable:

@@ -53,8 +53,7 @@ class Beginning(NamedTuple):
     used, until_us
         What accounts and users used before, as of :class:`unrack.live.driver.used.Used`, and until when.
     devices
-        Name of each pooled device, where it is not that of its pool and a number: it means the same device as long as
-        there is one.
+        Names of the first pooled devices, which mean the same as long as there are such: see :class:`Names`.
     """
 
     cluster: dict[str, Any]

@@ -41,7 +41,7 @@ MOST_WAYS = 1000
 MOST_ASKS = 2000
 """Characters of the annotation in which a pod asks for more."""
 ASKS = "unrack.io/asks"
-"""The annotation in which a pod asks for what Kubernetes does not know, such as ``gpu.devices=2 deadline=2h``."""
+"""The annotation in which a pod asks for what Kubernetes does not know, such as ``links.mb_s=20 deadline=2h``."""
 _APP = "app.kubernetes.io/name", "app", "k8s-app"
 
 

@@ -14,7 +14,7 @@ from unrack.units import SECOND_US
 
 SERVER = "unrack.io/server-of"
 """The label of server pods: of which scheduler."""
-KIND = "gpu"
+KIND = "remote_gpu"
 
 
 class GpuPool(NamedTuple):
