@@ -30,8 +30,10 @@ RIGHTS = [
 ]
 DRIVER = "driver"
 """Who ``unrack kubernetes run`` is: that may what docs/kubernetes-rights.yaml says."""
+COMPOSER = "composer"
+"""The same of ``unrack kubernetes compose``."""
 _SHIPPED = Path(__file__).parents[3] / "docs" / "kubernetes-rights.yaml"
-_TOKENS = {"admin": "admin-of-tests", USER: "token-of-unrack", DRIVER: "token-of-driver", "nobody": "token-of-nobody"}
+_TOKENS = {"admin": "admin-of-tests"} | {user: f"token-of-{user}" for user in (USER, DRIVER, COMPOSER, "nobody")}
 _CONTROLLERS = (
     "job-controller,resourceclaim-controller,serviceaccount-controller,namespace-controller,replicaset-controller,"
     "garbage-collector-controller,pod-garbage-collector-controller,disruption-controller,taint-eviction-controller"
@@ -242,7 +244,7 @@ class KubernetesBed:
     # What is behind it
 
     def _write(self) -> None:
-        users = ["admin:system:masters", USER, DRIVER, "nobody"]
+        users = ["admin:system:masters", USER, DRIVER, COMPOSER, "nobody"]
         subprocess.run([self.programs / "certificates", self.folder, *users], check=True, timeout=30)
         lines = [
             f'{_TOKENS[name]},{name},{name},"{groups}"' for name, _, groups in (one.partition(":") for one in users)
@@ -271,8 +273,8 @@ class KubernetesBed:
 
     def _allow(self) -> None:
         shipped = [yaml.safe_load(text) for text in _SHIPPED.read_text().split("---\n")]
-        rules = next(one["rules"] for one in shipped if one["kind"] == "ClusterRole")
-        for user, its in ((USER, RIGHTS), (DRIVER, rules)):
+        rules = {one["metadata"]["name"]: one["rules"] for one in shipped if one["kind"] == "ClusterRole"}
+        for user, its in ((USER, RIGHTS), (DRIVER, rules["unrack-driver"]), (COMPOSER, rules["unrack-composer"])):
             self._allow_one(user, its)
 
     def _allow_one(self, user: str, rules: list[Content]) -> None:
