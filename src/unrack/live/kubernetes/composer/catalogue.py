@@ -19,8 +19,9 @@ MOST_SHARES = 10_000
 ATTACHED, FAILED = "unrack.io/Attached", "unrack.io/AttachFailed"
 """The conditions of a device of a claim: it is there; it cannot be brought there."""
 TAINT = "unrack.io/attach-failed"
-_BYTES = ("_mb_s", "_mb")
-_UNITS = ("", "k", "M", "G", "T", "P", "E")
+_BYTES = {"_mb_s": 10**6, "_mb": 2**20}
+"""What names of quantities end in, and bytes in one of them: docs/decisions/0002-units.md."""
+_UNITS = {1000: ("", "k", "M", "G", "T", "P", "E"), 1024: ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")}
 
 
 class PoolKeys(NamedTuple):
@@ -94,18 +95,18 @@ def catalogue_of(cluster: Cluster, said: Mapping[str, PoolKeys], where: str) -> 
     return Catalogue(pools, {(one.pool, one.name): one for one in devices}, {one.name: one.switch for one in devices})
 
 
-def canonical(amount: int) -> str:
-    """An amount as the API server writes it.
+def canonical(count: int, unit: int) -> str:
+    """So many of a unit of 1, 10**6 or 2**20, as the API server writes it.
 
     Examples
     --------
-    >>> canonical(600_000_000_000), canonical(1_500_000), canonical(7), canonical(0)
-    ('600G', '1500k', '7', '0')
+    >>> canonical(600_000, 10**6), canonical(1536, 2**20), canonical(7, 1), canonical(0, 1)
+    ('600G', '1536Mi', '7', '0')
     """
-    unit = 0
-    while amount and amount % 1000 == 0 and unit < len(_UNITS) - 1:
-        amount, unit = amount // 1000, unit + 1
-    return f"{amount}{_UNITS[unit]}"
+    base, power, amount = 1024 if unit == 2**20 else 1000, 0, count * unit
+    while amount and amount % base == 0 and power < len(_UNITS[base]) - 1:
+        amount, power = amount // base, power + 1
+    return f"{amount}{_UNITS[base][power]}"
 
 
 def _names(cluster: Cluster, ids: list[int], pool: Pool, where: str) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ def _capacity(
 ) -> tuple[dict[str, tuple[str, int]], dict[str, Any]]:
     """What claims consume of a device, and its capacities."""
     if not shared:
-        return {}, {short[name]: {"value": canonical(amount * _bytes_in(name))} for name, amount in has.items()}
+        return {}, {short[name]: {"value": canonical(amount, _bytes_in(name))} for name, amount in has.items()}
     if pool.split > 1:
         return {PARTS: (PARTS, 1)}, {PARTS: _consumed(pool.split, 1, 1)}
     amounts, capacity = {SHARES: (SHARES, 1)}, dict[str, Any]()
@@ -162,17 +163,17 @@ def _capacity(
         amounts[short[name]] = name, _bytes_in(name)
         capacity[short[name]] = _consumed(amount, _bytes_in(name), amount)
     most = MOST_SHARES if pool.share == UNLIMITED else pool.share
-    one = {"value": canonical(most), "requestPolicy": {"default": "1", "validValues": ["1"]}}
+    one = {"value": canonical(most, 1), "requestPolicy": {"default": "1", "validValues": ["1"]}}
     return amounts, {**capacity, SHARES: one}
 
 
 def _consumed(amount: int, unit: int, default: int) -> dict[str, Any]:
     """A capacity of which claims take whole units: what the fabric counts in."""
-    whole, least = canonical(amount * unit), canonical(unit)
+    whole, least = canonical(amount, unit), canonical(1, unit)
     if amount < 2:  # too little for a range
         policy: dict[str, Any] = {"default": whole, "validValues": [whole]}
     else:
-        policy = {"default": canonical(default * unit), "validRange": {"min": least, "max": whole, "step": least}}
+        policy = {"default": canonical(default, unit), "validRange": {"min": least, "max": whole, "step": least}}
     return {"value": whole, "requestPolicy": policy}
 
 
@@ -181,7 +182,7 @@ def _short(quantity: str) -> str:
 
 
 def _bytes_in(quantity: str) -> int:
-    return 10**6 if quantity.endswith(_BYTES) else 1
+    return next((unit for end, unit in _BYTES.items() if quantity.endswith(end)), 1)
 
 
 def _attribute(value: str | int | bool) -> dict[str, str | int | bool]:
