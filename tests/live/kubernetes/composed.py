@@ -1,4 +1,4 @@
-"""A composer as a process of its own on a real API server, a plain allocator in place of a scheduler, and an auditor."""
+"""A composer as a process of its own on a real API server; a plain allocator; and an auditor."""
 
 from __future__ import annotations
 
@@ -130,7 +130,10 @@ class Composed:
 
 def inline(table: Content) -> str:
     """A table as TOML has it on one line."""
-    parts = [f"{json.dumps(key)} = {inline(value) if isinstance(value, dict) else json.dumps(value)}" for key, value in table.items()]
+    parts = [
+        f"{json.dumps(key)} = {inline(value) if isinstance(value, dict) else json.dumps(value)}"
+        for key, value in table.items()
+    ]
     return "{ " + ", ".join(parts) + " }"
 
 
@@ -158,7 +161,11 @@ def add_class(bed: KubernetesBed) -> None:
     """Device classes of all kinds of ours."""
     for kind in ("nvme", "memory"):
         test = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].kind == "{kind}"'
-        body = {"kind": "DeviceClass", "metadata": {"name": kind}, "spec": {"selectors": [{"cel": {"expression": test}}]}}
+        body = {
+            "kind": "DeviceClass",
+            "metadata": {"name": kind},
+            "spec": {"selectors": [{"cel": {"expression": test}}]},
+        }
         try:
             bed.admin.post(f"{API}/deviceclasses", {"apiVersion": "resource.k8s.io/v1", **body})
         except AdminError as error:
@@ -166,12 +173,16 @@ def add_class(bed: KubernetesBed) -> None:
                 raise
 
 
-def add_claim(bed: KubernetesBed, name: str, kind: str = "nvme", count: int = 1, capacity: Content | None = None) -> Content:
+def add_claim(
+    bed: KubernetesBed, name: str, kind: str = "nvme", count: int = 1, capacity: Content | None = None
+) -> Content:
     exactly: Content = {"deviceClassName": kind, "count": count}
     if capacity:
         exactly["capacity"] = {"requests": capacity}
     spec = {"devices": {"requests": [{"name": "main", "exactly": exactly}]}}
-    return bed.admin.post(CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec})
+    return bed.admin.post(
+        CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+    )
 
 
 def allocate(bed: KubernetesBed, name: str, node: str, devices: list[tuple[str, str]], **more: Any) -> Content:
@@ -206,10 +217,17 @@ def said(claim: Content, kind: str = ATTACHED) -> list[str]:
             continue
         key = [result.get(name) for name in ("pool", "device", "shareID")]
         entry: Content = next(
-            (one for one in claim["status"].get("devices", ()) if [one.get(name) for name in ("pool", "device", "shareID")] == key), {}
+            (
+                one
+                for one in claim["status"].get("devices", ())
+                if [one.get(name) for name in ("pool", "device", "shareID")] == key
+            ),
+            {},
         )
         condition = next((one for one in entry.get("conditions") or () if one["type"] == kind), None)
-        found.append("" if condition is None else condition["status"] if condition["status"] == "True" else condition["reason"])
+        found.append(
+            "" if condition is None else condition["status"] if condition["status"] == "True" else condition["reason"]
+        )
     return found
 
 
@@ -246,9 +264,15 @@ def audit(composed: Composed, *, at_rest: bool = False) -> list[str]:
             node = terms[0].get("matchFields", [{"values": [""]}])[0]["values"][0]
             wanted.add((uid, node, result["device"]))
             if same and state == "True" and (uid, node, result["device"]) not in held:
-                found.append(f"{claim['metadata']['name']} was told that it has {result['device']} on {node}: it has not")
+                found.append(
+                    f"{claim['metadata']['name']} was told that it has {result['device']} on {node}: it has not"
+                )
     if at_rest:
-        found += [f"{name} is left: {one}" for name, one in ours.items() if not wanted & {(one.job, one.node, d) for d in one.devices}]
+        found += [
+            f"{name} is left: {one}"
+            for name, one in ours.items()
+            if not wanted & {(one.job, one.node, d) for d in one.devices}
+        ]
     return found
 
 
@@ -258,4 +282,6 @@ def claims_of(bed: KubernetesBed) -> dict[str, Content]:
 
 def away(error: Exception) -> bool:
     """Whether the server is only away for a moment."""
-    return isinstance(error, OSError | http.client.HTTPException) or (isinstance(error, AdminError) and error.code >= 500)
+    return isinstance(error, OSError | http.client.HTTPException) or (
+        isinstance(error, AdminError) and error.code >= 500
+    )
