@@ -50,23 +50,19 @@ class Composed:
 
     def __init__(self, bed: KubernetesBed, folder: Path, cluster: str = CLUSTER, **keys: Any) -> None:
         self.bed, self.folder, self.process = bed, folder, None
-        self.fabric_keys: Content = keys.pop("fabric", {})
+        self.fabric_folder = keys.pop("fabric_folder", folder / "fabric")
+        inner = {"kind": "files", "folder": str(self.fabric_folder)}
+        drill = keys.pop("fabric", {})
         self.set_cluster(cluster)
-        lines = {
+        table = {
             "cluster": "cluster.toml", "state": "state", "kubeconfig": str(bed.kubeconfig(COMPOSER)), "timeout": 5,
-            "give_up": 3, "avoid": 1, "look": 0.5, **keys,
+            "give_up": 3, "avoid": 1, "look": 0.5, "metrics": {"address": ""}, "log": {"form": "json"},
+            "fabric": {"kind": "drill", "inner": inner, **drill} if drill else inner, **keys,
         }  # fmt: skip
-        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items() if not isinstance(value, dict))
-        text += f"fabric = {inline(self._fabric())}\n"
-        text += "".join(f"{key} = {inline(value)}\n" for key, value in lines.items() if isinstance(value, dict))
         self.site = folder / "site.toml"
-        self.site.write_text(f'{text}metrics = {{ address = "" }}\nlog = {{ form = "json" }}\n')
+        self.site.write_text("".join(f"{key} = {inline(value)}\n" for key, value in table.items()))
 
     process: subprocess.Popen[bytes] | None
-
-    def _fabric(self) -> Content:
-        inner = {"kind": "files", "folder": str(self.folder / "fabric")}
-        return {"kind": "drill", "inner": inner, **self.fabric_keys} if self.fabric_keys else inner
 
     def set_cluster(self, text: str) -> None:
         """Another cluster file in place of that which is there, at once."""
@@ -103,7 +99,7 @@ class Composed:
 
     def attached(self) -> dict[str, Attachment]:
         """What the fabric has, read anew."""
-        folder = self.folder / "fabric"
+        folder = self.fabric_folder
         if not (folder / "fabric.json").exists():
             return {}
         found = dict[str, Attachment]()
@@ -118,7 +114,7 @@ class Composed:
 
     def foreign(self, operation: str, device: str) -> None:
         """Somebody else attaches a device."""
-        FileFabric(self.folder / "fabric").attach(Attachment(operation, "17", "n0", (device,)))
+        FileFabric(self.fabric_folder).attach(Attachment(operation, "17", "n0", (device,)))
 
     def until(self, holds: Callable[[], bool], timeout_s: float = 20, what: str = "it holds") -> None:
         deadline = time.monotonic() + timeout_s
@@ -128,13 +124,11 @@ class Composed:
             time.sleep(0.05)
 
 
-def inline(table: Content) -> str:
-    """A table as TOML has it on one line."""
-    parts = [
-        f"{json.dumps(key)} = {inline(value) if isinstance(value, dict) else json.dumps(value)}"
-        for key, value in table.items()
-    ]
-    return "{ " + ", ".join(parts) + " }"
+def inline(value: Any) -> str:
+    """A value as TOML has it, a table on one line."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return "{ " + ", ".join(f"{json.dumps(key)} = {inline(one)}" for key, one in value.items()) + " }"
 
 
 # Claims

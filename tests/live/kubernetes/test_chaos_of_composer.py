@@ -136,8 +136,17 @@ class Chaos:
             time.sleep(self.random.choice([0, 0.05, 0.3, 1.0]))
             self.insist(self.fail)
             self.insist(self.check)
+            self.supervise()
             if self.in_use and self.random.random() < 0.5:
                 self.in_use.pop().unlink()
+
+    def supervise(self) -> None:
+        """Start it again if it has ended: it does not begin with a cluster file that is broken."""
+        assert self.composed.process is not None
+        if (code := self.composed.process.poll()) is not None:
+            assert code == 2
+            assert "wanted valid TOML" in self.composed.logged()
+            self.composed.start()
 
     def check(self) -> None:
         assert audit(self.composed) == []
@@ -147,6 +156,8 @@ class Chaos:
         for path in self.in_use:
             path.unlink()
         self.composed.set_cluster(CLUSTER)
+        time.sleep(3)  # until one that began with a broken file has ended
+        self.supervise()
         told = {"True", "AttachFailed", "NoDevice"}
         self.composed.until(
             lambda: all({*said(one)} <= told for one in claims_of(self.bed).values()), 60, "all claims are told"

@@ -29,6 +29,8 @@ TURN_S, IDLE_S = 0.01, 0.25
 """How long what comes together is collected; how often time is looked at when nothing comes."""
 AGAIN_S, SILENT_S = 0.2, 2.0
 """How long it waits before it tells again what was refused, or not answered."""
+NEW_SERVER_S = 10.0
+"""So long after it has begun a refusal may be one of a server that has just begun, too."""
 RIGHTS = "the rights of a composer: docs/kubernetes-rights.yaml"
 
 
@@ -209,14 +211,17 @@ class Composer:
 
     async def _begin(self, stop: Callable[[], bool], turned: Callable[[bool], None]) -> None:
         """Learn which Kubernetes it is: others may have the same fabric."""
-        backoff = Backoff()
+        backoff, loop = Backoff(), asyncio.get_running_loop()
+        begun_s = loop.time()
         while not self.owner and not stop():
             try:
                 system = await self.connection.read(NAMESPACES, "kube-system")
                 self.owner = owner_of(system.metadata.uid, self.settings.driver)
-            except (AbsentError, ForbiddenError) as error:
-                raise InputError("the API server", str(error), f"{RIGHTS}, and a namespace kube-system") from None
             except RunError as error:
+                # A server that has just begun knows no roles yet, and forbids what it will allow.
+                is_final = isinstance(error, ForbiddenError | AbsentError) and loop.time() - begun_s > NEW_SERVER_S
+                if is_final:
+                    raise InputError("the API server", str(error), f"{RIGHTS}, and a namespace kube-system") from None
                 self.log.warning("Kubernetes does not answer", why=str(error))
                 turned(False)
                 await asyncio.sleep(min(backoff.next_s(), SILENT_S))
