@@ -311,6 +311,16 @@ def test_a_second_one_with_the_same_state_is_refused_and_so_is_one_without_right
     assert (code, "docs/kubernetes-rights.yaml" in said) == (2, True), said
 
 
+def test_a_server_that_does_not_let_pods_wait_for_devices_is_refused(
+    new_kubernetes: Callable[..., KubernetesBed], tmp_path: Path
+) -> None:
+    gates = "DRADeviceBindingConditions=false"
+    composed = Composed(new_kubernetes(kubelets=False, gates=gates), tmp_path)
+    code, said = run(composed.site)
+    assert (code, "bindingConditions" in said, "1.36" in said) == (2, True, True), said
+    assert slices(composed.bed) == []
+
+
 def run(site: Path, *more: str) -> tuple[int, str]:
     words = [sys.executable, "-m", "unrack", "kubernetes", "compose", "--config", str(site), *more]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -199,6 +199,8 @@ class Composer:
         try:
             await publish(self.connection, changes, self.publisher, self._slices.objects)
             self.log.info("published", slices=len(changes.write), ended=len(changes.end))
+        except InputError as error:
+            self._faults.append(error)
         except ForbiddenError as error:
             self._faults.append(InputError("the API server", str(error), RIGHTS))
         except RunError as error:

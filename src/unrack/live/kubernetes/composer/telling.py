@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from unrack.errors import InputError
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError
 from unrack.live.kubernetes.client.connection import Connection, decoded
 from unrack.live.kubernetes.client.orders import create, delete, replace
@@ -20,6 +21,8 @@ from unrack.live.printable import printable
 
 Told = Sequence[tuple[Wanted, Problem | None]]
 _MOST_MESSAGE = 1000
+_NEEDED = {"bindsToNode", "bindingConditions", "bindingFailureConditions", "allowMultipleAllocations"}
+"""Without these a pod would be bound before its devices are there, or nothing be shared."""
 
 
 async def tell_claim(connection: Connection, told: Told, catalogue: Catalogue, driver: str, owner: str) -> bool:
@@ -93,6 +96,10 @@ def _enter(entries: list[dict[str, Any]], one: Wanted, conditions: Mapping[str, 
         entry["data"] = {"operation": one.operation, "node": node, "devices": devices}
 
 
+def _keys(spec: Mapping[str, Any]) -> set[str]:
+    return {key for device in spec.get("devices") or () for key in device}
+
+
 async def publish(
     connection: Connection, changes: Changes, publisher: Publisher, there: dict[tuple[str, str], ResourceSlice]
 ) -> None:
@@ -100,6 +107,8 @@ async def publish(
 
     Raises
     ------
+    InputError
+        The API server does not keep what makes pods wait for their devices; then none are published.
     ConflictError
         One was changed, made or ended by another meanwhile.
     """
@@ -115,6 +124,10 @@ async def publish(
             raise ConflictError(error.what, error.code, error.reason, error.message) from None
         publisher.took(name, spec, made)
         there["", name] = made
+        if missing := sorted(_NEEDED & _keys(spec) - _keys(made.spec)):
+            await delete(connection, SLICES, made)
+            want = "Kubernetes 1.36 or newer, or the gates DRADeviceBindingConditions and DRAConsumableCapacity"
+            raise InputError("the API server", f"devices without {', '.join(missing)}", want)
     for one in changes.end:
         with suppress(AbsentError):
             await delete(connection, SLICES, one)
