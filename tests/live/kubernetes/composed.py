@@ -113,7 +113,7 @@ class Composed:
         return found
 
     def foreign(self, operation: str, device: str) -> None:
-        """Somebody else attaches a device."""
+        """Another program attaches a device."""
         FileFabric(self.fabric_folder).attach(Attachment(operation, "17", "n0", (device,)))
 
     def until(self, holds: Callable[[], bool], timeout_s: float = 20, what: str = "it holds") -> None:

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -388,6 +389,45 @@ def test_kube_scheduler_binds_once_the_device_is_there(
         bed.admin.delete("/api/v1/namespaces/default/pods/part1")
         bed.wait_until(lambda: bound("much"), 30)
         composed.until(lambda: audit(composed, at_rest=True) == [])
+
+
+def test_all_pods_of_a_queue_get_their_drives_while_composer_and_fabric_break(
+    scheduled: KubernetesBed, tmp_path: Path
+) -> None:
+    bed, random = scheduled, Random(5)
+    clear(bed)
+    bed.add_nodes([f"n{number}" for number in range(4)], {"cpu": "8"})
+    exactly = {"deviceClassName": "nvme", "count": 2}
+    spec = {"spec": {"devices": {"requests": [{"name": "main", "exactly": exactly}]}}}
+    template = {"kind": "ResourceClaimTemplate", "metadata": {"name": "two"}, "spec": spec}
+    path = f"{API}/namespaces/default/resourceclaimtemplates"
+    bed.admin.post(path, {"apiVersion": "resource.k8s.io/v1", **template})
+    broken = {"seed": 5, "refuse": 0.2, "half": 0.2, "lose": 0.2, "often": 2}
+    with Composed(bed, tmp_path, fabric=broken) as composed:
+        composed.until(lambda: len(published(bed)) == 7)
+        for number in range(8):  # of drives there are six, in two racks
+            claims = [{"name": "d", "resourceClaimTemplateName": "two"}]
+            scheduler = {"schedulerName": "default-scheduler", "resourceClaims": claims}
+            bed.add_pod(f"p{number}", {"cpu": "1"}, run_s=1, **scheduler)
+
+        def done() -> bool:
+            if random.random() < 0.03:
+                composed.kill()
+                composed.start()
+            assert audit(composed) == []
+            for pod in bed.admin.get("/api/v1/pods")["items"]:  # what runs has its drives, on its node
+                if pod["status"]["phase"] == "Running":
+                    own = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+                    uid = bed.admin.get(f"{CLAIMS}/{own}")["metadata"]["uid"]
+                    has = [one for one in composed.attached().values() if one.job == uid]
+                    still = bed.pod(pod["metadata"]["name"])["status"]["phase"] == "Running"  # type: ignore[index]
+                    assert not still or {one.node for one in has} == {pod["spec"]["nodeName"]}
+                    assert not still or len(has) == 2
+            return all(bed.pod(f"p{number}")["status"]["phase"] == "Succeeded" for number in range(8))  # type: ignore[index]
+
+        bed.wait_until(done, 150, "all pods have ended")
+        composed.until(lambda: composed.attached() == {}, 30, "all drives are back")
+    bed.admin.delete(f"{path}/two")
 
 
 def test_a_drive_that_cannot_be_attached_is_given_to_no_pod_again_and_another_is(

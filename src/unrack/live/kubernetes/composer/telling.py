@@ -91,7 +91,7 @@ def _enter(entries: list[dict[str, Any]], one: Wanted, conditions: Mapping[str, 
         entries.append(entry)
     others = [condition for condition in entry.get("conditions") or () if condition["type"] not in (ATTACHED, FAILED)]
     entry["conditions"] = [*others, *conditions.values()]
-    if one.attachment is not None:  # for whoever prepares the device on the node
+    if one.attachment is not None:  # for what prepares the device on the node
         node, devices = one.attachment.node, list(one.attachment.devices)
         entry["data"] = {"operation": one.operation, "node": node, "devices": devices}
 

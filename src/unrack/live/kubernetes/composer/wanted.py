@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     operation: str
     claim: tuple[str, str]  # namespace and name
     result: Result
-    rank: tuple[str, str, str]  # of two that want the same device, who goes first
+    rank: tuple[str, str, str]  # of two that want the same device, the least goes first
     sight: Sight
     switch: str = ""
     attachment: Attachment | None = None
