@@ -150,7 +150,7 @@ def test_a_device_that_a_node_still_uses_goes_to_no_other(bed: KubernetesBed, tm
 
 
 def test_what_others_have_in_the_fabric_is_left_to_them(bed: KubernetesBed, tmp_path: Path) -> None:
-    composed = Composed(bed, tmp_path)
+    composed = Composed(bed, tmp_path, avoid=5)
     composed.foreign("17.n0", DRIVE)  # a job of a Slurm
     with composed:
         given(bed, "a")
@@ -159,8 +159,8 @@ def test_what_others_have_in_the_fabric_is_left_to_them(bed: KubernetesBed, tmp_
         assert list(composed.attached()) == ["17.n0"]
         message = str(bed.admin.get(f"{CLAIMS}/a")["status"]["devices"][0]["conditions"])
         assert "is held by job 17" in message
-        assert "taints" in published(bed)[DRIVE]
-        composed.until(lambda: "taints" not in published(bed)[DRIVE], what="it is avoided no more")
+        composed.until(lambda: "taints" in published(bed).get(DRIVE, ()), what="it is avoided")
+        composed.until(lambda: "taints" not in published(bed).get(DRIVE, "taints"), what="it is avoided no more")
 
 
 def test_two_drivers_have_one_fabric(bed: KubernetesBed, tmp_path: Path) -> None:
@@ -295,6 +295,25 @@ def test_of_a_switch_no_more_are_attached_at_once_than_it_is_said(bed: Kubernete
                 given(bed, f"c{rack}{number}", f"n{2 * rack}", f"nvme-rack{rack}-{number}")
         composed.until(lambda: len(composed.attached()) == 6)
         assert 2.8 < time.monotonic() - begun < 6
+
+
+def test_a_claim_that_waits_for_its_turn_at_a_switch_never_fails(bed: KubernetesBed, tmp_path: Path) -> None:
+    slow = {"seed": 1, "slow": 1.0, "slow_s": 1.0}
+    pools = {f"nvme-rack{number}": {"switch": "sw"} for number in (0, 1)}
+    with Composed(bed, tmp_path, at_once=1, fabric=slow, pools=pools, give_up=1.5) as composed:
+        names = [f"c{number}" for number in range(4)]
+        for number, name in enumerate(names):
+            given(bed, name, f"n{number // 2 * 2}", f"nvme-rack{number // 2}-{number % 2}")
+        composed.until(lambda: all(claim_said(bed, name) == ["True"] for name in names))
+        assert "told as failed" not in composed.logged()
+
+
+def test_a_large_pool_is_written_once(bed: KubernetesBed, tmp_path: Path) -> None:
+    with Composed(bed, tmp_path, CLUSTER.replace("count = 3", "count = 1000")) as composed:
+        composed.until(lambda: len(published(bed)) == 2001)
+        time.sleep(1)
+        assert {one["spec"]["pool"]["generation"] for one in slices(bed)} == {1}
+        assert composed.logged().count('"published"') == 1
 
 
 def test_a_second_one_with_the_same_state_is_refused_and_so_is_one_without_rights(

@@ -279,6 +279,11 @@ def test_whatever_there_is_what_is_done_is_safe_and_enough(now: Situation, at_on
     switches += [one.switch for one in steps.attach]
     for switch in {*switches} - {*now.busy.values()}:
         assert switches.count(switch) <= at_once
+    for operation in steps.held_up:
+        one = now.wanted[operation]
+        assert one.attachment is not None
+        assert leaving & {*one.attachment.devices}
+        assert operation not in attach
     # enough: what could be done at a switch that has nothing to do is begun
     for operation, one in now.wanted.items():
         can = one.attachment is not None and not leaving & {*one.attachment.devices} and one.sight != Sight.FAILED

@@ -73,9 +73,10 @@ class Composer:
         self._claims, self._slices = Known[ResourceClaim](), Known[ResourceSlice]()
         self._of_claim: dict[tuple[str, str], list[str]] = {}
         self._since: dict[str, float] = {}
-        self._telling, self._told = set[tuple[str, str]](), set[tuple[str, str]]()
+        self._telling = set[tuple[str, str]]()
+        self._told: dict[tuple[str, str], str] = {}  # claim → its version when it was told; it is another soon
         self._avoided: dict[tuple[str, str], str] | None = None
-        self._to_publish = True
+        self._to_publish, self._publishing = True, False
         self._news, self._faults = asyncio.Event(), list[Exception]()
         self._tasks = set[asyncio.Task[None]]()
 
@@ -133,21 +134,24 @@ class Composer:
         attached, overdue = hands.attached or {}, dict[str, Problem]()
         whole = set(hands.whole)
         for operation, one in self.wanted.items():
-            waited_s = now_s - self._since.setdefault(operation, now_s)
             why = hands.why.get(operation, "")
             if one.sight == Sight.ATTACHED and operation in attached and not why:
                 whole.add(operation)  # it was told when it was whole
             elif one.sight == Sight.ATTACHED and why:
                 overdue[operation] = Problem("AttachFailed", why)
-            elif waited_s > self.settings.give_up_s:
+            elif (waited_s := now_s - self._since.get(operation, now_s)) > self.settings.give_up_s:
                 why = why or "it is not free yet: an earlier claim's attachment to it has not come to its end"
                 overdue[operation] = Problem("AttachFailed", f"not attached in {waited_s:.0f} s: {why}")
-        return next_steps(
+        steps = next_steps(
             Situation(
                 self.wanted, attached, whole, hands.busy, hands.resting(now_s), overdue, self.catalogue.switches
             ),
             self.settings.at_once,
         )  # fmt: skip
+        # What waits for its turn at a switch has all the time in the world.
+        troubled = [*steps.held_up, *overdue, *(operation for operation in hands.why if operation in self.wanted)]
+        self._since = {operation: self._since.get(operation, now_s) for operation in troubled}
+        return steps
 
     # What is done
 
@@ -164,20 +168,22 @@ class Composer:
         for one, problem in steps.tell:
             by_claim.setdefault(one.claim, []).append((one, problem))
         for claim, told in by_claim.items():
-            if claim not in self._telling and claim not in self._told:
+            version = self._claims.objects[claim].metadata.resource_version
+            if claim not in self._telling and self._told.get(claim) != version:
                 self._telling.add(claim)
-                self._spawn(self._tell(claim, told))
-        if self._to_publish or self._is_over():
+                self._spawn(self._tell(claim, version, told))
+        if not self._publishing and (self._to_publish or self._is_over()):
             self._to_publish = False
             changes = self._changes()
             if changes.write or changes.end:
+                self._publishing = True
                 self._spawn(self._publish(changes))
 
-    async def _tell(self, claim: tuple[str, str], told: Told) -> None:
+    async def _tell(self, claim: tuple[str, str], version: str, told: Told) -> None:
         pause_s = AGAIN_S
         try:
             if await tell_claim(self.connection, told, self.catalogue, self.settings.driver, self.owner):
-                self._told.add(claim)
+                self._told[claim] = version
                 pause_s = 0.0
                 for one, problem in told:
                     if problem is not None:
@@ -208,6 +214,7 @@ class Composer:
                 self.log.error("the API server takes no slice", why=str(error))
             await asyncio.sleep(SILENT_S)
             self._to_publish = True
+        self._publishing = False
 
     # What is known
 
@@ -247,6 +254,7 @@ class Composer:
         while True:
             if await self.hands.look(self.owner):
                 self.hands.forget({*self.wanted, *(self.hands.attached or ())})
+                self._told = {key: version for key, version in self._told.items() if key in self._of_claim}
             self._news.set()
             await asyncio.sleep(self.settings.look_s)
 
@@ -255,7 +263,6 @@ class Composer:
             one = after or before
             assert one is not None
             key = one.metadata.namespace, one.metadata.name
-            self._told.discard(key)
             gone = self._of_claim.pop(key, [])
             found = () if after is None else wanted_by(after, self.catalogue, self.settings.driver, self.owner)
             for operation in gone:
@@ -263,9 +270,6 @@ class Composer:
             for each in found:
                 self.wanted[each.operation] = each
                 self._of_claim.setdefault(key, []).append(each.operation)
-            for operation in gone:
-                if operation not in self.wanted:
-                    self._since.pop(operation, None)
 
     def _take_slices(self, changes: list[tuple[ResourceSlice | None, ResourceSlice | None]]) -> None:
         self._to_publish = self._to_publish or bool(changes)

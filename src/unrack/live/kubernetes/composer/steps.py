@@ -23,11 +23,15 @@ class Situation(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What to begin now, in this order; and what claims are to be told: ``None``: the device is there."""
+    """What to begin now, in this order; what claims are to be told (``None``: the device is there); what is held up.
+
+    Held up is what waits for a device from which something is still to be detached.
+    """
 
     detach: tuple[str, ...]
     attach: tuple[Wanted, ...]
     tell: tuple[tuple[Wanted, Problem | None], ...]
+    held_up: tuple[str, ...]
 
 
 def next_steps(now: Situation, at_once: int) -> Steps:
@@ -50,7 +54,7 @@ def next_steps(now: Situation, at_once: int) -> Steps:
         if operation not in now.busy and operation not in now.resting and under_way[switch] < at_once:
             under_way[switch] += 1
             detach.append(operation)
-    attach, tell = list[Wanted](), list[tuple[Wanted, Problem | None]]()
+    attach, tell, held_up = list[Wanted](), list[tuple[Wanted, Problem | None]](), list[str]()
     for one in sorted(now.wanted.values(), key=lambda one: (one.rank, one.operation)):
         was_there = one.sight in (Sight.ATTACHED, Sight.LOST)
         if one.operation in now.busy or one.sight == Sight.FAILED:
@@ -67,8 +71,11 @@ def next_steps(now: Situation, at_once: int) -> Steps:
             continue
         if one.sight == Sight.ATTACHED and problem:
             tell.append((one, problem))
-        ready = one.attachment is not None and not left.intersection(one.attachment.devices)
-        if ready and one.operation not in now.resting and under_way[one.switch] < at_once:
+        if one.attachment is None:
+            continue
+        if left.intersection(one.attachment.devices):
+            held_up.append(one.operation)
+        elif one.operation not in now.resting and under_way[one.switch] < at_once:
             under_way[one.switch] += 1
             attach.append(one)
-    return Steps(tuple(detach), tuple(attach), tuple(tell))
+    return Steps(tuple(detach), tuple(attach), tuple(tell), tuple(held_up))
