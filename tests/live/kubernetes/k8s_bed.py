@@ -28,16 +28,11 @@ RIGHTS = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-DRIVER, SERVING = "driver", "serving"
-"""Who ``unrack kubernetes run`` is, without and with GPUs that are served: docs/kubernetes-rights*.yaml."""
+DRIVER, SERVING, COMPOSER = "driver", "serving", "composer"
+"""Who ``unrack kubernetes run`` is, without and with GPUs that are served, and ``compose``: docs/kubernetes-rights*."""
 _SHIPPED = [Path(__file__).parents[3] / "docs" / f"kubernetes-rights{of}.yaml" for of in ("", "-gpus")]
-_TOKENS = {
-    "admin": "admin-of-tests",
-    USER: "token-of-unrack",
-    DRIVER: "token-of-driver",
-    SERVING: "token-of-serving",
-    "nobody": "token-of-nobody",
-}
+_USERS = USER, DRIVER, SERVING, COMPOSER, "nobody"
+_TOKENS = {"admin": "admin-of-tests"} | {user: f"token-of-{user}" for user in _USERS}
 _CONTROLLERS = (
     "job-controller,resourceclaim-controller,serviceaccount-controller,namespace-controller,replicaset-controller,"
     "garbage-collector-controller,pod-garbage-collector-controller,disruption-controller,taint-eviction-controller"
@@ -257,7 +252,7 @@ class KubernetesBed:
     # What is behind it
 
     def _write(self) -> None:
-        users = ["admin:system:masters", USER, DRIVER, SERVING, "nobody"]
+        users = ["admin:system:masters", *_USERS]
         subprocess.run([self.programs / "certificates", self.folder, *users], check=True, timeout=30)
         lines = [
             f'{_TOKENS[name]},{name},{name},"{groups}"' for name, _, groups in (one.partition(":") for one in users)
@@ -286,8 +281,10 @@ class KubernetesBed:
 
     def _allow(self) -> None:
         shipped = [one for path in _SHIPPED for one in yaml.safe_load_all(path.read_text())]
-        rules, more = [one["rules"] for one in shipped if one["kind"] == "ClusterRole"]
-        for user, its in ((USER, RIGHTS), (DRIVER, rules), (SERVING, rules + more)):
+        rules = {one["metadata"]["name"]: one["rules"] for one in shipped if one["kind"] == "ClusterRole"}
+        driver, composer = rules["unrack-driver"], rules["unrack-composer"]
+        serving = driver + rules["unrack-server-pods"]
+        for user, its in ((USER, RIGHTS), (DRIVER, driver), (SERVING, serving), (COMPOSER, composer)):
             self._allow_one(user, its)
 
     def _allow_one(self, user: str, rules: list[Content]) -> None:

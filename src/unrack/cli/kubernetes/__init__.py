@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.kubernetes import run, snapshot, status
+from unrack.cli.kubernetes import compose, run, snapshot, status
 from unrack.cli.slurm import replay
 
 _HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
@@ -20,3 +20,4 @@ app.command("snapshot")(snapshot.snapshot)
 app.command("run")(run.run)
 app.command("status")(status.status)
 app.command("replay")(replay.replay)
+app.command("compose")(compose.compose)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,7 +80,9 @@ def predict(
     if save is not None:
         append(save, made.saved)
     if as_json:
-        typer.echo(json.dumps(_json(made, looked_back), indent=2, ensure_ascii=False))
+        back = [{**asdict(one), "bias": one.bias} for one in looked_back or ()]
+        told = made.record() | ({} if looked_back is None else {"hindsight": back})
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
 
     console = Console(highlight=False)
@@ -105,23 +107,6 @@ def _hindsight(since: str, save: Path | None, made: Forecast) -> list[Hindsight]
     if save is None or not save.is_file():
         raise InputError("--since", repr(since), "--save FILE beside it, the file that predictions were saved to")
     return hindsight(recent(load_saved(save), made.at_s - span_s), made.started)
-
-
-def _json(made: Forecast, looked_back: list[Hindsight] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "at_s": made.at_s,
-        "source": made.source,
-        "learnt_from": {"runs": made.learnt.runs, "source": made.learnt.source},
-        "notes": list(made.notes),
-        "waits_for_more": [waiting._asdict() for waiting in made.aside],
-        "predictions": [
-            {"policy": prediction.policy, "starts": [start._asdict() for start in prediction.starts]}
-            for prediction in made.predictions
-        ],
-    }
-    if looked_back is not None:
-        found["hindsight"] = [{**asdict(one), "bias": one.bias} for one in looked_back]
-    return found
 
 
 def page(made: Forecast, looked_back: list[Hindsight] | None, most: int, width: int) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from unrack.live.printable import printable
 
 
 class Health:
-    """What ``/healthz`` says. The loop calls :meth:`turned`; all else may be called from any thread.
+    """What ``/healthz`` and ``/readyz`` say. The loop calls :meth:`turned`; all else may be called from any thread.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Health:
         with self._lock:
             self._failed = printable(reason, 300)
 
-    def told(self) -> tuple[bool, dict[str, Any]]:
-        """Whether it is well, and what is told of it."""
+    def told(self, is_ready: bool = False) -> tuple[bool, dict[str, Any]]:
+        """Whether it is well, and what is told of it; ``is_ready``: if it has begun, and is answered, too."""
         with self._lock:
             now = self._clock()
             since_s = max(now - self._turned, 0.0)
@@ -70,4 +70,5 @@ class Health:
                 reason = f"the loop has not turned for {since_s:.1f} s; it should within {self._stalled_after_s:g} s"
             if reason:
                 return False, {"status": "ill", "reason": reason, **told}
-            return True, {"status": "well" if self._turns else "starting", **told}
+            status = "well" if self._turns else "starting"
+            return not is_ready or (bool(self._turns) and self._unreachable is None), {"status": status, **told}

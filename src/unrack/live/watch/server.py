@@ -1,4 +1,4 @@
-"""A small web server for ``/metrics`` and ``/healthz``, in a thread of its own."""
+"""A small web server for ``/metrics``, ``/healthz`` and ``/readyz``, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if path == "/healthz":
-            well, told = self.server.health.told()
+        if path in ("/healthz", "/readyz"):
+            well, told = self.server.health.told(is_ready=path == "/readyz")
             self._answer(
                 HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, json.dumps(told) + "\n", "application/json"
             )
@@ -149,7 +149,7 @@ class _Answers(BaseHTTPRequestHandler):
         elif path == "/metrics":
             self._answer(HTTPStatus.NOT_IMPLEMENTED, MISSING, "text/plain")
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "there is /metrics and /healthz\n", "text/plain")
+            self._answer(HTTPStatus.NOT_FOUND, "there is /metrics, /healthz and /readyz\n", "text/plain")
 
     do_HEAD = do_GET  # noqa: N815
 

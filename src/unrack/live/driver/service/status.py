@@ -10,6 +10,7 @@ from unrack.errors import InputError
 from unrack.live.driver.service.folders import JOURNAL
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.kept import kept_of
+from unrack.live.driver.state.stage import Phase
 from unrack.live.journal.lock import Owner, owner
 from unrack.live.journal.reading import read_journal
 
@@ -34,6 +35,31 @@ class Status(NamedTuple):
     decisions_a_second: float
     bytes: int  # size of the journal
     free_bytes: int  # how much more its disk has room for
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in each phase."""
+        return {str(phase): sum(entry.phase == phase for entry in self.entries) for phase in Phase}
+
+    def ahead_s(self, at_s: float) -> float:
+        """How far the driver's clock is ahead of a moment, s since 1970; 0: it is not."""
+        return max(self.origin_s + self.now_us / 1e6 - at_s, 0.0)
+
+    def record(self, at_s: float) -> dict[str, Any]:
+        """What programs read of it at that moment."""
+        return {
+            "running": self.owner is not None,
+            "owner": None if self.owner is None else str(self.owner),
+            "policy": self.policy,
+            "epoch": {"why": self.why, "since_s": self.origin_s + self.since_us / 1e6},
+            "written_s": self.origin_s + self.now_us / 1e6,
+            "decisions": self.decisions,
+            "decisions_a_second": round(self.decisions_a_second, 3),
+            "journal_bytes": self.bytes,
+            "free_bytes": self.free_bytes,
+            "ahead_s": round(self.ahead_s(at_s), 3),
+            "counts": self.counts(),
+            "jobs": [entry.record() for entry in self.entries],
+        }
 
 
 def status_of(state: Path) -> Status:

@@ -62,6 +62,20 @@ class Forecast:
     # job → when it started, s since 1970, as far as it can be seen
     started: Mapping[str, float] = field(default_factory=dict)
 
+    def record(self) -> dict[str, Any]:
+        """What programs read of it."""
+        return {
+            "at_s": self.at_s,
+            "source": self.source,
+            "learnt_from": {"runs": self.learnt.runs, "source": self.learnt.source},
+            "notes": list(self.notes),
+            "waits_for_more": [waiting._asdict() for waiting in self.aside],
+            "predictions": [
+                {"policy": prediction.policy, "starts": [start._asdict() for start in prediction.starts]}
+                for prediction in self.predictions
+            ],
+        }
+
 
 def forecast_now(
     policies: Sequence[str],

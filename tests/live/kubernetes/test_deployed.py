@@ -1,0 +1,184 @@
+"""What is applied to a cluster: kustomize and chart say the same, with the rights of the tests; a server takes it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from k8s_bed import KubernetesBed
+
+from unrack.live.kubernetes.composer.site import ComposerSite
+from unrack.live.kubernetes.site import KubernetesSite
+
+Content = dict[str, Any]
+ROOT = Path(__file__).parents[3]
+BASE, CHART = ROOT / "deploy" / "kubernetes" / "base", ROOT / "deploy" / "kubernetes" / "chart"
+SHIPPED = ROOT / "docs" / "kubernetes-rights.yaml"
+PROGRAMS = {"scheduler": "run", "composer": "compose"}
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def objects(text: str) -> list[Content]:
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def template(program: str) -> list[Content]:
+    """A template of the chart with the values that it has by default: a plain stand-in for Helm's few words in it."""
+    text = (CHART / "templates" / f"{program}.yaml").read_text()
+    text = re.sub(r"\{\{- with .*?\{\{- end \}\}\n", "", text, flags=re.DOTALL)  # lists that are empty by default
+    text = re.sub(r"\{\{- (if .*?|end) \}\}\n", "", text).replace("{{ .Release.Namespace }}", "unrack")
+
+    def value(match: re.Match[str]) -> str:
+        found: Any = VALUES
+        for key in match[1].split("."):
+            found = found[key]
+        if match[2] and match[2].startswith("sha256sum"):
+            return '"0"'
+        return "\n".join(f"    {line}" for line in found.splitlines()) if match[2] else str(found)
+
+    text = re.sub(r"\{\{ \.Values\.([\w.]+)(?: \| (sha256sum \| quote|indent 4))? \}\}", value, text)
+    assert "{{" not in text
+    return objects(text)
+
+
+def rules_in(of: list[Content]) -> dict[str, list[Content]]:
+    return {one["metadata"]["name"]: one["rules"] for one in of if one["kind"] == "ClusterRole"}
+
+
+def based(program: str) -> Content:
+    """The StatefulSet of the base, as kustomize makes it."""
+    (found,) = objects((BASE / f"{program}.yaml").read_text())
+    found["metadata"]["namespace"] = "unrack"
+    found["spec"]["template"]["spec"]["containers"][0]["image"] = "unrack:0.1.0"
+    return found
+
+
+def all_of_base() -> list[Content]:
+    rights = objects((BASE / "rights.yaml").read_text().replace("namespace: kube-system", "namespace: unrack"))
+    return [*rights, *(one for program in PROGRAMS for one in template(program))]
+
+
+@pytest.mark.parametrize("copy", [BASE / "rights.yaml", CHART / "rights.yaml"], ids=["base", "chart"])
+def test_the_rights_are_those_that_tests_run_with(copy: Path) -> None:
+    assert copy.read_bytes() == SHIPPED.read_bytes(), f"cp {SHIPPED.relative_to(ROOT)} {copy.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_chart_says_what_the_base_says(program: str) -> None:
+    (stateful,) = (one for one in template(program) if one["kind"] == "StatefulSet")
+    assert stateful["spec"]["template"]["metadata"].pop("annotations") == {"checksum/site": "0"}
+    assert stateful == based(program)
+    maps = {one["metadata"]["name"]: one["data"] for one in template(program) if one["kind"] == "ConfigMap"}
+    kustomization = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    generated = {one["name"]: one["files"] for one in kustomization["configMapGenerator"]}
+    for name, data in maps.items():
+        (said,) = generated[name]
+        key, _, path = said.rpartition("=")
+        assert data == {key or Path(path).name: (BASE / path).read_text()}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_pod_may_do_nothing_but_its_work(program: str) -> None:
+    spec = based(program)["spec"]
+    assert spec["replicas"] == 1
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert container["args"][:2] == ["kubernetes", PROGRAMS[program]]
+    probes = {name: container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert probes == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    accounts = {one["metadata"]["name"] for one in objects(SHIPPED.read_text()) if one["kind"] == "ServiceAccount"}
+    assert pod["serviceAccountName"] in accounts
+
+
+def test_the_site_files_can_be_read_and_listen_where_probes_ask(tmp_path: Path) -> None:
+    shutil.copytree(BASE / "config", tmp_path / "config")
+    scheduler = KubernetesSite.load(tmp_path / "config" / "scheduler.toml")
+    text = (tmp_path / "config" / "composer.toml").read_text()
+    (tmp_path / "config" / "composer.toml").write_text(text.replace("/etc/unrack-cluster/", ""))
+    composer = ComposerSite.load(tmp_path / "config" / "composer.toml")
+    assert composer.read_catalogue().pools["nvme-rack0"].nodes == ("node-0", "node-1")
+    for program, site in (("scheduler", scheduler), ("composer", composer)):
+        container = based(program)["spec"]["template"]["spec"]["containers"][0]
+        (port,) = container["ports"]
+        assert site.metrics.address is not None
+        assert (site.metrics.address.port, site.metrics.allow_remote) == (port["containerPort"], True)
+        assert str(site.state) in {one["mountPath"] for one in container["volumeMounts"]}
+    assert composer.driver == VALUES["composer"]["driver"]
+
+
+def test_the_image_has_what_the_project_pins() -> None:
+    text = (ROOT / "deploy" / "Dockerfile").read_text()
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"unrack:{version[1]}" in text
+    assert "--constraint constraints.txt" in text
+    assert re.search(r"^USER 65532:65532$", text, re.MULTILINE)
+    assert VALUES["image"]["tag"] == version[1]
+
+
+# On a server
+
+
+@pytest.fixture
+def served(kubernetes: KubernetesBed) -> Iterator[KubernetesBed]:
+    """A server with the namespace, its label that pods are restricted included."""
+    (namespace,) = objects((BASE / "namespace.yaml").read_text())
+    kubernetes.admin.post("/api/v1/namespaces", namespace)
+    yield kubernetes
+    kubernetes.admin.delete("/api/v1/namespaces/unrack")
+    kubernetes.wait_until(
+        lambda: "unrack" not in [one["metadata"]["name"] for one in kubernetes.admin.get("/api/v1/namespaces")["items"]]
+    )
+
+
+def taken(bed: KubernetesBed, one: Content) -> None:
+    """The server would take an object, applied on its side."""
+    group, plural = one["apiVersion"], one["kind"].lower() + "s"
+    inside = f"namespaces/{one['metadata']['namespace']}/" if "namespace" in one["metadata"] else ""
+    path = f"/{'apis' if '/' in group else 'api'}/{group}/{inside}{plural}/{one['metadata']['name']}"
+    keys = {"dryRun": "All", "fieldManager": "tests", "fieldValidation": "Strict", "force": "true"}
+    bed.admin.ask("PATCH", path, one, kind="application/apply-patch+yaml", **keys)
+
+
+@pytest.mark.live
+def test_a_server_takes_all_of_it(served: KubernetesBed) -> None:
+    for one in all_of_base():
+        taken(served, one)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_server_lets_its_pods_in_where_pods_are_restricted(served: KubernetesBed, program: str) -> None:
+    spec = based(program)["spec"]
+    pod = spec["template"]["spec"] | {"serviceAccountName": "default"}
+    claimed = [{"name": one["metadata"]["name"], "emptyDir": {}} for one in spec.get("volumeClaimTemplates", ())]
+    pod["volumes"] += claimed
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": pod}
+    served.admin.ask("POST", "/api/v1/namespaces/unrack/pods", body, dryRun="All", fieldValidation="Strict")
+
+
+HELM = ["helm", "template", "unrack", str(CHART), "--namespace", "unrack", "--kube-version", "1.37.1"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("words", [["kubectl", "kustomize", str(BASE)], HELM], ids=["kustomize", "helm"])
+def test_a_server_takes_what_the_tools_make(served: KubernetesBed, words: list[str]) -> None:
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} on this machine")
+    made = objects(subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout)
+    for one in made:
+        if one["kind"] != "Namespace":
+            taken(served, one)
+    assert rules_in(made) == rules_in(objects(SHIPPED.read_text()))
+    kinds = sorted(one["kind"] for one in made if one["kind"] != "Namespace")
+    assert kinds == sorted(one["kind"] for one in all_of_base())
