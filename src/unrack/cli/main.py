@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, site, slurm, tiles, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, profile, site, slurm, tiles, topology
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
@@ -118,7 +118,7 @@ app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {
     "init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm,
-    "kubernetes": kubernetes,
+    "kubernetes": kubernetes, "profile": profile,
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
