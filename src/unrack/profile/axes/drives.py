@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import Machine, called
+from unrack.profile.machine.machine import Machine
 from unrack.units import bandwidth_mb_s, memory_mb
 
 Several = Annotated[int, Field(ge=1, le=64, strict=True)]
@@ -97,8 +97,8 @@ def capped_drive(rig: Rig, size_mb: int) -> Iterator[Drive]:
             file.truncate(size_mb * 2**20)
         mount.mkdir()
         with rig.journal.made("loop", str(image)):
-            device = called(["losetup", "-f", "--show", "--direct-io=on", str(image)])
-            called(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-m", "0", device])
+            device = rig.journal.called("losetup", "-f", "--show", "--direct-io=on", str(image))
+            rig.journal.called("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-m", "0", device)
             where = rig.machine.text(f"/sys/block/{Path(device).name}/dev").strip()
             if rig.inputs:
                 with _mounted(rig, device, mount):
@@ -127,7 +127,7 @@ def capped_drive(rig: Rig, size_mb: int) -> Iterator[Drive]:
 @contextmanager
 def _mounted(rig: Rig, device: str, mount: Path) -> Iterator[None]:
     with rig.journal.made("mount", str(mount)):
-        called(["mount", "-o", "noatime", device, str(mount)])
+        rig.journal.called("mount", "-o", "noatime", device, str(mount))
         yield
 
 

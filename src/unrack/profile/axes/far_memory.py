@@ -13,7 +13,7 @@ from unrack.errors import RunError
 from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, number
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import Machine, called
+from unrack.profile.machine.machine import Machine
 
 MB = 2**20
 _CONTROL = "/sys/class/zram-control"
@@ -74,11 +74,11 @@ class Zram:
         """A swap device as large as the memory of the application, ahead of any other."""
         if not rig.memory_mb:
             raise RunError(f"axis {axis.label}: no memory said, and shares are of it; wanted memory in the file")
-        number_ = Path(f"{_CONTROL}/hot_add").read_text().strip()
+        number_ = Path(f"{_CONTROL}/hot_add").read_text().strip()  # its number is known when it is there, not before
         with rig.journal.made("zram", number_):
             Path(f"/sys/block/zram{number_}/disksize").write_text(f"{2 * rig.memory_mb * MB}")
-            called(["mkswap", f"/dev/zram{number_}"])
-            called(["swapon", "--priority", "32000", f"/dev/zram{number_}"])
+            rig.journal.called("mkswap", f"/dev/zram{number_}")
+            rig.journal.called("swapon", "--priority", "32000", f"/dev/zram{number_}")
 
             @contextmanager
             def at(level: Level) -> Iterator[Held]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from unrack.errors import RunError
 from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import Machine, called
+from unrack.profile.machine.machine import Machine
 
 GPUS = Field(pattern=r"^\d+(,\d+)*$")
 
@@ -68,7 +68,7 @@ def _served(stack: ExitStack, rig: Rig, gpus: str) -> dict[str, str]:
     settings = [f"{name}={value}" for name, value in env.items()]
     quit_ = f"echo quit | env {' '.join(settings)} nvidia-cuda-mps-control"
     stack.enter_context(rig.journal.made("command", "sh", "-c", quit_))
-    called(["env", *settings, f"CUDA_VISIBLE_DEVICES={gpus}", "nvidia-cuda-mps-control", "-d"])
+    rig.journal.called("env", *settings, f"CUDA_VISIBLE_DEVICES={gpus}", "nvidia-cuda-mps-control", "-d")
     return env | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(len(gpus.split(",")))))}
 
 

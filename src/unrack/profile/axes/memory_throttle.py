@@ -92,7 +92,8 @@ def domains(schemata: str) -> list[str]:
     ['0', '1']
     """
     line = next((line.strip() for line in schemata.splitlines() if line.strip().startswith("MB:")), "MB:")
-    return [pair.partition("=")[0].strip() for pair in line.removeprefix("MB:").split(";") if "=" in pair]
+    names = [pair.partition("=")[0].strip() for pair in line.removeprefix("MB:").split(";") if "=" in pair]
+    return [name for name in names if name.isdigit()]
 
 
 def moved(folder: Path) -> int | None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
@@ -20,6 +21,7 @@ from unrack.units import bandwidth_mb_s
 
 HERE, PEER = "198.18.0.1", "198.18.0.2"  # addresses for benchmarks (RFC 2544), which no other namespace sees
 _WAIT_S = 30.0
+_NUMBERS = count()
 
 
 class NetworkFile(AxisFile):
@@ -56,7 +58,7 @@ class TokenBucket:
             return missing
         try:
             with _link(journal, f"{journal.token}-p") as (here, _):
-                _shape(here, 1.0)
+                _shape(journal, here, 1.0)
                 return ""
         except OSError as error:
             return str(error)
@@ -66,13 +68,13 @@ class TokenBucket:
         """The namespaces and the link."""
         assert isinstance(axis, NetworkFile)
         mb_s = bandwidth_mb_s(axis.rate)
-        with _link(rig.journal, f"{rig.token}-{axis.label}") as (here, peer):
+        with _link(rig.journal, f"{rig.token}-{next(_NUMBERS)}") as (here, peer):
 
             @contextmanager
             def at(level: Level) -> Iterator[Held]:
                 rate = number(level) * mb_s
                 for side in (here, peer):
-                    _shape(side, rate)
+                    _shape(rig.journal, side, rate)
                 with _served(axis, rig, peer):
                     before, begun = _passed(here), time.monotonic()
 
@@ -92,22 +94,22 @@ def _link(journal: Journal, name: str) -> Iterator[tuple[str, str]]:
     here, peer = f"{name}-a", f"{name}-b"
     with journal.made("netns", here), journal.made("netns", peer):
         for side in (here, peer):
-            called(["ip", "netns", "add", side])
-        called(["ip", "-n", here, "link", "add", "link0", "type", "veth", "peer", "name", "link0", "netns", peer])
+            journal.called("ip", "netns", "add", side)
+        journal.called("ip", "-n", here, "link", "add", "link0", "type", "veth", "peer", "name", "link0", "netns", peer)
         for side, address in ((here, HERE), (peer, PEER)):
-            called(["ip", "-n", side, "addr", "add", f"{address}/30", "dev", "link0"])
+            journal.called("ip", "-n", side, "addr", "add", f"{address}/30", "dev", "link0")
             for device in ("lo", "link0"):
-                called(["ip", "-n", side, "link", "set", device, "up"])
+                journal.called("ip", "-n", side, "link", "set", device, "up")
         yield here, peer
 
 
-def _shape(side: str, mb_s: float) -> None:
+def _shape(journal: Journal, side: str, mb_s: float) -> None:
     """Let so many MB/s pass; a bucket of 10 ms, of two large packets at least."""
     burst = max(131_072, round(mb_s * 1e4))
-    called([
+    journal.called(
         "tc", "-n", side, "qdisc", "replace", "dev", "link0", "root", "tbf", "rate", f"{round(mb_s * 8e6)}bit",
         "burst", str(burst), "latency", "50ms",
-    ])  # fmt: skip
+    )  # fmt: skip
 
 
 def _passed(side: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean, median, stdev
 
 from unrack.metric.estimate import t_point
@@ -32,6 +33,9 @@ class Estimate:
     def half(self) -> float:
         """Half of the interval, as a share of the speed: the larger half."""
         return max(self.high / self.speed - 1, 1 - self.low / self.speed)
+
+
+_t_point = cache(t_point)
 
 
 def ratios_of(runs: Sequence[Run]) -> dict[Level, list[float]]:
@@ -61,7 +65,7 @@ def estimates_of(runs: Sequence[Run], levels: Sequence[Level], confidence: float
         if not ratios:
             continue
         mean = fmean(ratios)
-        half = t_point(len(ratios) - 1, below) * stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
+        half = _t_point(len(ratios) - 1, below) * stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
         low, high = (math.exp(-mean - half), math.exp(-mean + half)) if half < 700 else (0.0, math.inf)
         made.append(Estimate(level, math.exp(-mean), low, high, len(ratios), missed))
     return made

@@ -76,6 +76,16 @@ class Journal:
             undo(kind, what, self.token)
             self.note(f"no-{kind}", what)
 
+    def called(self, *argv: str) -> str:
+        """What a short program printed that makes something; it carries the word, so that it is ended before that is undone.
+
+        Raises
+        ------
+        OSError
+            It failed.
+        """
+        return called(argv, {MARK: self.token})
+
     def close(self) -> list[str]:
         """End the processes that are left, and forget the journal if all is undone; returns what is left."""
         left = _undo_all(self.path, self.token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,10 +104,14 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def called(argv: Sequence[str]) -> str:
-    """What a short program printed; an OSError with what it said if it failed."""
+def called(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """What a short program printed; an OSError with what it said if it failed.
+
+    ``env``: variables beside those of this process.
+    """
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        variables = {**os.environ, **(env or {})}
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=variables)
     except subprocess.TimeoutExpired:
         raise OSError(f"{argv[0]}: no answer in a minute") from None
     if done.returncode:

@@ -24,7 +24,9 @@ def contention_files(profiles: Sequence[Profile]) -> dict[str, str]:
     rows: list[Row] = []
     curves: list[Curve] = []
     for profile in sorted(profiles, key=lambda one: one.name):
-        axes = {axis.reads: axis for axis in profile.application.axes if isinstance(axis, MemoryBandwidthFile)}
+        axes: dict[int, MemoryBandwidthFile] = {
+            axis.reads: axis for axis in profile.application.axes if isinstance(axis, MemoryBandwidthFile)
+        }
         if not axes:
             continue
         if missing := [reads for reads in READS if reads not in axes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import tomli_w
 
 from unrack.profile.axes.axis import Level
@@ -30,7 +31,10 @@ def drive_files(profiles: Sequence[Profile]) -> dict[str, str]:
 
 
 def drive_times(profile: Profile, axis: DrivesFile) -> dict[Pair, float]:
-    """(devices, sharers) → seconds; with one number of devices no time is shorter for more sharers."""
+    """(devices, sharers) → seconds; with one number of devices no time is shorter for more sharers.
+
+    Numbers of sharers between measured ones lie on a straight line between them.
+    """
     alone = profile.alone_s(axis)
     measured: dict[Pair, tuple[float, float]] = {(1, 1): (1.0, 1e6)}
     for one in profile.estimates(axis):
@@ -39,7 +43,9 @@ def drive_times(profile: Profile, axis: DrivesFile) -> dict[Pair, float]:
     for devices in sorted({pair[0] for pair in measured}):
         row = sorted(pair for pair in measured if pair[0] == devices)
         values = monotone([measured[pair][0] for pair in row], [measured[pair][1] for pair in row], falling=False)
-        times |= {pair: alone * value for pair, value in zip(row, values, strict=True)}
+        counts = [pair[1] for pair in row]
+        for sharers in range(counts[0], counts[-1] + 1):
+            times[devices, sharers] = alone * float(np.interp(sharers, counts, values))
     return times
 
 

@@ -75,7 +75,7 @@ class _Session:
     ) -> None:
         self._application, self._file = application, application.file
         self.records, self._add, self._tell = records, add, tell
-        self._sitting, self._order = records.sittings, 0
+        self._sitting, self._order, self._widest = records.sittings, 0, float("inf")
 
     def left(self, axis: AxisFile) -> bool:
         """Whether runs of an axis are missing."""
@@ -111,12 +111,9 @@ class _Session:
         return last, {run.level for run in own if run.level is not None}
 
     def _run(self, axis: AxisFile, block: int, level: Level | None, measure: Measure) -> None:
-        widest = max((one.half for one in self._estimates(axis)), default=float("inf"))
-        self._tell(State(axis.label, block, label_of(level), len(self.records.runs), widest))
+        self._tell(State(axis.label, block, label_of(level), len(self.records.runs), self._widest))
         found = measure(level)
-        run = replace(
-            found, axis=axis.label, block=block, sitting=self._sitting, order=self._order, level=level
-        )
+        run = replace(found, axis=axis.label, block=block, sitting=self._sitting, order=self._order, level=level)
         self._order += 1
         self._add(run)
         self.records = replace(self.records, runs=(*self.records.runs, run))
@@ -143,15 +140,13 @@ class _Session:
                 "and those of this block do not count. Run it again on a quieter machine"
             )
 
-    def _estimates(self, axis: AxisFile) -> list[Estimate]:
-        return estimates_of(self.records.of(axis.label), self._levels(axis), self._file.confidence)
-
     def _levels(self, axis: AxisFile) -> list[Level]:
         return levels_of(axis, self.records)
 
     def _active(self, axis: AxisFile, levels: list[Level]) -> list[Level]:
         """The levels that need more runs; where none does and the axis names an error, perhaps a new one."""
-        found = {one.level: one for one in self._estimates(axis)}
+        found = {one.level: one for one in estimates_of(self.records.of(axis.label), levels, self._file.confidence)}
+        self._widest = max((one.half for one in found.values()), default=float("inf"))
         active = [level for level in levels if level not in found or self._asks(found[level])]
         if not active and axis.error is not None and len(levels) < axis.most_levels:
             new = level_to_add(axis, [found[level] for level in levels])
