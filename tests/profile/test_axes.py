@@ -103,7 +103,7 @@ def test_commands_set_a_level_tell_it_and_clear_it(tmp_path: Path) -> None:
 def test_an_axis_that_cannot_be_measured_says_why_of_each_way(tmp_path: Path) -> None:
     axis = axis_of({"kind": "far-memory", "levels": [1.0]}, "")
     machine = Machine(tmp_path, superuser=False)
-    with pytest.raises(RunError, match="numa-bind: no NUMA node with memory.*; cgroup-zram: not root"):
+    with pytest.raises(RunError, match=r"numa-bind: no NUMA node with memory.*; cgroup-zram: not root"):
         actuator_of(axis, machine, Journal(tmp_path / "journals"))
 
 
@@ -135,7 +135,7 @@ def test_an_axis_that_cannot_be_measured_says_why_of_each_way(tmp_path: Path) ->
     ],
 )
 def test_keys_that_cannot_be_are_refused(keys: object, message: str) -> None:
-    with pytest.raises(InputError, match="^here, ") as error:
+    with pytest.raises(InputError, match=r"^here, ") as error:
         axis_of(keys, "here, ")
     assert message in str(error.value)
 

@@ -49,7 +49,9 @@ def test_a_slow_drift_cancels() -> None:
 
 
 def test_noise_is_that_of_the_controls() -> None:
-    runs = measured(application("drift = 0.5\nmost_repeats = 20\nwidth = 0.001\n"), bench(shaped("line"), 0.03)).records.runs
+    runs = measured(
+        application("drift = 0.5\nmost_repeats = 20\nwidth = 0.001\n"), bench(shaped("line"), 0.03)
+    ).records.runs
     assert noise_of(runs) == pytest.approx(0.03, rel=0.25)
 
 
@@ -157,4 +159,4 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_keys_are_those_of_the_synthetic_file() -> None:
-    assert KEYS + AXIS == application().text
+    assert application().text == KEYS + AXIS

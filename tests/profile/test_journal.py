@@ -15,11 +15,11 @@ import pytest
 
 from unrack.errors import RunError
 from unrack.profile.application import read_application
+from unrack.profile.axes.axis import Rig
 from unrack.profile.machine.journal import MARK, Journal, clean
 from unrack.profile.machine.machine import Machine
 from unrack.profile.machine.marked import marked
 from unrack.profile.profile import bench
-from unrack.profile.axes.axis import Rig
 
 ROOT = os.geteuid() == 0
 
@@ -27,11 +27,16 @@ ROOT = os.geteuid() == 0
 def test_what_is_made_is_undone_in_the_opposite_order_also_after_an_error(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     outer, inner = tmp_path / f"{journal.token}-outer", tmp_path / f"{journal.token}-outer/{journal.token}-inner"
-    with pytest.raises(ZeroDivisionError), journal.made("file", str(outer)):
-        outer.mkdir()
-        with journal.made("file", str(inner)):
-            inner.touch()
-            raise ZeroDivisionError
+
+    def fail() -> None:
+        with journal.made("file", str(outer)):
+            outer.mkdir()
+            with journal.made("file", str(inner)):
+                inner.touch()
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert not outer.exists()
     assert journal.path.exists()
     assert journal.close() == []
@@ -82,7 +87,9 @@ def test_processes_are_ended_with_all_that_they_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     child = f"import os, time; open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(100)"
     # the second is in a session of its own, and nobody's child when the first is gone
-    script = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n{child}"
+    script = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n{child}"
+    )
     process = marked([sys.executable, "-c", script], journal.token)
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     other = subprocess.Popen(["sleep", "100"], env={**os.environ, MARK: "unrack-other"})
@@ -137,7 +144,7 @@ def has_word(pid: str, token: str) -> bool:
 AXES = {
     "drives": 'levels = [[1, 2]]\nrate = "20 MB/s"\nsize = "32 MB"',
     "network": 'levels = [0.5]\nrate = "20 MB/s"\nserve = ["sleep", "100"]',
-    "far-memory": "levels = [0.5]\nby = \"cgroup-zram\"",
+    "far-memory": 'levels = [0.5]\nby = "cgroup-zram"',
     "memory-bandwidth": "levels = [100]",
     "cpu": "levels = [0.5]",
 }
@@ -199,6 +206,19 @@ def test_nothing_is_left_after_a_kill_and_a_clean_up(kind: str, after_s: float, 
     assert (done, left) == (1, [])
     assert traces(token) == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("unrack-")] == []
+
+
+def test_a_device_is_detached_whose_file_was_removed(tmp_path: Path) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    journal = Journal(tmp_path)
+    image = tmp_path / f"{journal.token}-drive.img"
+    image.write_bytes(bytes(2**20))
+    journal.note("loop", [str(image)])
+    journal.called("losetup", "-f", str(image))
+    image.unlink()
+    assert journal.close() == []
+    assert traces(journal.token)["loops"] == ""
 
 
 @pytest.mark.parametrize("kind", AXES)

@@ -1,4 +1,4 @@
-"""What a machine can measure: control groups of every version, no root, no tools, files that are not what they should be."""
+"""What a machine can measure: control groups of every version, no root, files that are not what they should be."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def journal(tmp_path: Path) -> Journal:
 
 def v1(root: Path) -> Machine:
     names = ("cpu", "memory", "blkio")
-    return made(root, {"/proc/mounts": "".join(map(V1.format, names)), **{f"/sys/fs/cgroup/{n}/tasks": "" for n in names}})
+    return made(
+        root, {"/proc/mounts": "".join(map(V1.format, names)), **{f"/sys/fs/cgroup/{n}/tasks": "" for n in names}}
+    )
 
 
 def v2(root: Path, controllers: str = "cpu io memory") -> Machine:
@@ -55,9 +57,11 @@ def nothing(root: Path) -> Machine:
 def garbled(root: Path) -> Machine:
     (root / "sys/devices/system/node/node0").mkdir(parents=True)
     return made(root, {
-        "/proc/mounts": "\n\x00 cgroup\ncgroup2 / cgroup2\ncgroup /nowhere cgroup rw,cpu 0 0\ncgroup2 /no\\040where cgroup2 rw 0 0\n",
+        "/proc/mounts": "\n\x00 cgroup\ncgroup2 / cgroup2\ncgroup /nowhere cgroup rw,cpu 0 0\n"
+            "cgroup2 /no\\040where cgroup2 rw 0 0\n",
         "/proc/filesystems": "nodev resctrl", "/sys/fs/resctrl/schemata": "MB:;;=\n", "/proc/loadavg": "many",
-        "/sys/devices/system/node/nodeX/meminfo": "MemTotal:", "/sys/devices/system/node/node1/meminfo": "MemTotal: x kB",
+        "/sys/devices/system/node/nodeX/meminfo": "MemTotal:",
+        "/sys/devices/system/node/node1/meminfo": "MemTotal: x kB",
     })  # fmt: skip
 
 
@@ -157,7 +161,9 @@ def test_what_a_group_of_resctrl_moved_is_the_sum_over_domains(tmp_path: Path) -
 
 def test_two_nodes_with_memory_are_needed_to_bind(tmp_path: Path, journal: Journal) -> None:
     node = "/sys/devices/system/node/node{}/meminfo"
-    machine = made(tmp_path, {node.format(0): "Node 0 MemTotal:   100 kB\n", node.format(1): "Node 1 MemTotal:  0 kB\n"})
+    machine = made(
+        tmp_path, {node.format(0): "Node 0 MemTotal:   100 kB\n", node.format(1): "Node 1 MemTotal:  0 kB\n"}
+    )
     assert "1 NUMA node with memory" in NumaBind().lacks(machine, journal)
     made(tmp_path, {node.format(2): "Node 2 MemTotal:  5 kB\n", node.format(10): "Node 10 MemTotal:  5 kB\n"})
     assert machine.nodes() == (0, 2, 10)

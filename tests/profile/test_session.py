@@ -148,11 +148,12 @@ def test_a_line_that_was_cut_off_is_dropped_and_written_over(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "line", ["", "7", "null", "{}", '{"record": "run"}', '{"record": "x"}', '{"record": "refused", "axis": 1, "b": 2}', "\x00"]
+    "line",
+    ["", "7", "null", "{}", '{"record": "run"}', '{"record": "x"}', '{"record": "refused", "axis": 1, "b": 2}', "\x00"],
 )
 def test_a_line_that_is_no_run_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / RUNS).write_text(f"{line}\n")
-    with pytest.raises(InputError, match="line 1: got .*, wanted a run"):
+    with pytest.raises(InputError, match=r"line 1: got .*, wanted a run"):
         read_records(tmp_path)
 
 

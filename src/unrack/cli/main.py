@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, profile, site, slurm, tiles, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, site, slurm, tiles, topology
+from unrack.cli.profile import app as profile
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
@@ -118,10 +119,11 @@ app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {
     "init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm,
-    "kubernetes": kubernetes, "profile": profile,
+    "kubernetes": kubernetes,
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
+app.add_typer(profile, name="profile")
 for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
     app.command(table)(getattr(listing, table))
 app.command("plugins")(plugins.plugins)

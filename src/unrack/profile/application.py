@@ -57,7 +57,7 @@ class ApplicationFile(Strict):
 
     name: str = Field(pattern=r"^[\w.+/-]{1,60}$")
     command: Words = Field(min_length=1)
-    prepare: Words = []  # run before each run, and not timed
+    prepare: Words = Field([])  # run before each run, and not timed
     warm_up: int = Field(1, ge=0, le=100, strict=True)  # runs of each axis that do not count
     progress: ProgressFile | None = None  # default: a run is over when the command ends
     # names of files that it reads, as ``{mount}/NAME``; they are beside this file

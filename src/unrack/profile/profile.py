@@ -13,7 +13,7 @@ from typing import Any
 
 from unrack.errors import InputError, RunError
 from unrack.profile.application import Application, application_of, check_here
-from unrack.profile.axes.axis import UNKNOWN, AxisFile, Held, Level, Rig, label_of
+from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, label_of
 from unrack.profile.axes.table import actuator_of, probe
 from unrack.profile.fitting.curve import Fit, fit_axis
 from unrack.profile.fitting.estimates import Estimate, drift_of, estimates_of, noise_of
@@ -195,18 +195,21 @@ def _claim(folder: Path, application: Application, fresh: bool) -> None:
 
 @contextmanager
 def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measure]:
-    """What measures an application along an axis, for real."""
+    """What measures an application along an axis, for real; what the machine refuses is a RunError."""
     actuator = actuator_of(axis, rig.machine, rig.journal)
-    with actuator.stand(axis, rig) as at:
+    try:
+        with actuator.stand(axis, rig) as at:
 
-        def measure(level: Level | None) -> Run:
-            wanted = axis.base if level is None else level
-            if wanted is None:
-                return _run(application, Held(), rig)
-            with at(wanted) as held:
-                return _run(application, held, rig)
+            def measure(level: Level | None) -> Run:
+                wanted = axis.base if level is None else level
+                if wanted is None:
+                    return _run(application, Held(), rig)
+                with at(wanted) as held:
+                    return _run(application, held, rig)
 
-        yield measure
+            yield measure
+    except OSError as error:
+        raise RunError(f"axis {axis.label}, by {actuator.name}: {error}") from error
 
 
 def _run(application: Application, held: Held, rig: Rig) -> Run:

@@ -9,12 +9,6 @@ from unrack.cli.profile import check, clean, fit, probe, report, run, write
 _HELP = "Measure applications on this machine: the curves and tables that the models read."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
-
-@app.callback(help=_HELP)
-def _group() -> None:
-    pass
-
-
 app.command("probe")(probe.probe)
 app.command("run")(run.run)
 app.command("fit")(fit.fit)

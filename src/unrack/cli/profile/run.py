@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ def run(
     from unrack.profile.machine.machine import Machine
     from unrack.profile.profile import keep_fit, run_profile
 
+    ends_in_order()
     application = read_application(app)
     folder = out or out_folder(f"profile-{application.name}", "profile")
     with _bar() as tell:
@@ -38,9 +40,18 @@ def run(
         typer.echo(str(folder))
 
 
+def ends_in_order() -> None:
+    """Have a SIGTERM, as of ``timeout`` and of systemd, undo what was made before it ends this process."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
 @contextmanager
 def _bar() -> Iterator[Callable[[State], None]]:
-    """A bar on the error stream, where that is a terminal: one run after another, how many there will be is not known."""
+    """A bar on the error stream, where that is a terminal; how many runs there will be is not known."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -26,7 +26,7 @@ class DrivesFile(AxisFile):
     kind: Literal["drives"]
     levels: tuple[tuple[Several, Several], ...] = Field(min_length=1, max_length=64)  # type: ignore[assignment]
     rate: str | int | float  # what one drive reads, and writes: "20 MB/s"
-    size: str | int | float = "256 MB"  # of a drive; inputs have to fit
+    size: str | int | float = "256 MB"  # room on the drive, beside the inputs
     error: None = None
 
     base: ClassVar[Level | None] = (1, 1)
@@ -68,7 +68,8 @@ class CappedLoop:
         """The device, with the inputs on it."""
         assert isinstance(axis, DrivesFile)
         mb_s = bandwidth_mb_s(axis.rate)
-        with capped_drive(rig, memory_mb(axis.size)) as drive:
+        copies = max(sharers for _, sharers in axis.levels)
+        with capped_drive(rig, memory_mb(axis.size), copies) as drive:
 
             @contextmanager
             def at(level: Level) -> Iterator[Held]:
@@ -85,25 +86,34 @@ Drive = Callable[[float], AbstractContextManager[Held]]
 
 
 @contextmanager
-def capped_drive(rig: Rig, size_mb: int) -> Iterator[Drive]:
-    """A loop device of a file, formatted, with the inputs of the application on it.
+def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
+    """A loop device of a file, formatted, with the inputs of the application on it, for each copy of it.
 
     It is mounted anew for each run, so that nothing of it is in the page cache.
+
+    Parameters
+    ----------
+    size_mb
+        Room beside the inputs.
+    copies
+        How many have a folder of their own there, ``{mount}``: else one would find in the cache what another read.
     """
     image = rig.scratch / f"{rig.token}-drive.img"
     mount = rig.scratch / f"{rig.token}-drive"
+    size = size_mb * 2**20 + copies * sum(path.stat().st_size for path in rig.inputs) * 21 // 20
     with rig.journal.made("file", str(image)), rig.journal.made("file", str(mount)):
         with image.open("wb") as file:
-            file.truncate(size_mb * 2**20)
+            file.truncate(-(-size // 4096) * 4096)
         mount.mkdir()
         with rig.journal.made("loop", str(image)):
             device = rig.journal.called("losetup", "-f", "--show", "--direct-io=on", str(image))
             rig.journal.called("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-m", "0", device)
             where = rig.machine.text(f"/sys/block/{Path(device).name}/dev").strip()
-            if rig.inputs:
-                with _mounted(rig, device, mount):
+            with _mounted(rig, device, mount):
+                for copy in range(copies):
+                    (mount / str(copy)).mkdir()
                     for path in rig.inputs:
-                        shutil.copy(path, mount / path.name)
+                        shutil.copy(path, mount / str(copy) / path.name)
 
             @contextmanager
             def drive(mb_s: float) -> Iterator[Held]:
@@ -119,7 +129,7 @@ def capped_drive(rig: Rig, size_mb: int) -> Iterator[Drive]:
                         rate = max(0, max(moved) - 0.1 * cap) / took / 1e6  # a tenth of a second may be ahead
                         return at_most(rate, mb_s, "bytes of its group")
 
-                    yield Held((made.door,), words={"drive": device, "mount": str(mount)}, reached=reached)
+                    yield Held((made.door,), words={"drive": device, "mount": f"{mount}/{{copy}}"}, reached=reached)
 
             yield drive
 

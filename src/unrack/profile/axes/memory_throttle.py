@@ -84,7 +84,7 @@ class Resctrl:
 
 
 def domains(schemata: str) -> list[str]:
-    """Domains of the line MB, which are caches or sockets, as they are written.
+    r"""Domains of the line MB, which are caches or sockets, as they are written.
 
     Examples
     --------

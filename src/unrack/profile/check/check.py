@@ -30,8 +30,8 @@ from unrack.sim.world import World
 from unrack.slowdown.combined import Together, combined
 from unrack.study.results.record import write_whole
 from unrack.units import SECOND_US
-from unrack.workload.job import Workload, job_table
 from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
 
 CHECK = "check.json"
 
@@ -62,7 +62,7 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
     with Journal() as journal:
         scratch = scratch_of(folder)
         rig = Rig(machine, journal, scratch, 1, 0, inputs)
-        with capped_drive(rig, mixes.size_mb + sum(path.stat().st_size for path in inputs) // 2**20) as drive:
+        with capped_drive(rig, mixes.size_mb, max(len(mix.jobs) for mix in mixes.mixes)) as drive:
             for mix, predictions in zip(mixes.mixes, predicted, strict=True):
                 runs, loads = [], []
                 for turn in range(mixes.repeats):

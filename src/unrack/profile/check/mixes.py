@@ -27,7 +27,7 @@ class JobFile(Strict):
 
     app: str  # the name of a profiled application
     at: str | int | float = 0  # when it begins: "3 s"
-    levels: dict[str, float] = {}  # axis → level that holds for this job alone
+    levels: dict[str, float] = Field({})  # axis → level that holds for this job alone
 
 
 class MixFile(Strict):
@@ -43,7 +43,7 @@ class DrawFile(Strict):
     mixes: int = Field(10, ge=1, le=1000, strict=True)
     jobs: tuple[int, int] = (2, 4)  # fewest and most of a mix
     within: Share = 0.5  # jobs begin within this share of the longest run alone
-    levels: dict[str, list[float]] = {}  # axis → levels of which each job that has the axis draws one
+    levels: dict[str, list[float]] = Field({})  # axis → levels of which each job that has the axis draws one
     seed: int = Field(0, ge=0, strict=True)
 
 
@@ -53,7 +53,7 @@ class MixesFile(Strict):
     profiles: list[str] = Field(min_length=1, max_length=64)  # folders, beside this file
     repeats: int = Field(3, ge=1, le=100, strict=True)  # how often each mix is run
     draw: DrawFile | None = None
-    mixes: list[MixFile] = []
+    mixes: list[MixFile] = Field([])
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,9 @@ def _axis(profile: Profile, label: str, where: str) -> AxisFile:
     axis = profile.application.axis(label)
     own = [one.label for one in profile.application.axes if is_numeric(one)]
     if axis is None or label not in own:
-        raise InputError(where, repr(label), f"an axis of {profile.name} with numbers: {', '.join(own) or 'it has none'}")
+        raise InputError(
+            where, repr(label), f"an axis of {profile.name} with numbers: {', '.join(own) or 'it has none'}"
+        )
     return axis
 
 

@@ -173,4 +173,3 @@ def _errors(rows: Sequence[tuple[float, ...]], axis: AxisFile, forms: Sequence[s
             off.append(abs(min(1.0, curve(rows[i][0])) - min(1.0, rows[i][1])))
         found.append(FormError(form, fmean(off), max(off)))
     return found
-

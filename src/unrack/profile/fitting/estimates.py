@@ -1,7 +1,8 @@
 """What the runs of an axis say of each of its levels, and by how much that may be wrong.
 
 A run is held against the controls right before and after it in the same sitting, so that what drifts slowly cancels.
-Times are compared by their logarithms. The intervals of an axis hold all together at the stated confidence (Bonferroni).
+Times are compared by their logarithms. The intervals of an axis hold all together at the stated confidence
+(Bonferroni).
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def estimates_of(runs: Sequence[Run], levels: Sequence[Level], confidence: float
         if not ratios:
             continue
         mean = fmean(ratios)
-        half = _t_point(len(ratios) - 1, below) * stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
+        half = (
+            _t_point(len(ratios) - 1, below) * stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
+        )
         low, high = (math.exp(-mean - half), math.exp(-mean + half)) if half < 700 else (0.0, math.inf)
         made.append(Estimate(level, math.exp(-mean), low, high, len(ratios), missed))
     return made

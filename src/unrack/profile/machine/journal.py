@@ -77,7 +77,7 @@ class Journal:
             self.note(f"no-{kind}", what)
 
     def called(self, *argv: str) -> str:
-        """What a short program printed that makes something; it carries the word, so that it is ended before that is undone.
+        """What a short program printed that makes something; it has the word, and so is ended before that is undone.
 
         Raises
         ------
@@ -196,9 +196,11 @@ def _end_group(what: Sequence[str], token: str) -> None:
 
 
 def _detach_loop(what: Sequence[str], token: str) -> None:
-    del token
-    for line in called(["losetup", "-j", what[0]]).splitlines():
-        called(["losetup", "-d", line.partition(":")[0]])
+    """Detach the devices of a file, also of one that was removed meanwhile."""
+    for line in called(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"]).splitlines():
+        device, _, file = line.strip().partition(" ")
+        if token in file and Path(what[0]).name in file:
+            called(["losetup", "-d", device])
 
 
 def _unmount(what: Sequence[str], token: str) -> None:

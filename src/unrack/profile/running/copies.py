@@ -154,9 +154,10 @@ def prepare(application: Application, held: Held, token: str) -> None:
 def filled(application: Application, argv: Sequence[str], words: Mapping[str, str], copy: int) -> list[str]:
     """A command with its placeholders filled in.
 
-    ``{mount}`` is the folder of the inputs, on whatever device, ``{copy}`` the copy's number; the others are an axis's.
+    ``{mount}`` is the folder of its inputs, on whatever device, ``{copy}`` the copy's number; the others are an axis's.
     """
     known = {"copy": str(copy), "mount": str(application.folder), "level": "none", **words}
+    known["mount"] = known["mount"].replace("{copy}", known["copy"])
 
     def word(match: re.Match[str]) -> str:
         if match[1] not in known:
