@@ -13,10 +13,11 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.lease import Lease
 from unrack.profile.axes.axis import Held, Rig
 from unrack.profile.axes.drives import Drive, capped_drive
 from unrack.profile.axes.table import actuator_of
@@ -30,6 +31,7 @@ from unrack.sim.world import World
 from unrack.slowdown.combined import Together, combined
 from unrack.study.results.record import write_whole
 from unrack.units import SECOND_US
+from unrack.view import View
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
@@ -57,7 +59,7 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
         The machine cannot hold a level, or an application failed.
     """
     found: list[Outcome] = []
-    predicted = [{how.value: predict(mix, how, mixes.mb_s) for how in Together} for mix in mixes.mixes]
+    predicted = [{how.value: predict(mix, how) for how in Together} for mix in mixes.mixes]
     inputs = _inputs(mixes)
     with Journal() as journal:
         scratch = scratch_of(folder)
@@ -88,36 +90,59 @@ def _inputs(mixes: Mixes) -> tuple[Path, ...]:
     return tuple(found.values())
 
 
-def predict(mix: Mix, how: Together, mb_s: int) -> tuple[float, ...]:
-    """Seconds from beginning to end of each job, simulated: one node, one drive that all share.
+def predict(mix: Mix, how: Together) -> tuple[float, ...]:
+    """Seconds from beginning to end of each job, simulated: jobs that begin at once, and share one drive.
 
     Levels that hold for a job alone slow it down throughout; how that combines with the drive is ``how``.
     """
-    labels = [job.label for job in mix.jobs]
-    times = {job.label: times_of(job, how) for job in mix.jobs}
-    on_drive = {job.label: job.drives is not None for job in mix.jobs}
-    sharers = max(1, sum(job.drives is not None for job in mix.jobs))
-    models = [
-        {"model": label, "apps": [label], "kind": "nvme", "base_s": row[0], "times_s": [row[:sharers]]}
-        for label, row in times.items() if on_drive[label]
-    ]  # fmt: skip
-    cluster = Cluster.from_dict({
-        "nodes": [{"count": 1, "cores": sum(job.profile.application.file.cores for job in mix.jobs)}],
-        "pools": [{"kind": "nvme", "count": 1, "quantities": {"bandwidth_mb_s": mb_s}, "share": sharers}],
-    })  # fmt: skip
-    asks = np.array([mb_s if on_drive[label] else 0 for label in labels])
+    submit = np.array([round(job.at_s * SECOND_US) for job in mix.jobs])
+    order = np.argsort(submit, kind="stable").tolist()
+    times = [times_of(job, how) for job in mix.jobs]
+    drive = DriveSpeeds([times[i] for i in order], [mix.jobs[i].drives is not None for i in order])
+    cores = np.array([job.profile.application.file.cores for job in mix.jobs])
     jobs = job_table(
-        submit_us=np.array([round(job.at_s * SECOND_US) for job in mix.jobs]),
-        work_us=np.array([round(times[label][0] * SECOND_US) for label in labels]),
-        tasks=np.ones(len(labels), np.int64),
-        cores=np.array([job.profile.application.file.cores for job in mix.jobs]),
-        app=pl.Series(labels),
-        devices={("nvme", "bandwidth_mb_s"): asks},
+        submit_us=submit,
+        work_us=np.array([round(row[0] * SECOND_US) for row in times]),
+        tasks=np.ones(len(times), np.int64),
+        cores=cores,
     )
-    workload = Workload(mix.name, jobs, Intake("", "", len(labels), len(labels)))
-    result = simulate(cluster, workload, "easy", world=World(models=models))
-    rows = result.jobs.sort("job").select("submit_s", "end_s").rows()
-    return tuple(end - submit for submit, end in rows)
+    cluster = Cluster.homogeneous(nodes=1, cores=int(cores.sum()))
+    workload = Workload(mix.name, jobs, Intake("", "", len(times), len(times)))
+    rows = simulate(cluster, workload, "easy", world=World(slowdowns=drive)).jobs.sort("job")
+    return tuple(end - begun for begun, end in rows.select("submit_s", "end_s").rows())
+
+
+class DriveSpeeds:
+    """Speeds of jobs that share one drive; see :class:`unrack.slowdown.contract.Slowdown`.
+
+    Unlike the models of a study, each job has its own row, whatever the others run.
+
+    Parameters
+    ----------
+    times
+        Of each job by rows of the job table: seconds alone, with one more sharer, ….
+    on
+        Whether it uses the drive.
+    """
+
+    def __init__(self, times: Sequence[Sequence[float]], on: Sequence[bool]) -> None:
+        self._times, self._on = times, np.array(on)
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: all that use the drive, and the job of the lease."""
+        running = view.running[1, : view.running_count]
+        return np.sort(running[self._on[running] | (running == lease.job)])
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now, by how many use the drive."""
+        sharers = int(self._on[view.running[1, : view.running_count]].sum())
+        rows = [(self._times[job], sharers - 1 if self._on[job] else 0) for job in jobs.tolist()]
+        return np.array([row[0] / row[at] for row, at in rows])
+
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False: a job keeps the drive."""
+        del before, after
+        return False
 
 
 def times_of(job: Job, how: Together) -> list[float]:
