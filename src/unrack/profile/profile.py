@@ -89,6 +89,7 @@ class Profile:
         found: dict[str, Any] = {
             "axis": axis.label, "kind": axis.kind, "unit": axis.unit, "alone_s": self.alone_s(axis),
             "noise": noise_of(runs), "drift": max(drift_of(runs).values(), default=0.0),
+            "offered": "", "errors": [],
             "sources": sorted({run.source for run in runs if run.level is not None}),
             "levels": [
                 {"level": label_of(one.level), "speed": one.speed, "low": one.low, "high": one.high,

@@ -166,12 +166,12 @@ def _drawn(file: DrawFile, profiles: Sequence[Profile], path: str) -> list[Mix]:
         raise InputError(f"{path}, draw.jobs", f"{low}, {high}", "two numbers, the smaller one first")
     draw, mixes = random.Random(file.seed), []
     for i in range(file.mixes):
-        jobs = []
+        jobs: list[Job] = []
         chosen = [draw.choice(profiles) for _ in range(draw.randint(low, high))]
         longest = max(alone_s(profile) for profile in chosen)
         for profile in chosen:
-            axes = [(axis, levels) for axis in profile.application.axes if (levels := file.levels.get(axis.label))]
-            levels = tuple((axis, draw.choice(found)) for axis, found in axes)
+            axes = [axis for axis in profile.application.axes if file.levels.get(axis.label)]
+            levels = tuple((axis, draw.choice(file.levels[axis.label])) for axis in axes)
             jobs.append(Job(profile, round(draw.uniform(0, file.within * longest), 1) if jobs else 0.0, levels))
         mixes.append(Mix(f"drawn {i + 1}", tuple(jobs)))
     return mixes

@@ -58,8 +58,10 @@ def chart_of(profile: Profile, axis: AxisFile) -> dict[str, Any]:
         for one in profile.content["axes"][profile.application.axes.index(axis)]["levels"]
     ]  # fmt: skip
     kind = "quantitative" if is_numeric(axis) else "nominal"
-    x = {"field": "x", "type": kind, "title": axis.unit or "level", **({} if is_numeric(axis) else {"sort": None})}
-    y = {"field": "speed", "type": "quantitative", "title": "speed (1 = control)", "scale": {"domainMin": 0}}
+    words = {} if is_numeric(axis) else {"sort": None, "axis": {"labelAngle": 0}}
+    x = {"field": "x", "type": kind, "title": axis.unit or "level", **words}
+    top = max(1.0, *(point["high"] for point in points))
+    y = {"field": "speed", "type": "quantitative", "title": "speed (1 = control)", "scale": {"domain": [0, top]}}
     layers: list[dict[str, Any]] = _curve(profile.fit(axis)) if is_numeric(axis) else []
     layers += [
         {"mark": {"type": "rule", "color": _POINT},
