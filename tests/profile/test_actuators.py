@@ -139,7 +139,7 @@ def test_1_2_4_and_8_readers_share_a_drive_by_the_arithmetic_of_its_cap(tmp_path
     times = {}
     with measuring(app, tmp_path) as measure:
         for level in ((1, 1), (1, 2), (1, 4), (1, 8)):
-            times[level[1]] = sum(measure(level).time_s for _ in range(3)) / 3
+            times[level[1]] = min(max(measure(level).times_s) for _ in range(3))  # until the last has read all
     for sharers in (2, 4, 8):  # what starting takes is in both
         arithmetic = (sharers - 1) * 64 * 2**20 / 20e6
         assert times[sharers] - times[1] == pytest.approx(arithmetic, rel=0.05)

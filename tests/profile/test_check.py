@@ -177,7 +177,7 @@ def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
     assert found == json.loads((out / CHECK).read_text())
     assert [path.name for path in out.iterdir()] == [CHECK]
     assert all(one["measured_s"] > 0.75 for one in found["jobs"])  # 8 MB at 8 MB/s
-    assert all(abs(one["error"]) < 0.5 for one in found["jobs"])
+    assert all(abs(one["error"]) < 1 for one in found["jobs"])
     assert "off by" in called("check", tmp_path / "mixes.toml", "-o", out)
 
 

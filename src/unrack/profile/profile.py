@@ -15,7 +15,7 @@ from unrack.errors import InputError, RunError
 from unrack.profile.application import Application, application_of, check_here
 from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, label_of
 from unrack.profile.axes.table import actuator_of, probe
-from unrack.profile.fitting.curve import Fit, fit_axis
+from unrack.profile.fitting.curve import Fit, fit_axis, monotone
 from unrack.profile.fitting.estimates import Estimate, drift_of, estimates_of, noise_of
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -152,6 +152,7 @@ def run_profile(
         As :func:`unrack.profile.running.session.run_session` says.
     """
     check_here(application)
+    monotone([1.0], [1.0], falling=True)  # what fits need is missed now, not after hours
     _claim(folder, application, fresh)
     with Journal() as journal:
         findings = [one._asdict() for one in probe(machine, journal)]

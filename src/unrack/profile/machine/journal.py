@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
+from typing import IO
 
 from unrack.errors import RunError
 from unrack.profile.machine.machine import Machine, called
@@ -51,7 +52,7 @@ class Journal:
 
     def _opened(self) -> bool:
         """Open a journal and lock it until this process ends, however it does; False: a clean-up was faster."""
-        self.token = f"unrack-{secrets.token_hex(4)}"
+        self.token = f"unrack-{os.getpid()}-{secrets.token_hex(4)}"
         self.path = self.folder / f"{self.token}.jsonl"
         self._file = self.path.open("a", encoding="utf-8")
         try:
@@ -108,13 +109,23 @@ def clean(folder: Path | None = None) -> tuple[int, list[str]]:
     done, left = 0, []
     for path in sorted((folder or default_folder()).glob("unrack-*.jsonl")):
         with suppress(FileNotFoundError), path.open("a", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            left += _undo_all(path, path.stem)
-            done += 1
+            if _locked(file, path):
+                left += _undo_all(path, path.stem)
+                done += 1
     return done, left
+
+
+def _locked(file: IO[str], path: Path) -> bool:
+    """Lock a journal that no process has; a child of one that was killed may have it until it becomes a program."""
+    deadline = time.monotonic() + _GIVEN_UP_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if Path("/proc", path.stem.split("-")[1]).exists() or time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
 
 
 def _undo_all(path: Path, token: str) -> list[str]:
