@@ -19,6 +19,7 @@ OF_LIBRARY = {
     "aiohttp": "kubernetes",
     "msgspec": "kubernetes",
     "yaml": "kubernetes",
+    "scipy": "profile",
 }
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, site, slurm, tiles, topology
+from unrack.cli.profile import app as profile
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
 from unrack.errors import UnrackError
@@ -122,6 +123,7 @@ GROUPS = {
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
+app.add_typer(profile, name="profile")
 for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
     app.command(table)(getattr(listing, table))
 app.command("plugins")(plugins.plugins)

@@ -10,12 +10,6 @@ from unrack.cli.slurm import replay
 _HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
-
-@app.callback(help=_HELP)
-def _group() -> None:
-    pass
-
-
 app.command("snapshot")(snapshot.snapshot)
 app.command("run")(run.run)
 app.command("status")(status.status)

@@ -9,12 +9,6 @@ from unrack.cli.slurm import compare, predict, replay, run, snapshot, status, un
 _HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
-
-@app.callback(help=_HELP)
-def _group() -> None:
-    pass
-
-
 app.command("snapshot")(snapshot.snapshot)
 app.command("predict")(predict.predict)
 app.command("run")(run.run)

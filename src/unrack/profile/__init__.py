@@ -1,0 +1,1 @@
+"""Measurements of applications on this machine, and what unrack's models read of them."""

@@ -1,0 +1,1 @@
+"""What is varied while an application runs: one file an axis, with its actuators."""

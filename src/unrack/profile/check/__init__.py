@@ -1,0 +1,1 @@
+"""Mixes of profiled applications, simulated and run for real."""

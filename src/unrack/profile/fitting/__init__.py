@@ -1,0 +1,1 @@
+"""Curves from runs, with what they may be wrong by."""

@@ -1,0 +1,1 @@
+"""What a machine has: its control groups, tools and devices; and a journal of what is made there."""

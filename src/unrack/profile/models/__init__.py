@@ -1,0 +1,1 @@
+"""Files that models read, written from fitted curves; one file a model."""

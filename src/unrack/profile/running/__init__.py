@@ -1,0 +1,1 @@
+"""Runs of an application: processes, order, controls, records that survive an interruption."""

@@ -1,0 +1,192 @@
+"""Mixes: predictions that can be worked out by hand, and a mix that is run for real."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from synthetic import NONE, bench
+from test_cli import called
+from test_journal import lacking
+
+from unrack.errors import InputError, UnrackError
+from unrack.profile.application import application_of
+from unrack.profile.axes.axis import AxisFile, Level, number
+from unrack.profile.check.check import CHECK, Outcome, predict, summary_of
+from unrack.profile.check.mixes import read_mixes
+from unrack.profile.running.records import RUNS, Writer
+from unrack.profile.running.session import run_session
+from unrack.slowdown.combined import Together
+
+DRIVES = '[[axes]]\nkind = "drives"\nlevels = [[1, 2], [1, 3]]\nrate = 20\n'
+CPU = '[[axes]]\nkind = "cpu"\nlevels = [0.25, 0.5]\n'
+
+
+def linear(axis: AxisFile, level: Level) -> float:
+    """Of a drive each sharer has its part; half of the cores' time takes 1.5 times as long."""
+    return 1 / level[1] if isinstance(level, tuple) else 1 / (0.5 + 0.5 / number(level))
+
+
+def calm(axis: AxisFile, level: Level) -> float:
+    return 1.0 if isinstance(level, tuple) else number(level)
+
+
+def profile(
+    folder: Path, name: str, axes: str, speed: Callable[[AxisFile, Level], float] = linear, keys: str = ""
+) -> None:
+    home = folder / name
+    home.mkdir()
+    text = f'name = "{name}"\ncommand = ["true"]\n{keys}{axes}'
+    (home / "app.toml").write_text(text)
+    (home / "probe.json").write_text(json.dumps({"folder": str(folder)}))
+    writer = Writer(home / RUNS)
+    run_session(application_of(text, folder, "app.toml"), NONE, bench(speed, 1e-6), writer.add)
+    writer.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    profile(tmp_path, "reader", DRIVES + CPU)
+    profile(tmp_path, "calm", DRIVES, calm)
+    profile(tmp_path, "thinker", CPU)
+    return tmp_path
+
+
+def mixes(folder: Path, text: str, profiles: str = '["reader", "calm", "thinker"]') -> Path:
+    path = folder / "mixes.toml"
+    path.write_text(f"profiles = {profiles}\n{text}")
+    return path
+
+
+def predicted(folder: Path, jobs: str, how: Together = Together.ADD) -> list[float]:
+    found = read_mixes(mixes(folder, f"[[mixes]]\njobs = [{jobs}]\n"))
+    return [round(time, 2) for time in predict(found.mixes[0], how)]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ('{app = "reader"}', [10]),
+        ('{app = "reader"}, {app = "reader"}', [20, 20]),
+        ('{app = "reader"}, {app = "reader", at = "5 s"}', [15, 15]),
+        ('{app = "reader", at = 5}, {app = "reader"}', [15, 15]),
+        ('{app = "reader"}, {app = "calm"}', [15, 10]),  # 10 s beside it, and 5 s alone
+        ('{app = "reader"}, {app = "thinker"}', [10, 10]),
+        ('{app = "reader"}, {app = "reader"}, {app = "reader"}', [30, 30, 30]),
+        ('{app = "thinker", levels = {cpu = 0.5}}', [15]),
+    ],
+)
+def test_a_mix_is_predicted_as_by_hand(folder: Path, jobs: str, expected: list[float]) -> None:
+    assert predicted(folder, jobs) == pytest.approx(expected, abs=0.02)
+
+
+def test_slowdowns_of_a_job_combine_by_each_rule(folder: Path) -> None:
+    jobs = '{app = "reader", levels = {cpu = 0.5}}, {app = "calm"}, {app = "calm"}'
+    # beside one or two for as long as those run (10 s), alone with half of the cores' time from then on
+    by = {how: predicted(folder, jobs, how)[0] for how in Together}
+    beside = {Together.ADD: 1 / 3.5, Together.MIN: 1 / 3, Together.PRODUCT: 1 / 4.5}
+    assert by == pytest.approx({how: 10 + (10 - 10 * speed) * 1.5 for how, speed in beside.items()}, abs=0.05)
+
+
+def test_the_rule_that_is_nearest_is_offered(folder: Path) -> None:
+    found = read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "reader"}, {app = "calm"}]\n'))
+    rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
+    summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
+    assert summary["offered"] == "min"
+    assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0})
+    assert [(one["job"], one["load"]) for one in summary["jobs"]] == [("reader", 0.7), ("calm", 0.7)]
+    assert summary["jobs"][0]["error"] == pytest.approx(0.01)
+    same = dict.fromkeys(rules, (10.0, 10.0))
+    assert summary_of([Outcome(found.mixes[0], (10.0, 10.0), same, (0.5,))])["offered"] == "add"
+
+
+def test_mixes_are_drawn_by_their_seed(folder: Path) -> None:
+    text = "[draw]\nmixes = 20\njobs = [2, 3]\nwithin = 0.5\nlevels = {{cpu = [0.5, 1.0]}}\nseed = {}\n"
+    one, again, other = (read_mixes(mixes(folder, text.format(seed))).mixes for seed in (1, 1, 2))
+
+    def names(drawn: object) -> list[list[tuple[str, float]]]:
+        return [[(job.label, job.at_s) for job in mix.jobs] for mix in drawn]  # type: ignore[attr-defined]
+
+    assert names(one) == names(again) != names(other)
+    assert {len(mix.jobs) for mix in one} == {2, 3}
+    assert all(mix.jobs[0].at_s == 0 and max(job.at_s for job in mix.jobs) <= 5 for mix in one)
+    labels = {job.label for mix in one for job in mix.jobs}
+    assert {"reader, cpu 0.5", "reader, cpu 1", "calm", "thinker, cpu 0.5"} <= labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no mixes"),
+        ("[[mixes]]\njobs = []", "jobs"),
+        ('[[mixes]]\njobs = [{app = "raeder"}]', "'reader' perhaps"),
+        ('[[mixes]]\njobs = [{app = "reader", at = "soon"}]', "mixes.0.jobs.0.at"),
+        ('[[mixes]]\njobs = [{app = "calm", levels = {cpu = 0.5}}]', "an axis of calm with numbers: it has none"),
+        ('[[mixes]]\njobs = [{app = "reader", levels = {drives = 1}}]', "with numbers: cpu"),
+        ('[[mixes]]\njobs = [{app = "reader", levels = {cpu = 0.1}}]', "a level from 0.25 to 1"),
+        (
+            "[[mixes]]\njobs = [" + '{app = "reader"}, ' * 4 + "]",
+            "4 jobs on the drive, and reader was measured with up to 3",
+        ),
+        ("[draw]\njobs = [3, 2]", "two numbers, the smaller one first"),
+        ("[draw]\nmix = 3", "an unknown key"),
+        ("repeats = 0\n[draw]", "repeats"),
+        ("[draw", "TOML"),
+    ],
+)
+def test_mixes_that_cannot_be_are_refused(folder: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_mixes(mixes(folder, text))
+    assert message in str(error.value)
+
+
+def test_profiles_that_do_not_go_together_are_refused(folder: Path) -> None:
+    profile(folder, "fast", DRIVES.replace("20", "30"))
+    profile(folder, "rated", DRIVES, keys="progress = { regex = '(x)' }\n")
+    text = '[[mixes]]\njobs = [{app = "reader"}]\n'
+    for profiles, message in (
+        ('["reader", "reader"]', "two of 'reader'"), ('["none"]', "none, app.toml"),
+        ('["reader", "fast"]', "drives of 20 MB/s, 30 MB/s"), ('["reader", "rated"]', "a progress of its own"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            read_mixes(mixes(folder, text, profiles))
+    with pytest.raises(InputError, match="drives of none"):
+        read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "thinker"}]\n', '["thinker"]'))
+    with pytest.raises(InputError, match="No such file"):
+        read_mixes(folder / "no.toml")
+
+
+def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    (tmp_path / "script.py").write_text("import sys; open(sys.argv[1] + '/blob', 'rb').read()")
+    (tmp_path / "blob").write_bytes(bytes(4_000_000))
+    command = f'command = ["{sys.executable}", "script.py", "{{mount}}"]\ninputs = ["blob"]\n'
+    keys = f'name = "a"\n{command}drift = 0.9\nwidth = 0.9\n'
+    axis = '[[axes]]\nkind = "drives"\nlevels = [[1, 2]]\nrate = "8 MB/s"\nsize = "32 MB"\n'
+    (tmp_path / "app.toml").write_text(keys + axis)
+    called("run", tmp_path / "app.toml", "-o", tmp_path / "profile")
+    (tmp_path / "mixes.toml").write_text(
+        'profiles = ["profile"]\nrepeats = 1\n[[mixes]]\njobs = [{app = "a"}, {app = "a", at = "0.1 s"}]\n'
+    )
+    out = tmp_path / "out"
+    found = json.loads(called("check", tmp_path / "mixes.toml", "-o", out, "--json"))
+    assert found == json.loads((out / CHECK).read_text())
+    assert [path.name for path in out.iterdir()] == [CHECK]
+    assert all(one["measured_s"] > 0.75 for one in found["jobs"])  # 8 MB at 8 MB/s
+    assert all(abs(one["error"]) < 1 for one in found["jobs"])
+    assert "off by" in called("check", tmp_path / "mixes.toml", "-o", out)
+
+
+def test_a_job_of_a_mix_that_fails_is_said(tmp_path: Path) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    profile(tmp_path, "reader", DRIVES)
+    app = tmp_path / "reader/app.toml"
+    app.write_text(app.read_text().replace('"true"', '"false"'))
+    path = mixes(tmp_path, '[[mixes]]\njobs = [{app = "reader"}]\n', '["reader"]')
+    with pytest.raises(UnrackError, match="reader: false: exit code 1"):
+        called("check", path, "-o", tmp_path / "out")
