@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from unrack.cli.kubernetes import run, snapshot, status
-from unrack.cli.slurm import replay
+from unrack.cli.live import replay
 
 _HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)

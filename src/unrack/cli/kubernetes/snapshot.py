@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.slurm.options import longest_us
+from unrack.cli.live.options import longest_us
 from unrack.errors import InputError
 from unrack.facts import counted
 
