@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import polars as pl
 import tomli_w
 
 from unrack.errors import InputError
+from unrack.workload.formats.source import Source
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.job import Workload
 
 
 def write_study(
@@ -53,6 +57,19 @@ def write_study(
     except OSError as error:
         raise InputError(str(error.filename), error.strerror or str(error), "a file that can be written") from None
     return table
+
+
+def workload_of(table: pl.DataFrame) -> Workload:
+    """The jobs of a table, without those that wait for something else.
+
+    Raises
+    ------
+    TraceError
+        There are none.
+    """
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return read_table(Source("now", buffer.getvalue()))
 
 
 def in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, Any], list[str]]:

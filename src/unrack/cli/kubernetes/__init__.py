@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.kubernetes import run, snapshot, status
-from unrack.cli.live import replay
+from unrack.cli.kubernetes import predict, run, snapshot, status
+from unrack.cli.live import compare, replay
 
-_HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
+_HELP = "A running Kubernetes: take it as a study that begins now, predict starts, schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
 
@@ -17,6 +17,8 @@ def _group() -> None:
 
 
 app.command("snapshot")(snapshot.snapshot)
+app.command("predict")(predict.predict)
 app.command("run")(run.run)
 app.command("status")(status.status)
 app.command("replay")(replay.replay)
+app.command("compare")(compare.compare)

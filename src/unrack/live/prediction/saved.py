@@ -72,7 +72,9 @@ def saved_of(
         ]
         for prediction in predictions
     }
-    return Saved(at_s=at_s, starts=starts, started=dict(started), ended=[(run.user, run.ran_s, run.limit_s) for run in ended])
+    return Saved(
+        at_s=at_s, starts=starts, started=dict(started), ended=[(run.user, run.ran_s, run.limit_s) for run in ended]
+    )
 
 
 def save(path: Path, saved: Saved) -> None:

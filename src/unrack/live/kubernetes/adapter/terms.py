@@ -15,7 +15,6 @@ from unrack.live.kubernetes.adapter.asks import (
     asked_of,
     beyond,
     devices_of,
-    limit_s,
     required,
     room_of,
 )
@@ -23,6 +22,7 @@ from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
+from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.printable import printable
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +17,10 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
-from unrack.live.study_file import in_use, write_study
+from unrack.live.study_file import in_use, workload_of, write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
-from unrack.workload.formats.source import Source
-from unrack.workload.formats.table.read import read_table
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
 from unrack.workload.standing import tasks_on
@@ -71,9 +68,7 @@ class Snapshot:
         TraceError
             There are none.
         """
-        buffer = io.BytesIO()
-        self.table.write_parquet(buffer)
-        return read_table(Source("now", buffer.getvalue()))
+        return workload_of(self.table)
 
     def write(self, path: Path) -> Path:
         """Write a study file, and a CSV of the jobs beside it; returns the latter.
