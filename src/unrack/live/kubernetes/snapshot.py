@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,7 @@ class Snapshot:
     content: Mapping[str, Any]  # the keys of its cluster file
     table: pl.DataFrame  # a row a pod; those that wait for something else than their turn have no ``submit``
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
+    spare: Mapping[str, Any] = field(default_factory=dict)  # keys of a cluster file of what no pod asks for
 
     @property
     def cluster(self) -> Cluster:
@@ -92,7 +93,7 @@ class Snapshot:
 
     def write(self, path: Path) -> Path:
         """Write a study file, and a CSV of the pods beside it; returns the latter."""
-        return write_study(path, self.content, self.table, PRESENT, "Kubernetes", self.at_s, self.notes)
+        return write_study(path, self.content, self.table, PRESENT, "Kubernetes", self.at_s, self.notes, self.spare)
 
 
 def reading_of(access: Access, timeout_s: float = 30.0) -> Reading:
@@ -147,11 +148,11 @@ def snapshot_of(
         notes.append("Nobody is preempted, though some wait whose priority is above that of others who run.")
     columns = {name: [row.get(name) for row in rows] for name in (*_DTYPES, *dict.fromkeys(k for r in rows for k in r))}
     table = pl.DataFrame([pl.Series(name, of, dtype=_DTYPES.get(name, pl.Int64)) for name, of in columns.items()])
-    content, unused = in_use(machines.content, table)
+    content, unused, spare = in_use(machines.content, table)
     if table.filter(table["submit"].is_not_null())["exc_nodes"].null_count() == table["submit"].count():
         del content["site"]
         unused.append("exc_nodes")
-    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes))
+    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes), spare)
 
 
 def _running(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Snapshot:
     policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
     unused: tuple[str, ...] = ()  # columns of what nobody asks for, which is not in the cluster
+    spare: Mapping[str, Any] = field(default_factory=dict)  # keys of a cluster file of that
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -78,7 +79,7 @@ class Snapshot:
         InputError
             They cannot be written.
         """
-        return write_study(path, self.content, self.table, self.policy, "Slurm", self.at_s, self.notes)
+        return write_study(path, self.content, self.table, self.policy, "Slurm", self.at_s, self.notes, self.spare)
 
 
 def snapshot_of(
@@ -120,8 +121,8 @@ def snapshot_of(
     machines = machines._replace(content=counted_use(machines.content, used, 0))
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
     taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
-    content, unused = in_use(content, taken.table)
-    taken = replace(taken, content=content, unused=tuple(unused))
+    content, unused, spare = in_use(content, taken.table)
+    taken = replace(taken, content=content, unused=tuple(unused), spare=spare)
     if not counted:
         return replace(taken, notes=(*notes, "No limit of accounts or QOS is kept."))
     return _within_limits(taken)
