@@ -46,6 +46,9 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
     advice = found.advice
     if advice.found:
         table = grid("What would help", ["if it were"], ["starts", "others later", "earlier", "work lost"])
+        table.columns[0].no_wrap = False
+        for column in table.columns[1:]:
+            column.no_wrap = True
         for one in advice.found:
             later = f"{one.later} by {one.later_h:,.1f} h" if one.later else "-"
             lost = f"{one.lost_core_h:,.1f} core-h" if one.lost_core_h else "-"

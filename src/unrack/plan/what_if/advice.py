@@ -11,15 +11,13 @@ import numpy as np
 from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
 from unrack.plan.what_if.nodes import more_like
 from unrack.plan.what_if.scene import Change, Scene, Source
-from unrack.plan.what_if.trial import Look, Starts, look, starts_of
+from unrack.plan.what_if.trial import Look, Starts, starts_of
 from unrack.reasons import Code
 from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.standing import tasks_on
 
 LEAST_S = 60
 """No shorter time is suggested."""
-MOST_KEPT = 8
-"""Suggestions whose cost to others is simulated."""
 JOB_TRIES = 60_000
 """Where there are many jobs fewer changes are tried: as many as jobs times tries allow, but three at least."""
 
@@ -50,7 +48,7 @@ class _Step(NamedTuple):
 
     words: str
     options: str
-    make: Callable[[], tuple[Scene, list[str]]]  # the scene, and the jobs whose start is looked at
+    make: Callable[[], Scene]
     lost_core_h: float = 0.0
 
 
@@ -73,49 +71,47 @@ def advise(
     scene, asked
         The moment with the jobs that are asked about, and these.
     seen, after
-        When they start, and when all jobs do.
+        Why they wait, and when all jobs start.
     tries
         How many changes are tried at most.
     """
     ladders = [list(one) for one in _ladders(source, scene, asked, seen, keys, spare) if one]
     total = sum(map(len, ladders))
     most = min(tries, max(JOB_TRIES // max(len(scene.jobs), 1), 3))
-    tried, kept = 0, list[tuple[int, int, _Step, Scene]]()
-    best = [NEVER_US if seen.start_us is None else seen.start_us] * len(ladders)
+    ids = [str(columns["id"]) for columns in asked]
+    own_us = max(after.of(ids))
+    tried, found = 0, list[Suggestion]()
+    best = [own_us] * len(ladders)
     for rung in range(max(map(len, ladders), default=0)):  # the smallest of all kinds first
         for kind, steps in enumerate(ladders):
             if rung >= len(steps) or tried >= most or best[kind] - scene.now_us <= SECOND_US:
                 continue
-            made, ids = steps[rung].make()
             tried += 1
-            found = look(made, [made.number(one, "--job") for one in ids], best[kind]).start_us
-            if found is not None and found < best[kind] - SECOND_US:
-                best[kind] = found
-                kept.append((found, len(kept), steps[rung], made))
-    ids = {str(columns["id"]) for columns in asked}
-    suggestions = [
-        _suggestion(scene, seen, after, start_us, step, made, ids)
-        for start_us, _, step, made in sorted(kept)[:MOST_KEPT]
-    ]
-    suggestions.sort(key=lambda one: (one.start_s, one.lost_core_h, one.later_h - one.earlier_h))
-    return Advice(tuple(suggestions), tried, total)
+            starts = starts_of(steps[rung].make())
+            start_us = max(starts.of(ids))
+            if start_us < best[kind] - SECOND_US:
+                best[kind] = start_us
+                gained = None if own_us >= NEVER_US else (own_us - start_us) / SECOND_US
+                found.append(
+                    _suggestion(steps[rung], (start_us - scene.now_us) / SECOND_US, gained, after, starts, ids)
+                )
+    found.sort(key=lambda one: (one.start_s, one.lost_core_h, one.later_h - one.earlier_h))
+    return Advice(tuple(found), tried, total)
 
 
 def _suggestion(
-    scene: Scene, seen: Look, after: Starts, start_us: int, step: _Step, made: Scene, ids: set[str]
+    step: _Step, start_s: float, gained_s: float | None, before: Starts, after: Starts, ids: Sequence[str]
 ) -> Suggestion:
-    was = dict(zip(after.ids, after.start_us.tolist(), strict=True))
-    now = starts_of(made)
+    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
     gaps = [
         then - was[job]
-        for job, then in zip(now.ids, now.start_us.tolist(), strict=True)
+        for job, then in zip(after.ids, after.start_us.tolist(), strict=True)
         if job in was and job not in ids and then < NEVER_US and was[job] < NEVER_US
     ]
     later, earlier = [gap for gap in gaps if gap > 0], [-gap for gap in gaps if gap < 0]
-    gained = None if seen.start_us is None else (seen.start_us - start_us) / SECOND_US
     return Suggestion(
-        step.words, step.options, (start_us - scene.now_us) / SECOND_US, gained, len(later), sum(later) / 3.6e9,
-        sum(earlier) / 3.6e9, step.lost_core_h,
+        step.words, step.options, start_s, gained_s, len(later), sum(later) / 3.6e9, sum(earlier) / 3.6e9,
+        step.lost_core_h,
     )  # fmt: skip
 
 
@@ -124,15 +120,14 @@ def _ladders(
 ) -> Iterator[list[_Step]]:
     """Kinds of changes, each from the smallest to the largest."""
     rows = [scene.number(str(columns["id"]), "--job") for columns in asked]
-    ids = [str(columns["id"]) for columns in asked]
     submit_us = int(scene.jobs.submit_us[rows[0]])
     bare = without(scene, rows)
 
-    def other(**change: Any) -> Callable[[], tuple[Scene, list[str]]]:
-        def make() -> tuple[Scene, list[str]]:
+    def other(**change: Any) -> Callable[[], Scene]:
+        def make() -> Scene:
             alone = len(asked) == 1
             wanted = [{**columns, **change} for columns in asked]
-            return with_jobs(bare, wanted, submit_us if alone else None), ids
+            return with_jobs(bare, wanted, submit_us if alone else None)
 
         return make
 
@@ -153,9 +148,9 @@ def _ladders(
         sizes = _halves(int(first[column]))
         option = "--gpus {}" if column == "gpus.count" else f"--ask {column}={{}}"
         yield [_Step(f"{one:,} of {column}", option.format(one), other(**{column: one})) for one in sizes]
-    yield _more_nodes(source, scene, first, seen, keys, spare, ids)
+    yield _more_nodes(source, scene, first, seen, keys, spare)
     if seen.room is not None and seen.reason is not None and seen.reason.code != Code.TOO_BIG:
-        yield _stops(scene, first, seen, ids)
+        yield _stops(scene, first, seen)
 
 
 def _halves(amount: int) -> list[int]:
@@ -171,7 +166,7 @@ def _time(seconds: int) -> str:
 
 
 def _more_nodes(
-    source: Source, scene: Scene, ask: Columns, seen: Look, keys: Sequence[Change], spare: bool, ids: list[str]
+    source: Source, scene: Scene, ask: Columns, seen: Look, keys: Sequence[Change], spare: bool
 ) -> list[_Step]:
     """Nodes more, like the smallest that a task fits on."""
     cluster = scene.cluster
@@ -182,10 +177,8 @@ def _more_nodes(
     node = int(np.flatnonzero(fits)[np.argmin(cluster.cores[fits])])
     name = cluster.names[node] if cluster.names else str(node)
 
-    def more(text: str) -> Callable[[], tuple[Scene, list[str]]]:
-        return lambda: (
-            replace(scene, cluster=source.scene([*keys, more_like(cluster, text)], spare).cluster), ids,
-        )  # fmt: skip
+    def more(text: str) -> Callable[[], Scene]:
+        return lambda: replace(scene, cluster=source.scene([*keys, more_like(cluster, text)], spare).cluster)
 
     steps = []
     for count in (1, 2, 4, 8, 16):
@@ -194,15 +187,15 @@ def _more_nodes(
     return steps
 
 
-def _stops(scene: Scene, ask: Columns, seen: Look, ids: list[str]) -> list[_Step]:
+def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
     """Jobs that run to be stopped and queued again: the sets with the least work lost that make room."""
     steps = []
     for rows in stop_sets(scene, ask, seen):
         names = [str(scene.jobs.ids[row]) for row in rows]
 
-        def make(rows: Sequence[int] = rows) -> tuple[Scene, list[str]]:
+        def make(rows: Sequence[int] = rows) -> Scene:
             again = [columns_of(scene.jobs, row) for row in rows]
-            return with_jobs(without(scene, rows), again), ids
+            return with_jobs(without(scene, rows), again)
 
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         lost = sum(_lost_us(scene, row) for row in rows) / 3.6e9

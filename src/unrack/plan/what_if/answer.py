@@ -143,17 +143,19 @@ def answer(
     after = before if changed is base else starts_of(changed)
     if learnt is None:
         learnt = Learnt.of(past_of_workload(_as_workload(over)), LEARNT_HERE) if over is not None else Learnt()
+    waits = [str(columns["waits_for"]) for columns in asked if columns.get("waits_for")]
     seen = look(changed, numbers) if ids else None
-    if waits := [str(columns["waits_for"]) for columns in asked if columns.get("waits_for")]:
-        seen = Look(None, None, Reason(Code.DEPENDENCY, waits[0]), None, 0)
-    start_us = seen.start_us if seen is not None else None
+    if waits:
+        seen = Look(Reason(Code.DEPENDENCY, waits[0]), None, 0)
+    starts = after.of(ids) if ids and not waits else []
+    start_us = max(starts, default=None)
     advice, now_us = Advice(), base.now_us
-    if ids and seen is not None and not waits and tries and (start_us is None or start_us - now_us > SECOND_US):
+    if seen is not None and tries and start_us is not None and start_us - now_us > SECOND_US:
         advice = advise(source, changed, asked, seen, after, keys, spare, tries)
     was = dict(zip(before.ids, before.start_us.tolist(), strict=True)).get(question.job, NEVER_US)
     return Answer(
         base.spec.label, now_us / SECOND_US, int(base.runs.sum()), base.queued - int(base.runs.sum()), tuple(asked),
-        tuple(_words(question)), _since(start_us, now_us), _since(None if seen is None else seen.first_us, now_us),
+        tuple(_words(question)), _since(start_us, now_us), _since(min(starts, default=None), now_us),
         _since(was, now_us), seen, _spread(changed, numbers, learnt, draws, seed) if ids and learnt.runs else (),
         learnt, _others(before, after, now_us, {*ids, *question.end}), lost, advice,
         (*notes, *base.notes, *said), before, after,
@@ -249,8 +251,7 @@ def _spread(scene: Scene, rows: list[int], learnt: Learnt, draws: int, seed: int
     starts = []
     for draw in range(draws):
         drawn = replace(scene, jobs=replace(scene.jobs, work_us=drawn_us(scene.jobs, learnt, seed, draw)))
-        found = look(drawn, rows).start_us
-        starts.append(NEVER_US if found is None else found)
+        starts.append(int(starts_of(drawn).start_us[rows].max()))
     spread = np.quantile(np.array(starts, np.int64), QUANTILES, method="inverted_cdf").tolist()
     return tuple(_since(int(one), scene.now_us) for one in spread)
 

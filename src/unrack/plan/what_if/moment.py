@@ -22,7 +22,7 @@ FORGOTTEN = "Ages of waiting jobs, and what was used before, are forgotten."
 
 
 def at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
-    """The state of a run at a time: what runs stays where it is, what waits is in the queue, what comes later comes.
+    """The state of a run at a time: what runs stays where it is, what waits is in the queue; nobody knows what comes.
 
     Returns
     -------
@@ -34,20 +34,19 @@ def at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     InputError
         There is no job then, or what happened before is nothing to begin from.
     """
-    jobs, when = scene.jobs, seconds_text(time_us / SECOND_US)
+    when = seconds_text(time_us / SECOND_US)
     if scene.runs.any():
         raise InputError("--at", when, "no time for a study that begins with running jobs: it is a moment already")
     if any(fault.at_us <= time_us for fault in scene.world.faults):
         raise InputError("--at", f"{when}, after failures of nodes", "a time before the first failure")
-    known = int(np.searchsorted(jobs.submit_us, time_us, side="right"))
-    earlier = jobs.take(np.arange(known))
-    log = prepared(scene.cluster, earlier, scene.policy, scene.seed, scene.world).run()
+    jobs = scene.jobs.take(scene.jobs.submit_us <= time_us)
+    log = prepared(scene.cluster, jobs, scene.policy, scene.seed, scene.world).run()
     began, ends = log.attempt_start_us <= time_us, log.attempt_end_us > time_us
     running = {int(log.attempt_job[i]): int(i) for i in np.flatnonzero(began & ends)}
     later = set(log.attempt_job[~began].tolist())
     over = set(log.attempt_job[began & ~ends].tolist()) - running.keys() - later
     over |= log.reasons.keys() - set(log.attempt_job.tolist())  # turned away
-    waits = [job for job in range(known) if job not in over and job not in running]
+    waits = [job for job in range(len(jobs)) if job not in over and job not in running]
     if not running and not waits:
         raise InputError("--at", when, "a time at which jobs run or wait")
     submit, ran = jobs.submit_us.copy(), np.zeros(len(jobs), np.int64)
@@ -63,7 +62,9 @@ def at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     moved = replace(
         jobs, submit_us=submit, work_us=np.maximum(jobs.work_us, least), asks=asks, under_way=under_way
     ).take(np.array([job for job in range(len(jobs)) if job not in over], np.int64))
-    return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), earlier.take(np.array(sorted(over)))
+    return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), jobs.take(
+        np.array(sorted(over), np.int64)
+    )
 
 
 def _on(cluster: Cluster, log: RunLog, attempt: int, time_us: int) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from unrack.core import Core
 from unrack.kernels.arrays import Ints
-from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, Status
+from unrack.ledger.state import HELD, QUEUED
 from unrack.plan.what_if.room import Room, room_of
 from unrack.plan.what_if.scene import Scene
 from unrack.reasons import Code, Reason
@@ -22,11 +22,9 @@ from unrack.units import NEVER_US
 
 
 class Look(NamedTuple):
-    """What became of the jobs that are looked at; ``None``: nothing of that kind."""
+    """Why some jobs do not start at once."""
 
-    start_us: int | None  # when the last of them starts; ``None``: never
-    first_us: int | None  # when the first of them starts
-    reason: Reason | None  # why the first that waits does so, at the first round that says why
+    reason: Reason | None  # why the first that waits does so, at the first round that says why; ``None``: none waits
     room: Room | None  # what the nodes have for a task of it then
     ahead: int  # how many jobs wait before it then
 
@@ -38,9 +36,14 @@ class Starts(NamedTuple):
     start_us: Ints  # int64[jobs]: ``NEVER_US``: never
     reasons: Mapping[str, Reason]  # why never
 
+    def of(self, jobs: Sequence[str]) -> list[int]:
+        """When some jobs start, by their ids."""
+        found = dict(zip(self.ids, self.start_us.tolist(), strict=True))
+        return [found[job] for job in jobs]
+
 
 class _SeenError(Exception):
-    """Ends a run when all that is looked at has started."""
+    """Ends a run when it is known why jobs wait."""
 
 
 @dataclass
@@ -51,28 +54,21 @@ class _Watch:
     jobs: list[int]
     whole: bool
     waits: Waits
-    until_us: int = NEVER_US
-    starts: dict[int, int] = field(default_factory=dict)
     reason: Reason | None = None
     room: Room | None = None
     ahead: int = 0
 
     def __call__(self, now: int) -> None:
         view = self.core.view
-        for job in self.jobs:
-            if job >= view.jobs or job in self.starts:
-                continue
-            status = view.status[job]
-            if status == REJECTED:
-                raise _SeenError
-            if status in (RUNNING, Status.FINISHED):
-                self.starts[job] = now
-            elif status in (QUEUED, HELD) and (self.reason is None or self.reason.code == Code.NOT_YET):
-                held = status == HELD
-                self.reason = self.waits.in_words(job, self.waits.held(job, now) if held else self.core.why(job, now))
-                self.room = None if held else room_of(view, job, self.whole)
-                self.ahead = int((view.queue < job).sum())
-        if len(self.starts) == len(self.jobs) or now >= self.until_us:
+        if max(self.jobs) >= view.jobs:
+            return
+        waiting = [job for job in self.jobs if view.status[job] in (QUEUED, HELD)]
+        if waiting and (self.reason is None or self.reason.code == Code.NOT_YET):
+            job, held = waiting[0], view.status[waiting[0]] == HELD
+            self.reason = self.waits.in_words(job, self.waits.held(job, now) if held else self.core.why(job, now))
+            self.room = None if held else room_of(view, job, self.whole)
+            self.ahead = int((view.queue < job).sum())
+        if not waiting or (self.reason is not None and self.reason.code != Code.NOT_YET):
             raise _SeenError
 
 
@@ -81,18 +77,15 @@ def as_asked(scene: Scene) -> Scene:
     return replace(scene, jobs=replace(scene.jobs, work_us=scene.jobs.request_us.copy()))
 
 
-def look(scene: Scene, jobs: Sequence[int], until_us: int = NEVER_US) -> Look:
-    """Simulate until some jobs have started, or until a time, µs; errors are those of :func:`unrack.simulate`."""
+def look(scene: Scene, jobs: Sequence[int]) -> Look:
+    """Simulate until it is known why some jobs wait, or all have started; errors are those of simulations."""
     with PolicyAtWork(scene.policy):
         kernel = prepared(scene.cluster, scene.jobs, scene.policy, scene.seed, scene.world)
-        watch = _Watch(kernel.core, list(jobs), kernel.core.traits.whole_nodes, Waits(kernel), until_us)
+        watch = _Watch(kernel.core, list(jobs), kernel.core.traits.whole_nodes, Waits(kernel))
         with suppress(_SeenError):
             kernel.run(after_round=watch)
-    never = [job for job in jobs if job not in watch.starts]
-    if never:
-        watch.reason = kernel.core.reasons.get(never[0], watch.reason)
-    starts = watch.starts.values()
-    return Look(None if never else max(starts), min(starts, default=None), watch.reason, watch.room, watch.ahead)
+    refused = [kernel.core.reasons[job] for job in jobs if job in kernel.core.reasons]
+    return Look(refused[0] if refused else watch.reason, watch.room, watch.ahead)
 
 
 def starts_of(scene: Scene) -> Starts:
