@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SCRIPTS = (".yaml", ".yml", ".json")
 """Endings of manifests; other files are job scripts."""
 
+_NOTHING = "-nothing-"
+"""A job that is there and in no scene, as a study without any is none."""
+
 
 def opened(
     now: Path, ask: Path | None, policy: str | None, given: Mapping[str, Any]
@@ -69,6 +72,8 @@ def _of_objects(
     now: Path, ask: Path | None, policy: str | None, given: Mapping[str, Any]
 ) -> tuple[Source, list[dict[str, Any]], list[str]]:
     """Of objects of Kubernetes: the pods of a manifest are read with those that are there, in one go."""
+    import polars as pl
+
     from unrack.extras import needed_for
 
     with needed_for("objects of Kubernetes"):
@@ -92,8 +97,11 @@ def _of_objects(
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{now.stem}.toml"
-        replace(taken, table=taken.table.filter(~mine)).write(path)
-        source = Source(Document.read(path), policy)
+        row = {"id": _NOTHING, "submit": 0.0, "run": 1.0, "request": 1.0, "tasks": 1, "cores": 1, "memory": 0}
+        nothing = pl.DataFrame([row])
+        others = pl.concat([taken.table.filter(~mine), nothing], how="diagonal_relaxed")
+        replace(taken, table=others).write(path)
+        source = Source(Document.read(path), policy, _NOTHING)
         source.read()
     if ask is None and given:
         rows = [{"id": "asked", "tasks": 1, "cores": 1, **_needed(given)}]

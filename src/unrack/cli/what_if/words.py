@@ -49,11 +49,11 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
         table.columns[0].no_wrap = False
         for column in table.columns[1:]:
             column.no_wrap = True
-        for one in advice.found:
-            later = f"{one.later} by {one.later_h:,.1f} h" if one.later else "-"
-            lost = f"{one.lost_core_h:,.1f} core-h" if one.lost_core_h else "-"
-            earlier = f"{one.earlier_h:,.1f} h" if one.earlier_h else "-"
-            table.add_row(escape(one.words), when(one.start_s), later, earlier, lost)
+        for step in advice.found:
+            later = f"{step.later} by {step.later_h:,.1f} h" if step.later else "-"
+            lost = f"{step.lost_core_h:,.1f} core-h" if step.lost_core_h else "-"
+            earlier = f"{step.earlier_h:,.1f} h" if step.earlier_h else "-"
+            table.add_row(escape(step.words), when(step.start_s), later, earlier, lost)
         yield table
     if advice.of:
         none = "" if advice.found else "nothing that was tried helps: "

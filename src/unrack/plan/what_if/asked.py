@@ -18,8 +18,8 @@ from unrack.units import SECOND_US
 from unrack.workload.formats.asks.columns import COLUMNS
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.read import read_table
-from unrack.workload.job import ESTIMATE, JobTable, order_of
-from unrack.workload.under_way import UnderWay
+from unrack.workload.job import ESTIMATE, JobTable
+from unrack.workload.under_way import UnderWay, order_of
 
 Columns = Mapping[str, Any]
 """A job as columns of a table of jobs, with ``request`` in s; what it does not say is left out."""
@@ -53,7 +53,7 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
     if jobs.slo is not None or jobs.usage is not None:
         got = "jobs that ask for tiers of memory" if jobs.slo is not None else "jobs whose use of memory is known"
         raise InputError("what-if", got, "jobs that ask for cores, memory, and what is counted")
-    last_us, table = int(jobs.submit_us[scene.queued - 1]), jobs
+    last_us, table = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0, jobs
     for place, columns in enumerate(asked, 1):
         table = _joined(table, _row(columns, last_us + place if submit_us is None else submit_us, scene))
     return replace(scene, jobs=table.take(order_of(table)))

@@ -14,9 +14,9 @@ from unrack.plan.what_if.scene import Scene
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared
 from unrack.units import SECOND_US, seconds_text
-from unrack.workload.job import ESTIMATE, JobTable, order_of
+from unrack.workload.job import ESTIMATE, JobTable
 from unrack.workload.standing import said_on
-from unrack.workload.under_way import UnderWay
+from unrack.workload.under_way import UnderWay, order_of
 
 FORGOTTEN = "Ages of waiting jobs, and what was used before, are forgotten."
 

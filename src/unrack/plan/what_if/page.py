@@ -99,7 +99,7 @@ def _bars(found: Answer) -> dict[str, Any]:
     own = [str(columns["id"]) for columns in found.asked]
     names = [*own, *(one.job for one in found.others.moved)][:MOST_BARS]
     now_us = round(found.now_s * SECOND_US)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "job": name, "own": name in own,
             "before": None if before.get(name, NEVER_US) >= NEVER_US else (before[name] - now_us) / SECOND_US,
@@ -107,5 +107,6 @@ def _bars(found: Answer) -> dict[str, Any]:
         }
         for name in names
     ]  # fmt: skip
-    longest = max([one for row in rows for one in (row["before"], row["after"]) if one is not None], default=0.0)
-    return {"rows": rows, "longest": max(longest, 1.0), "words": seconds_text(max(longest, 1.0))}
+    waits = [float(one) for row in rows for one in (row["before"], row["after"]) if one is not None]
+    longest = max([1.0, *waits])
+    return {"rows": rows, "longest": longest, "words": seconds_text(longest)}

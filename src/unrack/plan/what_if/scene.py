@@ -73,10 +73,20 @@ class Scene:
 
 
 class Source:
-    """The study from which scenes are made; its trace is read once."""
+    """The study from which scenes are made; its trace is read once.
 
-    def __init__(self, document: Document, policy: str | None = None) -> None:
-        self.document = document
+    Parameters
+    ----------
+    document
+        The study.
+    policy
+        In place of its first.
+    left_out
+        A job of it that is in no scene, so that there may be none; ``""``: all are.
+    """
+
+    def __init__(self, document: Document, policy: str | None = None, left_out: str = "") -> None:
+        self.document, self.left_out = document, left_out
         self._sources = Sources(document)
         first = {key: value for key, value in document.table.items() if key not in _NOT_OF_A_MOMENT}
         whole = document.validated(StudyTable, first)
@@ -117,9 +127,10 @@ class Source:
                 raise InputError("--set", got, want)
         whole = self.document.validated(StudyTable, table)
         run = next(iter(runs_of(whole, [self.seed], {}, self._sources, (0, 0))))
-        if not len(run.workload):
-            raise InputError(self.document.path, "no job in the queue or running", "a moment with jobs")
-        return Scene(run.cluster, run.workload.jobs, run.policy, run.policy.make(), run.seed, run.world)
+        jobs = run.workload.jobs
+        if self.left_out:
+            jobs = jobs.take((jobs.ids != self.left_out).to_numpy())
+        return Scene(run.cluster, jobs, run.policy, run.policy.make(), run.seed, run.world)
 
 
 def _with_spare(cluster: dict[str, Any], spare: Mapping[str, Any]) -> dict[str, Any]:

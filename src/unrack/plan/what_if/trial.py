@@ -11,7 +11,7 @@ import numpy as np
 
 from unrack.core import Core
 from unrack.kernels.arrays import Ints
-from unrack.ledger.state import HELD, QUEUED
+from unrack.ledger.state import HELD, QUEUED, REJECTED
 from unrack.plan.what_if.room import Room, room_of
 from unrack.plan.what_if.scene import Scene
 from unrack.reasons import Code, Reason
@@ -68,6 +68,9 @@ class _Watch:
             self.reason = self.waits.in_words(job, self.waits.held(job, now) if held else self.core.why(job, now))
             self.room = None if held else room_of(view, job, self.whole)
             self.ahead = int((view.queue < job).sum())
+        refused = [job for job in self.jobs if view.status[job] == REJECTED]
+        if refused and self.room is None:
+            self.room = room_of(view, refused[0], self.whole)
         if not waiting or (self.reason is not None and self.reason.code != Code.NOT_YET):
             raise _SeenError
 
