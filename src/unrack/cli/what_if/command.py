@@ -60,7 +60,7 @@ def what_if(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A key of the study, such as clusters.0.site.limits.0.most.cores=64; repeatable.",
+            help="A key of the study, such as clusters.0.site.limits.0.amounts.cores=64; repeatable.",
         ),
     ] = None,
     policy: Annotated[

@@ -134,9 +134,9 @@ def answer(
         if moves and question.at_us is not None:
             raise InputError("--set", "a key of the workload beside --at", "one of the cluster or the policies")
         changed = other if moves else replace(other, jobs=base.jobs, notes=base.notes)
-    changed, lost = _moved(changed, question)
     said = _notes(changed, question.submit, [*question.submit, *([question.asks] if question.asks else [])])
     changed, asked = _asked(changed, base, question)
+    changed, lost = _moved(changed, question)
     ids = [str(columns["id"]) for columns in asked if not columns.get("waits_for")]
     numbers = [changed.number(one, "--job") for one in ids]
     before = starts_of(base)

@@ -36,12 +36,13 @@ def more_like(cluster: Cluster, text: str) -> Callable[[Content], Content]:
     found = _nodes("--add", match[2], cluster)
     if len(found) > 1 or not cluster.cores[found[0]]:
         raise InputError("--add", repr(match[2]), "one node with cores")
-    return lambda content: _with_more(content, cluster, found[0], int(match[1]))
+    return lambda content: _with_more(content, found[0], int(match[1]))
 
 
-def _with_more(content: Content, cluster: Cluster, node: int, count: int) -> Content:
+def _with_more(content: Content, node: int, count: int) -> Content:
     if content.get("memory_pools") or "memory_system" in content:
         raise InputError("--add", "a cluster with nodes that are memory alone", "a cluster whose nodes all have cores")
+    cluster = Cluster.from_dict(content)
     of, numbers = content["nodes"][int(cluster.node_class[node])], f"{len(cluster)}-{len(cluster) + count - 1}"
     name = cluster.names[node] if cluster.names else f"node{node}"
     names = more_names(cluster.names[-1], set(cluster.names), count) if cluster.names else []
@@ -49,18 +50,22 @@ def _with_more(content: Content, cluster: Cluster, node: int, count: int) -> Con
     if names:
         calls["names"] = compress(names)
 
+    def is_in(text: object) -> bool:
+        return isinstance(text, str) and bool(NUMBERS.fullmatch(text)) and node in numbers_of(text, {}, len(cluster))
+
     def longer(text: str) -> str:
         with suppress(ValueError):
-            if NUMBERS.fullmatch(text):
-                return f"{text},{numbers}" if node in numbers_of(text, {}, len(cluster)) else text
-            return compress([*expand(text), *names]) if names and name in expand(text) else text
+            if names and name in expand(text):
+                return compress([*expand(text), *names])
         return text
 
     def within(value: Any, listed: bool) -> Any:
         if isinstance(value, dict):
             return {key: within(one, listed or key == "nodes" or key in _LISTED) for key, one in value.items()}
-        if isinstance(value, list):
-            return [within(one, listed) for one in value]
+        if isinstance(value, list):  # numbers get an entry of their own: not everywhere may one have commas
+            more: list[Any] = [numbers] if listed and any(map(is_in, value)) else []
+            more += [{**one, "nodes": numbers} for one in value if isinstance(one, dict) and is_in(one.get("nodes"))]
+            return [*(within(one, listed) for one in value), *more]
         return longer(value) if listed and isinstance(value, str) else value
 
     rest = {key: within(value, key in _LISTED) for key, value in content.items() if key != "nodes"}

@@ -123,7 +123,7 @@ class Source:
                 with self.document.part("clusters", 0, kind=ClusterError):
                     clusters[0] = change(written_out(clusters[0], self.document, 0))
             elif not set_value(table, *change, self.document):
-                got, want = repr(change[0]), "a key of this study, such as clusters.0.site.limits.0.most.cores"
+                got, want = repr(change[0]), "a key of this study, such as clusters.0.site.limits.0.amounts.cores"
                 raise InputError("--set", got, want)
         whole = self.document.validated(StudyTable, table)
         run = next(iter(runs_of(whole, [self.seed], {}, self._sources, (0, 0))))
