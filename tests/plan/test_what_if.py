@@ -100,7 +100,7 @@ def test_starts_are_those_of_a_plain_twin(seed: int, tmp_path: Path) -> None:
     found = told(path, end=[f"r{gone}"], job="q7")
     assert found.start_s == pytest.approx(in_turn(nodes, left, queue)[-1], abs=0.001)
     before, after = in_turn(nodes, runs, queue), in_turn(nodes, left, queue)
-    sooner = [was - then for was, then in zip(before[:-1], after[:-1], strict=True) if was - then > 0.001]
+    sooner = [was - then for was, then in zip(before[:-1], after[:-1], strict=True) if was - then >= 1]
     assert found.others.earlier_h * 3600 == pytest.approx(sum(sooner), abs=0.01)
     assert found.lost_core_h * 3600 == pytest.approx(jobs[gone]["ran"] * jobs[gone]["tasks"])
 

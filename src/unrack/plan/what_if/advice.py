@@ -10,7 +10,7 @@ import numpy as np
 
 from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
 from unrack.plan.what_if.nodes import more_like
-from unrack.plan.what_if.scene import Change, Scene, Source
+from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source
 from unrack.plan.what_if.trial import Look, Starts, starts_of
 from unrack.reasons import Code
 from unrack.units import NEVER_US, SECOND_US
@@ -108,7 +108,7 @@ def _suggestion(
         for job, then in zip(after.ids, after.start_us.tolist(), strict=True)
         if job in was and job not in ids and then < NEVER_US and was[job] < NEVER_US
     ]
-    later, earlier = [gap for gap in gaps if gap > 0], [-gap for gap in gaps if gap < 0]
+    later, earlier = [gap for gap in gaps if gap >= SOON_US], [-gap for gap in gaps if gap <= -SOON_US]
     return Suggestion(
         step.words, step.options, start_s, gained_s, len(later), sum(later) / 3.6e9, sum(earlier) / 3.6e9,
         step.lost_core_h,

@@ -15,7 +15,7 @@ from unrack.plan.what_if import moment
 from unrack.plan.what_if.advice import Advice, advise
 from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
 from unrack.plan.what_if.nodes import drained, more_like
-from unrack.plan.what_if.scene import Change, Scene, Source, read_set
+from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source, read_set
 from unrack.plan.what_if.trial import Look, Starts, as_asked, look, starts_of
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
@@ -261,7 +261,7 @@ def _others(before: Starts, after: Starts, now_us: int, without_: set[str]) -> O
     was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
     moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
     for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
-        if job in without_ or job not in was or was[job] == then:
+        if job in without_ or job not in was or abs(was[job] - then) < SOON_US:
             continue
         gap = then - was[job]
         moved.append((-abs(gap), Moved(job, _since(was[job], now_us), _since(then, now_us))))

@@ -24,7 +24,7 @@ from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 
 SOON_US = SECOND_US
-"""Jobs that are submitted so soon after the beginning are the queue of now, as snapshots have it."""
+"""Jobs that are submitted so soon after the beginning are the queue of now. Starts that are less apart are equal."""
 Change = tuple[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
 """A dotted key of the study, as of ``[sweep]``, and its value; or what makes another content of the cluster file."""
 _NOT_OF_A_MOMENT = ("sweep", "plan", "measure", "spare")
