@@ -14,6 +14,7 @@ from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugi
 from unrack.cli.profile import app as profile
 from unrack.cli.study import explain, holdings, plan, report, run
 from unrack.cli.trace import trace, usage
+from unrack.cli.what_if.command import what_if
 from unrack.errors import UnrackError
 from unrack.plugins.table import ELSEWHERE, PAPERS, Extension, installed
 
@@ -112,6 +113,7 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
+app.command("what-if")(what_if)
 app.command("holdings")(holdings.holdings)
 app.command("place")(place.place)
 app.command("tiles")(tiles.tiles)

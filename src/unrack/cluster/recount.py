@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count as counting
@@ -59,7 +58,7 @@ def recount(table: dict[str, Any], index: int, before: int) -> None:
     ):
         return
     taken = {name for some in names for name in some}
-    kept = [*names[index], *islice(_more(names[index][-1], taken), max(after - before, 0))][:after]
+    kept = [*names[index], *more_names(names[index][-1], taken, max(after - before, 0))][:after]
     own["names"] = compress(kept)
     moved = _Moved(sum(given[:index]), before, after)
     for key in LISTS:
@@ -79,13 +78,13 @@ def recount(table: dict[str, Any], index: int, before: int) -> None:
                 site["features"][feature] = moved.members(members, gone, last, more)
 
 
-def _more(last: str, taken: set[str]) -> Iterator[str]:
-    """Names after a name: the last number before its domain goes on."""
+def more_names(last: str, taken: set[str], count: int) -> list[str]:
+    """So many names after a name that are not taken: the last number before its domain goes on."""
     host, dot, domain = last.partition(".")
     match = _LAST_NUMBER.fullmatch(host)
     head, digits, tail = (f"{host}-", "1", "") if match is None else match.groups()
     names = (f"{head}{str(number).zfill(len(digits))}{tail}{dot}{domain}" for number in counting(int(digits) + 1))
-    return (name for name in names if name not in taken)
+    return list(islice((name for name in names if name not in taken), count))
 
 
 class _Moved:

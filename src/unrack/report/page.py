@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unrack.facts import counted, some
 from unrack.report.answer import answer
@@ -23,6 +23,9 @@ from unrack.report.table import comparison
 from unrack.study.notes import told_of
 from unrack.study.results.keep import PAST
 from unrack.study.results.record import believed, write_whole
+
+if TYPE_CHECKING:
+    import jinja2
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
@@ -47,25 +50,16 @@ def write_report(study_dir: Path, bootstrap: float | None = None) -> Path:
 
 def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
     """The page as text; ``bootstrap``: see :func:`write_report`."""
-    import jinja2
-
     found = contents_of(study, bootstrap)
     settings, shown, policies, swept = found.settings, found.shown, found.policies, found.swept
     gantts = _gantts(shown)
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(_asset),
-    )
     table = comparison(settings)
     charts: dict[str, Any] = {
         "policies": [{"name": name, "colour": colour_of(index)} for index, name in enumerate(policies)],
         "sweeps": swept,
         **found.parts(),
     }
-    return environment.get_template("page.html.j2").render(
+    return template("page.html.j2").render(
         name=str(study.table.get("name") or "A study"),
         question=str(study.table.get("question") or ""),
         answer=answer(settings),
@@ -102,10 +96,24 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         charts_json=script_json(charts),
         gantt_json=script_json(gantts),
         pool_json=script_json(found.sections["pools"].packed if "pools" in found.sections else []),
-        style=_asset("page.css"),
         vega=vega(),
         scripts=[_asset(name) for name in (*_MAPS * bool({"memory", "tiers"} & set(found.sections)), *_SCRIPTS)],
     )
+
+
+def template(name: str) -> jinja2.Template:
+    """A page that is to be filled in, in the style of all."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_asset),
+    )
+    environment.globals["style"] = _asset("page.css")
+    return environment.get_template(name)
 
 
 def script_json(value: object) -> str:

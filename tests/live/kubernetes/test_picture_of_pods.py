@@ -13,10 +13,11 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.seen import Shown
-from unrack.live.kubernetes.adapter.asks import asked_of, limit_s, required
+from unrack.live.kubernetes.adapter.asks import asked_of, required
 from unrack.live.kubernetes.adapter.picture import Picture, key_of
 from unrack.live.kubernetes.adapter.terms import Terms
 from unrack.live.kubernetes.client.objects import Pod
+from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.kubernetes.site import KubernetesSite
 from unrack.workload.job import Job
 

@@ -15,6 +15,7 @@ from k8s_bed import KubernetesBed
 
 from unrack.errors import ClusterError, InputError
 from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.forecast import forecast_of
 from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.places import may_run
 from unrack.live.kubernetes.snapshot import Reading, Snapshot, snapshot_of
@@ -75,6 +76,31 @@ def test_pods_that_run_are_on_their_nodes_and_those_that_wait_in_order() -> None
     assert listed["first"]["submit"] < listed["later"]["submit"]
     assert found.cluster.names == ("n1", "n2")
     assert found.notes == ("Nobody is preempted, though some wait whose priority is above that of others who run.",)
+
+
+def test_starts_of_pods_are_predicted_as_their_run_times_say(tmp_path: Path) -> None:
+    says = {"metadata": {"annotations": {"unrack.io/run-time": "10 min"}}}
+    pods = [
+        pod("runs", {"cpu": "8"}, on="n1", ago_s=300, **says),
+        pod("next", {"cpu": "8"}, ago_s=50, activeDeadlineSeconds=60),
+        pod("then", {"cpu": "8"}, ago_s=40),
+        pod("gated", {"cpu": "1"}, schedulingGates=[{"name": "g/1"}]),
+    ]
+    found = forecast_of(Reading(AT_S, [node("n1", WHOLE)], pods), ["fcfs"])
+    assert [one.policy for one in found.predictions] == ["present (kube-scheduler)", "fcfs"]
+    for one in found.predictions:
+        assert {start.job: start.requested_s for start in one.starts} == {"work/next": 300.0, "work/then": 360.0}
+    assert found.aside == (("work/gated", "its gates g/1"),)
+    assert found.started == {"work/runs": AT_S - 300}
+    assert found.facts["work/then"].waited_s == 40
+    none = forecast_of(Reading(AT_S, [node("n1", WHOLE)], pods[:1]))
+    assert none.predictions == ()
+
+
+def test_a_run_time_that_is_none_is_refused_with_the_pod() -> None:
+    odd = pod("odd", {"cpu": "1"}, metadata={"annotations": {"unrack.io/run-time": "soon"}})
+    with pytest.raises(InputError, match=r"pod work/odd, unrack.io/run-time"):
+        taken([node("n1", WHOLE)], [odd])
 
 
 def test_cores_are_thousandths_where_anybody_has_or_asks_a_part_of_one() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from unrack.cli.slurm.predict import page
-from unrack.live.slurm.prediction.forecast import Forecast
-from unrack.live.slurm.prediction.learnt import Learnt, Past
-from unrack.live.slurm.prediction.starts import Prediction, Start
+from unrack.cli.live.prediction import page
+from unrack.live.prediction.forecast import Forecast
+from unrack.live.prediction.learnt import Learnt, Past
+from unrack.live.prediction.starts import Prediction, Start
 
 
 @pytest.mark.parametrize(("runs", "range_"), [(1, False), (2, True)])

@@ -14,12 +14,14 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.errors import InputError, TraceError
+from unrack.live.prediction.forecast import Forecast, forecast_from, learnt_from
+from unrack.live.prediction.hindsight import hindsight
+from unrack.live.prediction.learnt import LEAST, Learnt, Past
+from unrack.live.prediction.saved import Saved, SavedStart, load_saved, save
+from unrack.live.prediction.starts import predicted, quicker
 from unrack.live.slurm.prediction.accounting import _runs
-from unrack.live.slurm.prediction.forecast import Forecast, forecast_from, forecast_of, learnt_from, learnt_now
-from unrack.live.slurm.prediction.hindsight import hindsight
-from unrack.live.slurm.prediction.learnt import LEAST, Learnt, Past, past_of_reading
-from unrack.live.slurm.prediction.saved import Saved, SavedStart, load_saved, save, seen_starts
-from unrack.live.slurm.prediction.starts import predicted, quicker
+from unrack.live.slurm.prediction.forecast import forecast_of, learnt_now
+from unrack.live.slurm.prediction.seen import past_of_reading, seen_starts
 from unrack.live.slurm.snapshot.snapshot import snapshot_of
 from unrack.slurm_text.scheduler import Scheduler
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.kubernetes import compose, run, snapshot, status
-from unrack.cli.slurm import replay
+from unrack.cli.kubernetes import compose, predict, run, snapshot, status
+from unrack.cli.live import compare, replay
 
-_HELP = "A running Kubernetes: take it as a study that begins now, or schedule its pods."
+_HELP = "A running Kubernetes: take it as a study that begins now, predict starts, schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
 app.command("snapshot")(snapshot.snapshot)
+app.command("predict")(predict.predict)
 app.command("run")(run.run)
 app.command("status")(status.status)
 app.command("replay")(replay.replay)
 app.command("compose")(compose.compose)
+app.command("compare")(compare.compare)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from unrack.cli.live.run import drive
+
 
 def run(
     config: Annotated[Path, typer.Option(metavar="SITE.toml", help="The site file: docs/kubernetes.md.")],
@@ -16,7 +18,6 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
 ) -> None:
     """Schedule the pods whose schedulerName is that of a site file, until SIGTERM or Ctrl-C."""
-    from unrack.cli.slurm.run import drive
     from unrack.extras import needed_for
 
     with needed_for("a running Kubernetes"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.slurm import compare, predict, replay, run, snapshot, status, unit
+from unrack.cli.live import compare, replay
+from unrack.cli.slurm import predict, report, run, snapshot, status, unit
 
 _HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -17,4 +18,4 @@ app.command("status")(status.status)
 app.command("unit")(unit.unit)
 app.command("submit-script")(unit.submit_script)
 app.command("compare")(compare.compare)
-app.command("report")(compare.report)
+app.command("report")(report.report)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,16 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import inside, moment_s
+from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import NODES, PODS, Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
-from unrack.live.study_file import in_use, write_study
+from unrack.live.kubernetes.run_time import RUN_TIME, limit_s
+from unrack.live.study_file import in_use, workload_of, write_study
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
+from unrack.workload.job import Workload
 
 PRESENT = {
     "name": "list",
@@ -74,15 +79,31 @@ class Snapshot:
     content: Mapping[str, Any]  # the keys of its cluster file
     table: pl.DataFrame  # a row a pod; those that wait for something else than their turn have no ``submit``
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
+    spare: Mapping[str, Any] = field(default_factory=dict)  # keys of a cluster file of what no pod asks for
 
     @property
     def cluster(self) -> Cluster:
         """Its nodes."""
         return Cluster.from_dict(self.content, "cluster")
 
+    @property
+    def workload(self) -> Workload:
+        """Its pods, without those that wait for something else; a TraceError if there are none."""
+        return workload_of(self.table)
+
     def write(self, path: Path) -> Path:
         """Write a study file, and a CSV of the pods beside it; returns the latter."""
-        return write_study(path, self.content, self.table, PRESENT, "Kubernetes", self.at_s, self.notes)
+        return write_study(path, self.content, self.table, PRESENT, "Kubernetes", self.at_s, self.notes, self.spare)
+
+
+def reading_of(access: Access, timeout_s: float = 30.0) -> Reading:
+    """All nodes and pods that a server has now; errors are those of its client."""
+
+    async def read() -> Reading:
+        async with Connection(access, timeout_s=timeout_s) as connection:
+            return await read_now(connection, time.time())
+
+    return asyncio.run(read())
 
 
 async def read_now(connection: Connection, at_s: float) -> Reading:
@@ -103,7 +124,7 @@ def snapshot_of(
     schedulers
         Only waiting pods of one of these; ``None``: of all. Pods that run are of any.
     longest_us
-        How long a pod without an activeDeadlineSeconds is taken to run, µs.
+        How long a pod that does not say so is taken to run, µs.
 
     Raises
     ------
@@ -127,11 +148,11 @@ def snapshot_of(
         notes.append("Nobody is preempted, though some wait whose priority is above that of others who run.")
     columns = {name: [row.get(name) for row in rows] for name in (*_DTYPES, *dict.fromkeys(k for r in rows for k in r))}
     table = pl.DataFrame([pl.Series(name, of, dtype=_DTYPES.get(name, pl.Int64)) for name, of in columns.items()])
-    content, unused = in_use(machines.content, table)
+    content, unused, spare = in_use(machines.content, table)
     if table.filter(table["submit"].is_not_null())["exc_nodes"].null_count() == table["submit"].count():
         del content["site"]
         unused.append("exc_nodes")
-    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes))
+    return Snapshot(reading.at_s, content, table.drop(unused), (*machines.notes, *notes), spare)
 
 
 def _running(
@@ -230,8 +251,12 @@ def _asked(pod: Pod) -> Mapping[str, Fraction]:
 
 
 def _limit_s(pod: Pod, longest_us: int, ran_s: float) -> float:
-    limit_s = pod.spec.active_deadline_seconds
-    return float(limit_s) if limit_s is not None else ran_s + longest_us / SECOND_US
+    try:
+        limit = limit_s(pod)
+    except ValueError as error:
+        got, _, want = str(error).partition(" is not ")
+        raise InputError(f"pod {'/'.join(_key(pod))}, {RUN_TIME}", got, want or "a time") from None
+    return float(limit) if limit is not None else ran_s + longest_us / SECOND_US
 
 
 def _started(pod: Pod) -> float | None:

@@ -120,6 +120,7 @@ class StudyTable(Strict):
     random_faults: list[dict[str, Any]] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
     plan: dict[str, Any] | None = None
+    spare: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("seeds", mode="before")
     @classmethod

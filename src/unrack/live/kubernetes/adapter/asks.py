@@ -14,10 +14,7 @@ from unrack.kubernetes_text.objects import entries, moment_s
 from unrack.live.kubernetes.client.objects import Container, Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted
 from unrack.live.kubernetes.snapshot import GANG, is_claimed
-from unrack.units import SECOND_US, time_us
 
-RUN_TIME = "unrack.io/run-time"
-"""The annotation in which a pod says how long it is expected to run: seconds, or text such as ``30 min``."""
 OVER = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
@@ -80,24 +77,6 @@ def devices_of(asks: Amounts, machines: Machines) -> dict[str, dict[str, int]]:
     gpus = asks.get(machines.gpu, 0) if machines.gpu else 0
     claims = {name: asks[resource] for resource, name in machines.counters.items() if asks.get(resource)}
     return ({"gpus": {"count": gpus}} if gpus else {}) | ({"counted": claims} if claims else {})
-
-
-def limit_s(pod: Pod) -> int | None:
-    """How long a pod is expected to run, s: what it says in an annotation, and its deadline at most; ``None``: neither.
-
-    Raises
-    ------
-    ValueError
-        The annotation is no time above 0.
-    """
-    said, deadline_s = pod.metadata.annotations.get(RUN_TIME), pod.spec.active_deadline_seconds
-    if said is None:
-        return deadline_s
-    run_us = time_us(said[:80])
-    if run_us <= 0:
-        raise ValueError(f"{said[:80]!r} is not a time above 0")
-    run_s = -(-run_us // SECOND_US)
-    return run_s if deadline_s is None else min(run_s, deadline_s)
 
 
 def required(pod: Pod) -> str:

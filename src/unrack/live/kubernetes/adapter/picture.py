@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
-from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, limit_s, moment, room_of
+from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, moment, room_of
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.machines import is_open
+from unrack.live.kubernetes.run_time import limit_s
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes on which nothing is started, whoever tolerates them."""

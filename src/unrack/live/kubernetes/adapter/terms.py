@@ -18,7 +18,6 @@ from unrack.live.kubernetes.adapter.asks import (
     asked_of,
     beyond,
     devices_of,
-    limit_s,
     required,
     room_of,
 )
@@ -28,6 +27,7 @@ from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken, pool_of, without_gpus
 from unrack.live.kubernetes.remote.table import ServerPods
+from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.printable import printable
 from unrack.slowdown.model import Model
 from unrack.slurm_text.hostlists import compress

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from unrack.errors import InputError
 from unrack.live.driver.seen import UnreachableError
+from unrack.live.prediction.learnt import MOST, Past
 from unrack.live.slurm.commands.run import clean_environment, find_command, run_all
 from unrack.live.slurm.jobs import said
-from unrack.live.slurm.prediction.learnt import MOST, Past
 
 WORDS = (
     "--allusers", "--allocations", "--noheader", "--parsable2", "--starttime=now-14days",

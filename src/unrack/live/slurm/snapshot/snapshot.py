@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,10 @@ from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
 from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
-from unrack.live.study_file import in_use, write_study
+from unrack.live.study_file import in_use, workload_of, write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
 from unrack.units import SECOND_US
-from unrack.workload.formats.source import Source
-from unrack.workload.formats.table.read import read_table
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.settled import settled
 from unrack.workload.standing import tasks_on
@@ -47,6 +44,7 @@ class Snapshot:
     policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
     unused: tuple[str, ...] = ()  # columns of what nobody asks for, which is not in the cluster
+    spare: Mapping[str, Any] = field(default_factory=dict)  # keys of a cluster file of that
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -71,9 +69,7 @@ class Snapshot:
         TraceError
             There are none.
         """
-        buffer = io.BytesIO()
-        self.table.write_parquet(buffer)
-        return read_table(Source("now", buffer.getvalue()))
+        return workload_of(self.table)
 
     def write(self, path: Path) -> Path:
         """Write a study file, and a CSV of the jobs beside it; returns the latter.
@@ -83,7 +79,7 @@ class Snapshot:
         InputError
             They cannot be written.
         """
-        return write_study(path, self.content, self.table, self.policy, "Slurm", self.at_s, self.notes)
+        return write_study(path, self.content, self.table, self.policy, "Slurm", self.at_s, self.notes, self.spare)
 
 
 def snapshot_of(
@@ -125,8 +121,8 @@ def snapshot_of(
     machines = machines._replace(content=counted_use(machines.content, used, 0))
     content = {**machines.content, APART: {"groups": found.groups}} if found.groups else machines.content
     taken = Snapshot(reading.at_s, content, found.rows, scheduler.policy, tuple(notes))
-    content, unused = in_use(content, taken.table)
-    taken = replace(taken, content=content, unused=tuple(unused))
+    content, unused, spare = in_use(content, taken.table)
+    taken = replace(taken, content=content, unused=tuple(unused), spare=spare)
     if not counted:
         return replace(taken, notes=(*notes, "No limit of accounts or QOS is kept."))
     return _within_limits(taken)

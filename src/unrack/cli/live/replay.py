@@ -1,4 +1,4 @@
-"""``unrack slurm replay``: the decisions of a journal again, or where they differ."""
+"""``unrack slurm replay`` and ``unrack kubernetes replay``: the decisions of a journal again, or where they differ."""
 
 from __future__ import annotations
 

@@ -9,9 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Floats
-from unrack.live.slurm.jobs import said
-from unrack.live.slurm.reading import Reading
-from unrack.slurm_text.states import HOLDING, WAITING
 from unrack.units import SECOND_US
 from unrack.workload.job import Workload
 
@@ -78,15 +75,6 @@ class Learnt:
             return max(limit_us, ran_us + 1)
         run_us = round(float(left[int(draw * len(left))]) * limit_us)
         return max(min(run_us, limit_us), ran_us + 1, 1)
-
-
-def past_of_reading(reading: Reading) -> list[Past]:
-    """The runs that have ended and that Slurm still remembers."""
-    return [
-        Past(said(job.user), job.end_s - job.start_s, job.limit_s)
-        for job in reading.jobs
-        if job.state not in HOLDING | WAITING and job.limit_s and 0 < job.start_s <= job.end_s
-    ]
 
 
 def past_of_workload(workload: Workload) -> list[Past]:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from unrack.errors import InputError, TraceError, first_fault, got_and_want
-from unrack.live.slurm.adapter.seen import members
-from unrack.live.slurm.jobs import said
-from unrack.live.slurm.prediction.learnt import Past, past_of_reading
-from unrack.live.slurm.prediction.starts import Prediction
-from unrack.live.slurm.reading import Reading
+from unrack.live.prediction.learnt import Past
+from unrack.live.prediction.starts import Prediction
 
 VERSION = 1
 MOST_BYTES = 2**30
-Key = Annotated[str, Field(max_length=60)]
+Key = Annotated[str, Field(max_length=400)]
 Moment = Annotated[FiniteFloat, Field(ge=0)] | None
 
 
@@ -54,17 +51,10 @@ class Saved(BaseModel):
         return [Past(*run) for run in self.ended]
 
 
-def seen_starts(reading: Reading) -> dict[str, float]:
-    """Job → when it started, s since 1970, of all that run or have ended."""
-    return {
-        str(member.key): float(member.job.start_s)
-        for member in members(reading)
-        if not member.job.waits and 0 < member.job.start_s <= reading.at_s
-    }
-
-
-def saved_of(at_s: float, predictions: Iterable[Prediction], reading: Reading | None) -> Saved:
-    """What is to be written of predictions that were made just now."""
+def saved_of(
+    at_s: float, predictions: Iterable[Prediction], started: Mapping[str, float], ended: Iterable[Past] = ()
+) -> Saved:
+    """What is to be written of predictions that were made just now, of starts that were seen and of runs that ended."""
 
     def moment(since_s: float | None) -> float | None:
         return None if since_s is None else round(at_s + since_s, 3)
@@ -82,10 +72,9 @@ def saved_of(at_s: float, predictions: Iterable[Prediction], reading: Reading | 
         ]
         for prediction in predictions
     }
-    if reading is None:
-        return Saved(at_s=at_s, starts=starts)
-    ended = [(said(run.user), run.ran_s, run.limit_s) for run in past_of_reading(reading)]
-    return Saved(at_s=at_s, starts=starts, started=seen_starts(reading), ended=ended)
+    return Saved(
+        at_s=at_s, starts=starts, started=dict(started), ended=[(run.user, run.ran_s, run.limit_s) for run in ended]
+    )
 
 
 def save(path: Path, saved: Saved) -> None:

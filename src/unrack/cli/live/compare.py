@@ -1,4 +1,4 @@
-"""``unrack slurm compare`` and ``unrack slurm report``: what really happened beside a simulation of it."""
+"""``unrack slurm compare`` and ``unrack kubernetes compare``: what really happened beside a simulation of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-State = Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of `unrack slurm run`.")]
+State = Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of a driver, as of `unrack slurm run`.")]
 SHOWN = 20
 
 
@@ -41,23 +41,3 @@ def compare(
     typer.echo(f"on other nodes: {found.elsewhere} jobs; starts differ by {found.shift_s:.1f} s at most")
     for note in found.notes:
         typer.echo(f"note: {note}")
-
-
-def report(
-    state: State,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the study and its page are written.")],
-    policy: Annotated[
-        list[str] | None, typer.Option(metavar="POLICY", help="Simulate another one, too; repeatable.")
-    ] = None,
-) -> None:
-    """Write one report of what really happened and of simulations of the same submissions, side by side."""
-    from unrack.live.driver.history.past import past_of
-    from unrack.live.driver.history.starts import starts_frame
-    from unrack.live.driver.history.study import keep_past
-    from unrack.report.page import write_report
-    from unrack.slurm_text.hostlists import compress
-
-    past = past_of(state)
-    keep_past(past, out, policy or [])
-    starts_frame(past.told, "slurm", compress).write_csv(out / "starts.csv")
-    typer.echo(write_report(out))

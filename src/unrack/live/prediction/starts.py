@@ -12,7 +12,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.live.driver.state.epoch import policy_of
-from unrack.live.slurm.prediction.learnt import Learnt
+from unrack.live.prediction.learnt import Learnt
 from unrack.sim.simulate import simulate
 from unrack.units import NEVER_US, SECOND_US, time_us
 from unrack.workload.job import JobTable, Workload

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrack.live.slurm.prediction.saved import Saved, SavedStart
-from unrack.live.slurm.prediction.starts import QUANTILES
+from unrack.live.prediction.saved import Saved, SavedStart
+from unrack.live.prediction.starts import QUANTILES
 
 EXACT_S = 1.0
 """Slurm tells of starts in whole seconds: what is no farther off than that is right."""

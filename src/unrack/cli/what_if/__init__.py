@@ -1,0 +1,1 @@
+"""``unrack what-if``: a question about a moment, from files to words."""

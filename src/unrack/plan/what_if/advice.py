@@ -1,0 +1,248 @@
+"""What would help: changes from the smallest to the largest, each tried by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
+from unrack.plan.what_if.nodes import more_like
+from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source
+from unrack.plan.what_if.trial import Look, Starts, starts_of
+from unrack.reasons import Code
+from unrack.units import NEVER_US, SECOND_US
+from unrack.workload.standing import tasks_on
+
+LEAST_S = 60
+"""No shorter time is suggested."""
+JOB_TRIES = 60_000
+"""Where there are many jobs fewer changes are tried: as many as jobs times tries allow, but three at least."""
+
+
+class Suggestion(NamedTuple):
+    """A change that helps."""
+
+    words: str
+    options: str  # of ``unrack what-if``
+    start_s: float  # when the job then starts, s from now
+    gained_s: float | None  # how much earlier; ``None``: it never started
+    later: int  # how many others then start later, compared with the job asked for as it is
+    later_h: float  # by how many hours in all
+    earlier_h: float
+    lost_core_h: float  # work of jobs that are stopped
+
+
+class Advice(NamedTuple):
+    """Suggestions, the earliest start first, and of as early ones the cheapest."""
+
+    found: tuple[Suggestion, ...] = ()
+    tried: int = 0
+    of: int = 0  # how many changes there were to try
+
+
+class _Step(NamedTuple):
+    """A change to try."""
+
+    words: str
+    options: str
+    make: Callable[[], Scene]
+    lost_core_h: float = 0.0
+
+
+def advise(
+    source: Source,
+    scene: Scene,
+    asked: Sequence[Columns],
+    seen: Look,
+    after: Starts,
+    keys: Sequence[Change],
+    spare: bool,
+    tries: int,
+) -> Advice:
+    """Try what would let jobs start earlier.
+
+    Parameters
+    ----------
+    source, keys, spare
+        Of the scene: where it is from, and the changes of keys that are in it.
+    scene, asked
+        The moment with the jobs that are asked about, and these.
+    seen, after
+        Why they wait, and when all jobs start.
+    tries
+        How many changes are tried at most.
+    """
+    ladders = [list(one) for one in _ladders(source, scene, asked, seen, keys, spare) if one]
+    total = sum(map(len, ladders))
+    most = min(tries, max(JOB_TRIES // max(len(scene.jobs), 1), 3))
+    ids = [str(columns["id"]) for columns in asked]
+    own_us = max(after.of(ids))
+    tried, found = 0, list[Suggestion]()
+    best = [own_us] * len(ladders)
+    for rung in range(max(map(len, ladders), default=0)):  # the smallest of all kinds first
+        for kind, steps in enumerate(ladders):
+            if rung >= len(steps) or tried >= most or best[kind] - scene.now_us <= SECOND_US:
+                continue
+            tried += 1
+            starts = starts_of(steps[rung].make())
+            start_us = max(starts.of(ids))
+            if start_us < best[kind] - SECOND_US:
+                best[kind] = start_us
+                gained = None if own_us >= NEVER_US else (own_us - start_us) / SECOND_US
+                found.append(
+                    _suggestion(steps[rung], (start_us - scene.now_us) / SECOND_US, gained, after, starts, ids)
+                )
+    found.sort(key=lambda one: (one.start_s, one.lost_core_h, one.later_h - one.earlier_h))
+    return Advice(tuple(found), tried, total)
+
+
+def _suggestion(
+    step: _Step, start_s: float, gained_s: float | None, before: Starts, after: Starts, ids: Sequence[str]
+) -> Suggestion:
+    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
+    gaps = [
+        then - was[job]
+        for job, then in zip(after.ids, after.start_us.tolist(), strict=True)
+        if job in was and job not in ids and then < NEVER_US and was[job] < NEVER_US
+    ]
+    later, earlier = [gap for gap in gaps if gap >= SOON_US], [-gap for gap in gaps if gap <= -SOON_US]
+    return Suggestion(
+        step.words, step.options, start_s, gained_s, len(later), sum(later) / 3.6e9, sum(earlier) / 3.6e9,
+        step.lost_core_h,
+    )  # fmt: skip
+
+
+def _ladders(
+    source: Source, scene: Scene, asked: Sequence[Columns], seen: Look, keys: Sequence[Change], spare: bool
+) -> Iterator[list[_Step]]:
+    """Kinds of changes, each from the smallest to the largest."""
+    rows = [scene.number(str(columns["id"]), "--job") for columns in asked]
+    submit_us = int(scene.jobs.submit_us[rows[0]])
+    bare = without(scene, rows)
+
+    def other(**change: Any) -> Callable[[], Scene]:
+        def make() -> Scene:
+            alone = len(asked) == 1
+            wanted = [{**columns, **change} for columns in asked]
+            return with_jobs(bare, wanted, submit_us if alone else None)
+
+        return make
+
+    first = asked[0]
+    own = str(first.get("partition", ""))
+    for name in scene.partitions():
+        if name not in own.split(","):
+            yield [_Step(f"in partition {name}", f"--partition {name}", other(partition=name))]
+    request = float(first["request"])
+    times = [round(request * part) for part in (0.75, 0.5, 0.25, 0.125) if request * part >= LEAST_S]
+    yield [_Step(f"for {_time(one)} at most", f"--time '{one} s'", other(request=one)) for one in times]
+    for column, option, words in (
+        ("tasks", "--nodes", "{} tasks"), ("cores", "--cores", "{} cores a task"), ("memory", "--memory", "{} MB"),
+    ):  # fmt: skip
+        sizes = _halves(int(first.get(column, 1 if column != "memory" else 0)))
+        yield [_Step(words.format(f"{one:,}"), f"{option} {one}", other(**{column: one})) for one in sizes]
+    for column in (name for name in first if "." in name):
+        sizes = _halves(int(first[column]))
+        option = "--gpus {}" if column == "gpus.count" else f"--ask {column}={{}}"
+        yield [_Step(f"{one:,} of {column}", option.format(one), other(**{column: one})) for one in sizes]
+    yield _more_nodes(source, scene, first, seen, keys, spare)
+    if seen.room is not None and seen.reason is not None and seen.reason.code != Code.TOO_BIG:
+        yield _stops(scene, first, seen)
+
+
+def _halves(amount: int) -> list[int]:
+    found = []
+    while amount > 1:
+        amount = -(-amount // 2)
+        found.append(amount)
+    return found[:6]
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _more_nodes(
+    source: Source, scene: Scene, ask: Columns, seen: Look, keys: Sequence[Change], spare: bool
+) -> list[_Step]:
+    """Nodes more, like the smallest that a task fits on."""
+    cluster = scene.cluster
+    fits = (cluster.cores >= int(ask.get("cores", 1))) & (cluster.memory_mb >= int(ask.get("memory", 0)))
+    fits &= seen.room.allowed if seen.room is not None else cluster.cores > 0
+    if not fits.any():
+        return []
+    node = int(np.flatnonzero(fits)[np.argmin(cluster.cores[fits])])
+    name = cluster.names[node] if cluster.names else str(node)
+
+    def more(text: str) -> Callable[[], Scene]:
+        return lambda: replace(scene, cluster=source.scene([*keys, more_like(cluster, text)], spare).cluster)
+
+    steps = []
+    for count in (1, 2, 4, 8, 16):
+        text = f"{count} like {name}"
+        steps.append(_Step(f"{count} more node{'s' * (count > 1)} like {name}", f"--add '{text}'", more(text)))
+    return steps
+
+
+def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
+    """Jobs that run to be stopped and queued again: the sets with the least work lost that make room."""
+    steps = []
+    for rows in stop_sets(scene, ask, seen):
+        names = [str(scene.jobs.ids[row]) for row in rows]
+
+        def make(rows: Sequence[int] = rows) -> Scene:
+            again = [columns_of(scene.jobs, row) for row in rows]
+            return with_jobs(without(scene, rows), again)
+
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        lost = sum(_lost_us(scene, row) for row in rows) / 3.6e9
+        options = " ".join(f"--requeue {name}" for name in names[:20])
+        steps.append(_Step(f"job{'s' * (len(rows) > 1)} {shown} stopped and queued again", options, make, lost))
+    return steps
+
+
+def _lost_us(scene: Scene, row: int) -> int:
+    jobs = scene.jobs
+    ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
+    return ran_us * int(jobs.tasks[row] * jobs.cores[row])
+
+
+def stop_sets(scene: Scene, ask: Columns, seen: Look, most: int = 3) -> list[list[int]]:
+    """Sets of running jobs without which the nodes have room for a job, the least work lost first.
+
+    Of each node the jobs are taken that lose least until a task fits; of the nodes, those that lose least. It is by
+    cores, memory and GPUs: what else is short is found out by the simulation.
+    """
+    jobs, room = scene.jobs, seen.room
+    if room is None or not scene.runs.any():
+        return []
+    need = np.array([int(ask.get("cores", 1)), int(ask.get("memory", 0)), int(ask.get("gpus.count", 0))])
+    gpus = jobs.devices.get(("gpus", "count"), np.zeros(len(jobs), np.int64))
+    on: dict[int, list[tuple[int, int]]] = {}
+    for row in np.flatnonzero(scene.runs).tolist():
+        for node, tasks in tasks_on(scene.cluster, jobs, row).items():
+            if room.allowed[node]:
+                on.setdefault(node, []).append((row, tasks))
+    costs = list[tuple[int, int, frozenset[int]]]()
+    for node, held in on.items():
+        free = np.array([room.free[0, node], room.free[1, node], 0])
+        chosen = list[tuple[int, int]]()
+        for row, tasks in sorted(held, key=lambda one: (_lost_us(scene, one[0]), one[0])):
+            if (free >= need).all():
+                break
+            chosen.append((row, tasks))
+            free = free + tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
+        for row, tasks in sorted(chosen, key=lambda one: (-_lost_us(scene, one[0]), one[0])):
+            less = free - tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
+            if (less >= need).all():
+                chosen.remove((row, tasks))
+                free = less
+        if (free >= need).all() and chosen:
+            costs.append((sum(_lost_us(scene, row) for row, _ in chosen), node, frozenset(row for row, _ in chosen)))
+    costs.sort(key=lambda one: one[:2])
+    tasks = max(int(ask.get("tasks", 1)) - room.free_tasks(need), 1)
+    sets = [sorted(frozenset().union(*(one[2] for one in costs[first : first + tasks]))) for first in range(most)]
+    return [one for place, one in enumerate(sets) if one and len(costs) >= place + tasks and one not in sets[:place]]

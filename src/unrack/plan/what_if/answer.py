@@ -1,0 +1,292 @@
+"""The answer to a question about a moment: what is asked, when it starts and why not at once, and who pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unrack.errors import InputError, nearest
+from unrack.live.prediction.learnt import Learnt, past_of_workload
+from unrack.live.prediction.starts import QUANTILES, drawn_us
+from unrack.plan.what_if import moment
+from unrack.plan.what_if.advice import Advice, advise
+from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
+from unrack.plan.what_if.nodes import drained, more_like
+from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source, read_set
+from unrack.plan.what_if.trial import Look, Starts, as_asked, look, starts_of
+from unrack.reasons import Code, Reason
+from unrack.resources.site.installed import Site
+from unrack.units import NEVER_US, SECOND_US
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload
+
+_OF_SITES = ("partition", "account", "qos", "constraint", "reservation", "req_nodes", "exc_nodes")
+LEARNT_HERE = "runs of the study that were over by then"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What would happen if all of this were so; nothing said: what happens as it is."""
+
+    submit: Sequence[Columns] = ()  # jobs that are submitted now
+    job: str = ""  # or the job that is asked about
+    asks: Columns | None = None  # and what it asks for in place of what it does
+    at_us: int | None = None  # the time of a study's run, µs; ``None``: the moment with which the study begins
+    end: Sequence[str] = ()  # jobs that are cancelled
+    requeue: Sequence[str] = ()  # jobs that run, and are stopped and queued again
+    drain: Sequence[str] = ()  # nodes on which nothing is started any more
+    add: Sequence[str] = ()  # ``"4 like n1"``
+    set: Sequence[str] = ()  # ``"KEY=VALUE"``, of the study
+
+
+class Moved(NamedTuple):
+    """A job that starts at another time, s from now; ``None``: never."""
+
+    job: str
+    before_s: float | None
+    after_s: float | None
+
+
+class Others(NamedTuple):
+    """What becomes of all other jobs."""
+
+    later: int
+    later_h: float  # by how many hours in all
+    earlier: int
+    earlier_h: float
+    never: dict[str, str]  # job that never starts any more → why
+    moved: tuple[Moved, ...]  # by how much, the most first
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What would happen."""
+
+    policy: str
+    now_s: float
+    runs: int  # how many jobs run now, and wait
+    waits: int
+    asked: tuple[Columns, ...]  # the jobs that are asked about
+    changes: tuple[str, ...]  # in words
+    start_s: float | None  # when the last of them starts, s from now; ``None``: never, or no job was asked about
+    first_s: float | None  # when the first of them does
+    before_s: float | None  # of a job that waits: when it would without the changes
+    look: Look | None
+    spread_s: tuple[float | None, ...]  # the same over drawn run times: QUANTILES; empty: nothing was learnt
+    learnt: Learnt
+    others: Others
+    lost_core_h: float  # work of jobs that are stopped
+    advice: Advice
+    notes: tuple[str, ...]
+    before: Starts
+    after: Starts
+
+    @property
+    def asks_less(self) -> bool:
+        """Whether it is about a job that waits and asks for something else than it does, or under changes."""
+        return self.before_s is not None and bool(self.changes)
+
+
+def answer(
+    source: Source,
+    question: Question,
+    *,
+    learnt: Learnt | None = None,
+    draws: int = 20,
+    seed: int = 0,
+    tries: int = 24,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """What would happen, by simulation; nothing is changed anywhere.
+
+    Parameters
+    ----------
+    source
+        The study.
+    question
+        What is to be so.
+    learnt
+        What runs of the past tell; ``None``: of the moment of a run what was over by then, else nothing.
+    draws, seed
+        How often run times are drawn, if something was learnt, and of the draws.
+    tries
+        How many changes that might help are simulated at most; 0: none.
+    notes
+        What was left out when the question was read.
+
+    Raises
+    ------
+    InputError
+        There is no such job, node or key, or what is asked for cannot be.
+    """
+    spare = any("." in name for columns in (*question.submit, question.asks or {}) for name in columns)
+    base, over = _begun(source, question, spare)
+    sets = [read_set(text) for text in question.set]
+    keys: list[Change] = [*sets, *(more_like(base.cluster, text) for text in question.add)]
+    keys += [drained(base.cluster, question.drain)] if question.drain else []
+    changed = base
+    if keys:
+        other = as_asked(source.scene(keys, spare))
+        moves = any(key.startswith("workloads") for key, _ in sets)
+        if moves and question.at_us is not None:
+            raise InputError("--set", "a key of the workload beside --at", "one of the cluster or the policies")
+        changed = other if moves else replace(other, jobs=base.jobs, notes=base.notes)
+    said = _notes(changed, question.submit, [*question.submit, *([question.asks] if question.asks else [])])
+    changed, asked = _asked(changed, base, question)
+    changed, lost = _moved(changed, question)
+    ids = [str(columns["id"]) for columns in asked if not columns.get("waits_for")]
+    numbers = [changed.number(one, "--job") for one in ids]
+    before = starts_of(base)
+    after = before if changed is base else starts_of(changed)
+    if learnt is None:
+        learnt = Learnt.of(past_of_workload(_as_workload(over)), LEARNT_HERE) if over is not None else Learnt()
+    waits = [str(columns["waits_for"]) for columns in asked if columns.get("waits_for")]
+    seen = look(changed, numbers) if ids else None
+    if waits:
+        seen = Look(Reason(Code.DEPENDENCY, waits[0]), None, 0)
+    starts = after.of(ids) if ids and not waits else []
+    start_us = max(starts, default=None)
+    advice, now_us = Advice(), base.now_us
+    if seen is not None and tries and start_us is not None and start_us - now_us > SECOND_US:
+        advice = advise(source, changed, asked, seen, after, keys, spare, tries)
+    was = dict(zip(before.ids, before.start_us.tolist(), strict=True)).get(question.job, NEVER_US)
+    return Answer(
+        base.spec.label, now_us / SECOND_US, int(base.runs.sum()), base.queued - int(base.runs.sum()), tuple(asked),
+        tuple(_words(question)), _since(start_us, now_us), _since(min(starts, default=None), now_us),
+        _since(was, now_us), seen, _spread(changed, numbers, learnt, draws, seed) if ids and learnt.runs else (),
+        learnt, _others(before, after, now_us, {*ids, *question.end}), lost, advice,
+        (*notes, *base.notes, *said), before, after,
+    )  # fmt: skip
+
+
+def _begun(source: Source, question: Question, spare: bool) -> tuple[Scene, Any]:
+    scene = source.scene((), spare)
+    if question.at_us is None:
+        return as_asked(scene), None
+    begun, over = moment.at(scene, question.at_us)
+    return as_asked(begun), over
+
+
+def _as_workload(jobs: Any) -> Workload:
+    return Workload("over", jobs, Intake("", "", len(jobs), len(jobs)))
+
+
+def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
+    """The scene without jobs that are ended, and with those that are queued again behind all; and the work lost, h."""
+    runs, lost = scene.runs, 0.0
+    rows = [scene.number(job, "--end") for job in question.end]
+    again = [scene.number(job, "--requeue") for job in question.requeue]
+    for job, row in zip(question.requeue, again, strict=True):
+        if not runs[row]:
+            raise InputError("--requeue", f"{job!r}, which does not run", "a job that runs")
+    if not rows and not again:
+        return scene, 0.0
+    if twice := {*rows} & {*again}:
+        raise InputError("--requeue", f"{scene.jobs.ids[min(twice)]!r}, which is to end", "another job")
+    for row in {*rows, *again}:
+        lost += lost_core_h(scene, row)
+    queued = [columns_of(scene.jobs, row) for row in again]
+    return with_jobs(without(scene, [*rows, *again]), queued), lost
+
+
+def lost_core_h(scene: Scene, row: int) -> float:
+    """The work that is lost if a job is stopped, core-hours."""
+    jobs = scene.jobs
+    ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
+    return ran_us * int(jobs.tasks[row]) * int(jobs.cores[row]) / 3.6e9
+
+
+def _asked(scene: Scene, base: Scene, question: Question) -> tuple[Scene, list[Columns]]:
+    """The scene with what is asked about, and that as columns."""
+    if question.submit:
+        taken = set(map(str, scene.jobs.ids.to_list()))
+        made = list[Columns]()
+        for columns in question.submit:
+            name, count = str(columns["id"]), 1
+            while name in taken:
+                count += 1
+                name = f"{columns['id']}-{count}"
+            taken.add(name)
+            made.append({**_usual(scene, columns), "id": name})
+        return with_jobs(scene, [one for one in made if not one.get("waits_for")]), made
+    if not question.job:
+        return scene, []
+    row = scene.number(question.job, "--job")
+    if scene.runs[row]:
+        raise InputError("--job", f"{question.job!r}, which runs already", "a job that waits")
+    columns = columns_of(scene.jobs, row)
+    if not question.asks:
+        return scene, [columns]
+    wanted = {**columns, **question.asks, "id": question.job}
+    return with_jobs(without(scene, [row]), [wanted], int(scene.jobs.submit_us[row])), [wanted]
+
+
+def _usual(scene: Scene, columns: Columns) -> Columns:
+    """What a new job is given that it does not say: the lowest priority of those that wait."""
+    waiting = scene.jobs.priority[: scene.queued][~scene.runs[: scene.queued]]
+    if "priority" in columns or not len(waiting) or not waiting.any():
+        return columns
+    return {**columns, "priority": int(waiting.min())}
+
+
+def _notes(scene: Scene, asked: Sequence[Columns], given: Sequence[Columns]) -> list[str]:
+    """What of the jobs that are asked about has no effect here; an InputError of a partition that there is not."""
+    site, found = scene.cluster.places.installed.get("site"), []
+    for columns in given:
+        names = str(columns.get("partition") or "").split(",")
+        if isinstance(site, Site) and site.partitions and names != [""] and not set(names) & site.partitions.keys():
+            raise InputError("partition", repr(columns["partition"]), nearest(names[0], site.partitions))
+        idle = [name for name in _OF_SITES if columns.get(name) and not isinstance(site, Site)]
+        found += [f"This system knows nothing of its {', '.join(idle)}: it may run anywhere."] if idle else []
+    if asked and scene.jobs.memory_mb.any() and not all(columns.get("memory") for columns in asked):
+        found.append("Other jobs ask for memory, and this one for none: --memory says how much each task needs.")
+    return found
+
+
+def _spread(scene: Scene, rows: list[int], learnt: Learnt, draws: int, seed: int) -> tuple[float | None, ...]:
+    """Quantiles of the start over drawn run times, s from now."""
+    starts = []
+    for draw in range(draws):
+        drawn = replace(scene, jobs=replace(scene.jobs, work_us=drawn_us(scene.jobs, learnt, seed, draw)))
+        starts.append(int(starts_of(drawn).start_us[rows].max()))
+    spread = np.quantile(np.array(starts, np.int64), QUANTILES, method="inverted_cdf").tolist()
+    return tuple(_since(int(one), scene.now_us) for one in spread)
+
+
+def _others(before: Starts, after: Starts, now_us: int, without_: set[str]) -> Others:
+    """The jobs of both, by when they start."""
+    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
+    moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
+    for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
+        if job in without_ or job not in was or abs(was[job] - then) < SOON_US:
+            continue
+        gap = then - was[job]
+        moved.append((-abs(gap), Moved(job, _since(was[job], now_us), _since(then, now_us))))
+        if then >= NEVER_US:
+            never[job] = str(after.reasons.get(job, "it never starts"))
+        elif was[job] < NEVER_US:
+            (later_us if gap > 0 else earlier_us).append(abs(gap))
+    moved.sort(key=lambda one: (one[0], one[1].job))
+    return Others(
+        len(later_us), sum(later_us) / 3.6e9, len(earlier_us), sum(earlier_us) / 3.6e9, never,
+        tuple(one for _, one in moved),
+    )  # fmt: skip
+
+
+def _words(question: Question) -> list[str]:
+    found = [f"{len(question.submit)} jobs submitted"] if len(question.submit) > 1 else []
+    found += [f"job {question.job} asks for {_listed(question.asks)}"] if question.asks else []
+    found += [f"job {job} ended" for job in question.end] + [f"job {job} queued again" for job in question.requeue]
+    found += [f"{nodes} drained" for nodes in question.drain] + [f"{text} more" for text in question.add]
+    return found + list(question.set)
+
+
+def _listed(columns: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in columns.items())
+
+
+def _since(time_us: int | None, now_us: int) -> float | None:
+    return None if time_us is None or time_us >= NEVER_US else (time_us - now_us) / SECOND_US

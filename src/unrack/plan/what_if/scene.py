@@ -1,0 +1,148 @@
+"""A moment of a system: its nodes, its jobs, its policy; read from a study, with changes of keys."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import ClusterError, InputError
+from unrack.plan.vary import values_of
+from unrack.policy.contract import Policy
+from unrack.resources.site.installed import Site
+from unrack.sim.world import World
+from unrack.study.grid import Sources, runs_of
+from unrack.study.input.document import Document
+from unrack.study.input.file import StudyTable
+from unrack.study.input.inputs import PolicySpec, written_out
+from unrack.study.input.sweep import set_value
+from unrack.units import SECOND_US
+from unrack.workload.job import JobTable
+
+SOON_US = SECOND_US
+"""Jobs that are submitted so soon after the beginning are the queue of now. Starts that are less apart are equal."""
+Change = tuple[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
+"""A dotted key of the study, as of ``[sweep]``, and its value; or what makes another content of the cluster file."""
+_NOT_OF_A_MOMENT = ("sweep", "plan", "measure", "spare")
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A moment, and how it goes on."""
+
+    cluster: Cluster
+    jobs: JobTable
+    spec: PolicySpec
+    policy: Policy[Any]
+    seed: int
+    world: World
+    notes: tuple[str, ...] = ()
+
+    @property
+    def now_us(self) -> int:
+        """The moment itself, µs."""
+        return int(self.jobs.submit_us[0]) if len(self.jobs) else 0
+
+    @property
+    def queued(self) -> int:
+        """How many of the first rows are there now: jobs that run, and then those that wait."""
+        return int(np.searchsorted(self.jobs.submit_us, self.now_us + SOON_US))
+
+    @property
+    def runs(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """bool[jobs]: which run now."""
+        under_way = self.jobs.under_way
+        return np.zeros(len(self.jobs), np.bool_) if under_way is None else under_way.runs
+
+    def number(self, job: str, option: str) -> int:
+        """The row of a job by its id; an InputError if there is none."""
+        found = np.flatnonzero(np.array(list(map(str, self.jobs.ids.to_list()))) == job)
+        if not len(found):
+            some = ", ".join(map(str, self.jobs.ids.head(5).to_list()))
+            raise InputError(option, repr(job), f"a job of the {len(self.jobs)} that there are: {some} …")
+        return int(found[0])
+
+    def partitions(self) -> list[str]:
+        """The partitions of its site."""
+        site = self.cluster.places.installed.get("site")
+        return list(site.partitions) if isinstance(site, Site) else []
+
+
+class Source:
+    """The study from which scenes are made; its trace is read once.
+
+    Parameters
+    ----------
+    document
+        The study.
+    policy
+        In place of its first.
+    left_out
+        A job of it that is in no scene, so that there may be none; ``""``: all are.
+    """
+
+    def __init__(self, document: Document, policy: str | None = None, left_out: str = "") -> None:
+        self.document, self.left_out = document, left_out
+        self._sources = Sources(document)
+        first = {key: value for key, value in document.table.items() if key not in _NOT_OF_A_MOMENT}
+        whole = document.validated(StudyTable, first)
+        for key in ("clusters", "workloads", "policies"):
+            first[key] = list(first[key][:1]) if isinstance(first.get(key), list) else first.get(key)
+        self.table = first | ({} if policy is None else {"policies": [policy]})
+        self.seed = whole.seeds[0]
+
+    def read(self) -> None:
+        """Read all files of it now, as they may be gone later."""
+        self.scene()
+
+    def scene(self, changes: Sequence[Change] = (), spare: bool = False) -> Scene:
+        """The moment, with changes.
+
+        Parameters
+        ----------
+        changes
+            Of the study.
+        spare
+            Whether what the system has beyond what its jobs ask for (the study's table ``spare``) is there.
+
+        Raises
+        ------
+        InputError
+            The study, or one of the changes, cannot be.
+        """
+        table = copy.deepcopy(self.table)
+        clusters = table["clusters"]
+        if spare and "spare" in self.document.table:
+            clusters[0] = _with_spare(written_out(clusters[0], self.document, 0), self.document.table["spare"])
+        for change in changes:
+            if callable(change):
+                with self.document.part("clusters", 0, kind=ClusterError):
+                    clusters[0] = change(written_out(clusters[0], self.document, 0))
+            elif not set_value(table, *change, self.document):
+                got, want = repr(change[0]), "a key of this study, such as clusters.0.site.limits.0.amounts.cores"
+                raise InputError("--set", got, want)
+        whole = self.document.validated(StudyTable, table)
+        run = next(iter(runs_of(whole, [self.seed], {}, self._sources, (0, 0))))
+        jobs = run.workload.jobs
+        if self.left_out:
+            jobs = jobs.take((jobs.ids != self.left_out).to_numpy())
+        return Scene(run.cluster, jobs, run.policy, run.policy.make(), run.seed, run.world)
+
+
+def _with_spare(cluster: dict[str, Any], spare: Mapping[str, Any]) -> dict[str, Any]:
+    """A cluster file with what else there is."""
+    lists = {key: [*cluster.get(key, []), *value] for key, value in spare.items() if isinstance(value, list)}
+    return {**spare, **cluster, **lists}
+
+
+def read_set(text: str) -> tuple[str, Any]:
+    """A change of a key, ``KEY=VALUE``; an InputError if it is none."""
+    key, equals, value = text.partition("=")
+    values = values_of([value.strip()] if not value.strip() else value.strip(), "--set") if equals else ()
+    if not key.strip() or not value.strip() or len(values) != 1:
+        raise InputError("--set", repr(text), "KEY=VALUE, such as clusters.0.site.queues.0.quotas.0.nominal.cores=64")
+    return key.strip(), values[0]
