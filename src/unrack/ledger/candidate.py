@@ -149,12 +149,7 @@ def candidates_on(
 def lease_on(candidates: Iterable[Candidate]) -> Lease | None:
     """A lease for a job on candidates of it: its tasks fill one after the other; ``None``: they have too little room.
 
-    A node that comes twice counts once.
-
-    Raises
-    ------
-    ValueError
-        They are of several jobs.
+    A node that comes twice counts once. A ValueError if they are of several jobs.
     """
     taken: dict[int, tuple[Candidate, int]] = {}
     left, job = 1, -1

@@ -95,13 +95,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def lease(self, job: int) -> Lease:
-        """What a running job holds (a copy).
-
-        Raises
-        ------
-        RefusedError
-            It is not running.
-        """
+        """What a running job holds (a copy). A RefusedError if it is not running."""
         if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
         rows, extra = self._rows(job).copy(), self.extra.get(job, NOTHING)
@@ -115,10 +109,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     def left_us(self, job: int, now: int) -> int:
         """The work that is expected to be left of a running job, µs at speed 1, 0 or more.
 
-        Raises
-        ------
-        RefusedError
-            It is not running.
+        A RefusedError if it is not running.
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"requeue job {job}: it is not running")
@@ -143,10 +134,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     def take_rows(self, lease: Lease, booked_end_us: int, below: bool = False) -> None:
         """Give a job its rows, borrowed memory and claims: shares of devices are taken by the caller.
 
-        Raises
-        ------
-        RefusedError
-            Something is not free, or the lease is not what the job asks; nothing has changed.
+        A RefusedError if something is not free, or the lease is not what the job asks; nothing has changed.
         """
         job, rows = lease.job, lease.rows
         count = rows.shape[0]
@@ -197,17 +185,12 @@ class LeaseLedger(JobLedger, NodeLedger):
         """Give running jobs other leases, all at once; their booked ends and their devices stay.
 
         Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
-        exchanged one at a time.
+        exchanged one at a time. A RefusedError if a job is not running, or something is not free; nothing has changed.
 
         Parameters
         ----------
         below
             As of :meth:`unrack.ledger.state.ClusterState.apply`.
-
-        Raises
-        ------
-        RefusedError
-            A job is not running, or something is not free; nothing has changed.
         """
         for lease in leases:
             if self.condition(lease.job) != RUNNING:

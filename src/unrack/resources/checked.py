@@ -57,6 +57,8 @@ def validated(
 ) -> M:
     """What a model makes of a table.
 
+    An InputError if a key or a value is wrong, as an ``error``; it names the first.
+
     Parameters
     ----------
     where
@@ -65,11 +67,6 @@ def validated(
         The keys that there are where one is unknown, or what tells them by its path.
     whole
         What errors name in place of a key where the table as a whole is at fault.
-
-    Raises
-    ------
-    InputError
-        A key or a value is wrong, as an ``error``; it names the first.
     """
     try:
         return validate(content)

@@ -58,13 +58,7 @@ class Nodes(NamedTuple):
     counters: tuple[tuple[str, int], ...] = ()
 
     def named(self, members: Sequence[str], where: str) -> Sequence[int]:
-        """The numbers of nodes that are named; repetitions stay.
-
-        Raises
-        ------
-        ClusterError
-            There is no such node.
-        """
+        """The numbers of nodes that are named; repetitions stay. A ClusterError if there is no such node."""
         if self.find is not None:
             return self.find(members, where)
         return [node for member in members for node in node_ids(member, len(self.cores), where)]
@@ -327,10 +321,7 @@ class Resource(Protocol):
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """What a cluster file says under its key; ``where`` is named in errors.
 
-        Raises
-        ------
-        ClusterError
-            It says something impossible.
+        A ClusterError if it says something impossible.
         """
         ...
 

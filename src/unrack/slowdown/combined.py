@@ -36,13 +36,7 @@ WORDS = {
 
 
 def make_together(value: str | None) -> Together:
-    """A way to combine speeds from what a study says; ``None``: delays add.
-
-    Raises
-    ------
-    InputError
-        There is no such way.
-    """
+    """A way to combine speeds from what a study says; ``None``: delays add. An InputError if there is no such way."""
     if value is None:
         return Together.ADD
     if value not in tuple(Together):

@@ -20,17 +20,14 @@ from unrack.kernels.arrays import Floats, Ints
 def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
     """Twice the number of pieces that a size takes of a whole: up to half, those it holds; beyond, all but those left.
 
+    Returns int64[...]: superadditive and not decreasing in size; ``2 * (whole // piece)`` for the whole.
+
     Parameters
     ----------
     size : int64[...]
         From 0 to ``whole``.
     whole, piece
         1 <= piece <= whole / 2. With piece 1, size itself, twice.
-
-    Returns
-    -------
-    int64[...]
-        Superadditive and not decreasing in size; ``2 * (whole // piece)`` for the whole.
 
     Examples
     --------

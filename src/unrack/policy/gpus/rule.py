@@ -238,10 +238,7 @@ def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
 def read_demands(path: str) -> dict[Demand, float]:
     """Demands from a CSV file: cores, memory_mb, gpus, milli and share.
 
-    Raises
-    ------
-    PolicyError
-        There is no such file, or it has other columns.
+    A PolicyError if there is no such file, or it has other columns.
     """
     where = "policy, demands"
     try:

@@ -84,10 +84,7 @@ class Rules:
     def asked(self, view: View, kind: str, jobs: Ints) -> Ints:
         """int64[k]: how much all tasks of jobs ask of a kind, as of WEIGHED, or KIND.QUANTITY; memory in MB.
 
-        Raises
-        ------
-        PolicyError
-            The cluster does not have that kind.
+        A PolicyError if the cluster does not have that kind.
         """
         of, found = view.columns.components, np.zeros(len(jobs), np.int64)
         if not of.of:

@@ -151,12 +151,8 @@ def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> Bools:
 def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
     """Raise a ``PolicyError`` for a data centre without tiers, or jobs that are no servers.
 
-    Raises
-    ------
-    PolicyError
-        As said.
-    InputError
-        A server names a tier, or a level of failure domains, that the data centre does not have.
+    A refusal is a PolicyError. An InputError if a server names a tier, or a level of failure domains, that the data
+    centre does not have.
     """
     if cluster.tiers is None:
         want = "a cluster with [[tiers]] of memory (docs/tiers.md)"

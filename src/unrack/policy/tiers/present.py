@@ -18,11 +18,8 @@ from unrack.workload.request import Request
 def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, where: str) -> Allocation:
     """Where servers are, from what ``unrack place --json`` printed earlier; servers that it does not know are nowhere.
 
-    Raises
-    ------
-    InputError
-        It is no such answer, it is of another data centre, servers hold what they did not ask for, or together more
-        than a pool has.
+    An InputError if it is no such answer, it is of another data centre, servers hold what they did not ask for, or
+    together more than a pool has.
     """
     supply, tiers = supply_of(cluster), cluster.tiers
     assert tiers is not None

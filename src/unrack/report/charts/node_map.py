@@ -82,6 +82,8 @@ def places_of(at: Ints, nodes: int, bands: Bands) -> Ints:
 def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
     """What groups of nodes lent, averaged over spans of time; O(loans + cells).
 
+    Returns float64[rows, columns]: MB, all nodes of a group together.
+
     Parameters
     ----------
     loans
@@ -90,11 +92,6 @@ def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
         Of the groups of nodes, as :func:`node_bounds` has them.
     edges : float64[columns + 1]
         Spans of time of equal length, s.
-
-    Returns
-    -------
-    float64[rows, columns]
-        MB, all nodes of a group together.
 
     Examples
     --------

@@ -78,6 +78,8 @@ def anneal(
 ) -> tuple[float, float, int]:  # fmt: skip
     """Improve who is where, in place.
 
+    Returns excess and price of the best found, and steps tried.
+
     Parameters
     ----------
     choice : int64[open]
@@ -102,11 +104,6 @@ def anneal(
         Where servers are now; none given: nobody counts as away.
     most_away
         At most so many servers may be elsewhere than at home.
-
-    Returns
-    -------
-    tuple[float, float, int]
-        Excess and price of the best found, and steps tried.
     """
     servers, clusters, width = len(at), len(land.first) - 1, 0
     for c in range(clusters):

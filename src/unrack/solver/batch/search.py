@@ -26,6 +26,8 @@ VICTIMS = 4
 def fewer(case: Case, at: Ints, opened: Ints, capacity: Floats, core_mb: float) -> list[Ints]:
     """Choices of one cluster fewer, the most promising first: without a small one that holds little, or all anew.
 
+    Returns list of int64[open - 1]: busy clusters, and those that placed servers are pinned to, are in all of them.
+
     Parameters
     ----------
     at : int64[servers], opened : int64[open]
@@ -34,11 +36,6 @@ def fewer(case: Case, at: Ints, opened: Ints, capacity: Floats, core_mb: float) 
         Size of each, in mean servers' memory.
     core_mb
         What a core counts as, MB.
-
-    Returns
-    -------
-    list of int64[open - 1]
-        Busy clusters, and those that placed servers are pinned to, are in all of them.
     """
     need = case.need
     mean_mb = max(float(need[MB].mean()), 1.0)

@@ -126,21 +126,15 @@ SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
 def solve(network: Network, solver: str = "auto") -> Flow:
     """The flow of least cost, with ties broken by number: the same whatever the solver (:func:`canonical_amounts`).
 
+    An InputError if there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`). A
+    MissingError if OR-Tools is asked for and not installed. A RunError if the network cannot carry its supply.
+
     Parameters
     ----------
     network
         Of a balanced supply, without loops; costs of any sign.
     solver
         One of :data:`SOLVERS`. Default: OR-Tools, or cost scaling where that is not installed.
-
-    Raises
-    ------
-    InputError
-        If there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`).
-    MissingError
-        If OR-Tools is asked for and not installed.
-    RunError
-        If the network cannot carry its supply.
 
     Examples
     --------

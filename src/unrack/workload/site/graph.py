@@ -65,10 +65,7 @@ class JobGraph:
 def graph_of(jobs: JobTable) -> JobGraph | None:
     """What jobs wait for; ``None``: nothing.
 
-    Raises
-    ------
-    InputError
-        A dependency cannot be read, names a job that there is not, or jobs wait for each other.
+    An InputError if a dependency cannot be read, names a job that there is not, or jobs wait for each other.
     """
     said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name")
             if name in jobs.extra.columns}  # fmt: skip

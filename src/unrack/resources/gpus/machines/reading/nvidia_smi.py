@@ -48,6 +48,8 @@ class _Row:
 def read_matrix(text: str, where: str, name: str) -> Found:
     """What the matrix says.
 
+    A ClusterError if there is no matrix, a row is missing or too short, or a word is not known; with the line.
+
     Parameters
     ----------
     text
@@ -56,11 +58,6 @@ def read_matrix(text: str, where: str, name: str) -> Found:
         What errors call the source.
     name
         What to call the machine.
-
-    Raises
-    ------
-    ClusterError
-        There is no matrix, a row is missing or too short, or a word is not known; with the line.
     """
     text = plain(text)
     columns, rows = _table(text, where)

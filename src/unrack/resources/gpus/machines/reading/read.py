@@ -119,6 +119,8 @@ def machine_in(
 ) -> Machine:
     """The machine that a text describes.
 
+    Errors as of :func:`read_machine`.
+
     Parameters
     ----------
     text
@@ -127,11 +129,6 @@ def machine_in(
         What errors call the text; what to call the machine.
     cpus, cpus_where
         The output of ``numactl --hardware``, where ``text`` does not hold it, and what errors call it.
-
-    Raises
-    ------
-    ClusterError
-        As :func:`read_machine`.
     """
     if is_xml(text):
         return _without(cpus, machine_of(read_xml(text, where, name)))
