@@ -19,24 +19,12 @@ ASKING = tuple(OURS + "core/" + name for name in ("core.py", "admission.py", "pr
 
 
 class Asked(NamedTuple):
-    """What a policy was asked when something was raised.
+    """What a policy was asked when something was raised."""
 
-    Attributes
-    ----------
-    member
-        Which of its methods.
-    view
-        What it was given; ``None``: not known.
-    now
-        When, µs.
-    decision
-        The decision that was being carried out; ``None``: none was.
-    """
-
-    member: str
-    view: View | None
-    now: int
-    decision: Any
+    member: str  # which of its methods
+    view: View | None  # what it was given; ``None``: not known
+    now: int  # when, µs
+    decision: Any  # the decision that was being carried out; ``None``: none was
 
 
 def asked_in(trace: TracebackType | None) -> Asked | None:
