@@ -52,8 +52,7 @@ def first_of(failing: Ints, rows: Ints) -> Ints:
     """
     place = np.searchsorted(failing, rows[:, FIRST])
     node = np.append(failing, 2**62)[place]
-    none: Ints = np.where(node < rows[:, FIRST] + rows[:, NODES], node, 2**62)
-    return none
+    return np.where(node < rows[:, FIRST] + rows[:, NODES], node, 2**62)
 
 
 def _homes(state: ClusterState, shares: Sequence[Share]) -> list[Ints]:

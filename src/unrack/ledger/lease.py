@@ -209,8 +209,7 @@ def ranges(first: Ints, count: Ints) -> Ints:
     >>> ranges(np.array([3, 9]), np.array([2, 3])).tolist()
     [3, 4, 9, 10, 11]
     """
-    found: Ints = np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
-    return found
+    return np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
 
 
 def nodes_of(rows: Ints) -> Ints:

@@ -54,8 +54,7 @@ class NamedOrder(NamedTuple):
 
 def by_key(queue: Ints, key: Ints | Floats) -> Ints:
     """The queue by ascending key; equal keys stay in the queue's order."""
-    jobs: Ints = queue[np.argsort(key, kind="stable")]
-    return jobs
+    return queue[np.argsort(key, kind="stable")]
 
 
 @dataclass(frozen=True)

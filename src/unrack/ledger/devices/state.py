@@ -193,8 +193,7 @@ class DeviceState:
 
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""
-        found: list[int] = np.flatnonzero(self.columns.device[HOME] == node).tolist()
-        return found
+        return np.flatnonzero(self.columns.device[HOME] == node).tolist()
 
     def busy_at(self, node: int) -> bool:
         """Whether a device that sits in the node is in use."""

@@ -24,8 +24,7 @@ def needs_of(lease: Lease, task_mb: Ints) -> Ints:
         return each
     if len(tasks) == len(task_mb):  # one on each node
         return task_mb
-    found: Ints = np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
-    return found
+    return np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
 
 
 def held_of(lease: Lease) -> Ints:

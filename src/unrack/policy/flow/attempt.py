@@ -92,8 +92,7 @@ def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:
 
 def whole(cost: Floats) -> Ints:
     """Costs as whole numbers of 1/UNIT."""
-    found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
-    return found
+    return np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
 
 
 class Tasks(NamedTuple):

@@ -119,8 +119,7 @@ class Rules:
         total = np.zeros(len(jobs))
         for kind, weight in self.table.billing.items():
             total += weight / (1024 if kind == "memory_gb" else 1) * self.asked(view, kind, jobs)
-        billed: Floats = total * self.usage_factor[whose]
-        return billed
+        return total * self.usage_factor[whose]
 
 
 class Standing:
@@ -153,8 +152,7 @@ class Standing:
         stale = queue[self.keyed_us[queue] != at_us]
         if len(stale):
             self._key(view, stale)
-        jobs: Ints = queue[np.argsort(self.key[queue], kind="stable")]
-        return jobs
+        return queue[np.argsort(self.key[queue], kind="stable")]
 
     @property
     def period_us(self) -> int:

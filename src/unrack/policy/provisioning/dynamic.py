@@ -246,8 +246,7 @@ class Dynamic:
     def _needed(self, view: View, memory: Notes, lease: Lease, task_mb: Ints, band: float) -> Ints:
         use = needs_of(lease, task_mb)
         if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
-            kept: Ints = np.maximum(held_of(lease), use)
-            return kept
+            return np.maximum(held_of(lease), use)
         if not band and not self.keep:
             return use
         asked = needs_of(lease, np.array([self._asked(view, lease.job)], np.int64))
