@@ -164,15 +164,24 @@ LAWS: tuple[Callable[[MakePolicy, Case], None], ...] = (
 def check_policy(make: MakePolicy, seeds: Iterable[int] = range(3)) -> int:
     """Hold a policy to every law in a random world for each seed.
 
-    Returns how many checks there were. An AssertionError if it breaks a law. A FaultyPolicyError or RefusedError if it
-    raised something, or decided what cannot be.
-
     Parameters
     ----------
     make
         Makes the policy anew: ``lambda: load_policy("FILE.py:NAME")``, or its class.
     seeds
         Of the worlds.
+
+    Returns
+    -------
+    int
+        How many checks there were.
+
+    Raises
+    ------
+    AssertionError
+        It breaks a law.
+    FaultyPolicyError, RefusedError
+        It raised something, or decided what cannot be.
     """
     done = 0
     for seed in seeds:

@@ -53,12 +53,15 @@ def _split(text: str, what: str) -> tuple[Decimal, str]:
 def time_us(value: float | str) -> int:
     """Microseconds in a time given as seconds or as text.
 
-    A ValueError if the text is not a time, is negative, or is over about 285 years.
-
     Parameters
     ----------
     value
         A number of seconds, or text with a unit: us, ms, s, min (or m), h, d, w; parts may follow each other.
+
+    Raises
+    ------
+    ValueError
+        The text is not a time, is negative, or is over about 285 years.
 
     Examples
     --------
@@ -86,14 +89,17 @@ def time_us(value: float | str) -> int:
 def memory_mb(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
     """MB in an amount of memory given as MB or as text.
 
-    A ValueError if the text is not an amount of memory, is negative, or is 2**42 MB or more.
-
     Parameters
     ----------
     value
         A number of MB, or text with a unit: B, KB, MB, GB, TB (or KiB …: the same, powers of 1024).
     rounding
         ``"up"`` for a demand, ``"down"`` for a capacity.
+
+    Raises
+    ------
+    ValueError
+        The text is not an amount of memory, is negative, or is 2**42 MB or more.
 
     Examples
     --------
@@ -121,14 +127,17 @@ _RATE_MB_S = {"B": Decimal(1) / 10**6, "K": Decimal(1) / 1000, "M": Decimal(1), 
 def bandwidth_mb_s(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
     """MB/s in a bandwidth given as MB/s or as text; powers of 1000, as drives and networks are sold.
 
-    A ValueError if the text is not a bandwidth, is negative, or is 2**42 MB/s or more.
-
     Parameters
     ----------
     value
         A number of MB/s, or text with a unit: B/s, KB/s, MB/s, GB/s, TB/s, or in bits Kb/s, Mb/s, Gb/s, Tb/s.
     rounding
         ``"up"`` for a demand, ``"down"`` for a capacity.
+
+    Raises
+    ------
+    ValueError
+        The text is not a bandwidth, is negative, or is 2**42 MB/s or more.
 
     Examples
     --------
@@ -159,7 +168,10 @@ _POWER_MW = {"mW": 1, "W": 1000, "": 1000, "kW": 10**6, "MW": 10**9}
 def milliwatts(value: float | str, rounding: Literal["up", "down"] = "up") -> int:
     """Milliwatts in a power given as watts or as text; at most a gigawatt.
 
-    A ValueError if the text is no power, is negative, or is more.
+    Raises
+    ------
+    ValueError
+        The text is no power, is negative, or is more.
 
     Examples
     --------
@@ -177,12 +189,15 @@ def milliwatts(value: float | str, rounding: Literal["up", "down"] = "up") -> in
 def quantity(name: str, value: float | str, rounding: Literal["up", "down"] = "up") -> int:
     """A device quantity as the integer that is kept; the end of its name says its unit.
 
-    A ValueError if the value is not such an amount.
-
     Parameters
     ----------
     name
         ``…_mb_s``: a bandwidth; ``…_mb``: a size; anything else: a plain number.
+
+    Raises
+    ------
+    ValueError
+        The value is not such an amount.
 
     Examples
     --------

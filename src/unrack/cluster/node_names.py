@@ -77,16 +77,9 @@ class Finder:
 def numbers_of(text: str, names: Mapping[str, int], nodes: int) -> list[int]:
     """The nodes that a list names, in its order; repetitions stay.
 
-    A ValueError if it is no such list, or names a node that does not exist.
-
-    Parameters
-    ----------
-    text
-        Names such as ``n[3-4],n7``, or numbers from 0 such as ``3-4,7`` where no node is called so.
-    names
-        Name → number.
-    nodes
-        How many nodes there are.
+    ``text``: names such as ``n[3-4],n7``, or numbers from 0 such as ``3-4,7`` where no node is called so; ``names``:
+    name → number; ``nodes``: how many nodes there are. A ValueError if it is no such list, or names a node that does
+    not exist.
 
     Examples
     --------

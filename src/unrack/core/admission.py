@@ -76,12 +76,7 @@ Joint = tuple[bytes, tuple[int, ...]]
 class Admission:
     """Which jobs the empty cluster could never hold under a policy, and why; jobs may be added.
 
-    Parameters
-    ----------
-    pace_of
-        How any jobs run on devices: what a model governs, a device need not have.
-    pace
-        How these jobs do.
+    ``pace_of``: how any jobs run on devices: what a model governs, a device need not have; ``pace``: how these jobs do.
     """
 
     def __init__(

@@ -19,14 +19,7 @@ _FACTOR = {
 def objects(content: Any, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
     """The objects of a kind, each with where it is in the document.
 
-    A ValueError if the document is not of Kubernetes.
-
-    Parameters
-    ----------
-    content
-        The parsed JSON.
-    kind
-        ``"Node"``, ``"Pod"``.
+    ``content``: the parsed JSON; ``kind``: ``"Node"``, ``"Pod"``. A ValueError if the document is not of Kubernetes.
 
     Examples
     --------

@@ -123,12 +123,7 @@ def candidates_on(
 ) -> Iterator[Candidate]:
     """The nodes with room for a task, in order of their number.
 
-    Parameters
-    ----------
-    free, total : int64[2, nodes]
-        Cores and MB of each node.
-    kinds
-        As of :class:`Candidate`.
+    ``free``, ``total``: int64[2, nodes], cores and MB of each node; ``kinds``: as of :class:`Candidate`.
 
     Examples
     --------

@@ -58,12 +58,8 @@ def on_nodes_alone(lease: Lease) -> bool:
 class LeaseLedger(JobLedger, NodeLedger):
     """The part of :class:`unrack.ledger.state.ClusterState` that gives nodes, memory and claims, and takes them back.
 
-    Parameters
-    ----------
-    claimed
-        The claims on places of resources; ``None``: the cluster has none.
-    lends
-        Whether it is kept who uses whose memory.
+    ``claimed``: the claims on places of resources; ``None``: the cluster has none; ``lends``: whether it is kept who
+    uses whose memory.
     """
 
     def __init__(
@@ -185,12 +181,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         """Give running jobs other leases, all at once; their booked ends and their devices stay.
 
         Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
-        exchanged one at a time. A RefusedError if a job is not running, or something is not free; nothing has changed.
-
-        Parameters
-        ----------
-        below
-            As of :meth:`unrack.ledger.state.ClusterState.apply`.
+        exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.apply`. A RefusedError if a
+        job is not running, or something is not free; nothing has changed.
         """
         for lease in leases:
             if self.condition(lease.job) != RUNNING:

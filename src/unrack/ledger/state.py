@@ -259,14 +259,8 @@ class ClusterState(LeaseLedger):
     def release(self, job: int, now: int, status: int = FINISHED, noted: bool = True) -> None:
         """Take back all that a running job holds, at time ``now`` (µs).
 
-        A RefusedError if it is not running.
-
-        Parameters
-        ----------
-        status
-            What becomes of it: FINISHED, or UNKNOWN so that it may be submitted again.
-        noted
-            False: :meth:`note_end` will say of a job that is FINISHED that it has ended.
+        ``status``: what becomes of it: FINISHED, or UNKNOWN so that it may be submitted again; ``noted``: false:
+        :meth:`note_end` will say of a job that is FINISHED that it has ended. A RefusedError if it is not running.
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")

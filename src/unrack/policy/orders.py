@@ -167,14 +167,8 @@ def urgency(view: View, queue: Ints, now: int) -> Ints:
 def in_order(order: str | Order, view: View, now: int, noted: Noted) -> Ints:
     """The queue in the order in which it is considered now: int64[waiting].
 
-    A FaultyPolicyError if a function of a user's returns something else than the jobs of the queue.
-
-    Parameters
-    ----------
-    order
-        A name in ``ORDERS``, or a function.
-    noted
-        Of the policy's memory; written.
+    ``order``: a name in ``ORDERS``, or a function; ``noted``: of the policy's memory; written. A FaultyPolicyError if a
+    function of a user's returns something else than the jobs of the queue.
     """
     if isinstance(order, str):
         named = ORDERS[order]

@@ -32,22 +32,39 @@ NONE_ATTACHED: Ints = np.empty((0, 3), np.int64)
 
 
 class Nodes(NamedTuple):
-    """The nodes of a cluster, int64[nodes] each; a node without cores is a memory pool's: nothing runs on it."""
+    """The nodes of a cluster, int64[nodes] each; a node without cores is a memory pool's: nothing runs on it.
 
-    # cores, memory_mb: installed
+    Attributes
+    ----------
+    cores, memory_mb
+        Installed.
+    rack
+        Indices into ``rack_names``.
+    rack_names
+        The racks.
+    find
+        The numbers of nodes that are named, as in ``["0-15", "rack3", "n[1-4]"]``; ``None``: by number alone. Its
+        second argument says where they are named, for errors.
+    counters
+        What reservations may keep in number, as jobs ask for it, and how much there is: ``counted.NAME`` of the whole
+        cluster, ``KIND.devices``; for a site alone.
+    """
+
     cores: Ints
     memory_mb: Ints
-    rack: Ints  # indices into ``rack_names``
-    rack_names: tuple[str, ...]  # the racks
-    # The numbers of nodes that are named, as in ``["0-15", "rack3", "n[1-4]"]``; ``None``: by number alone. Its second
-    # argument says where they are named, for errors.
+    rack: Ints
+    rack_names: tuple[str, ...]
     find: Callable[[Sequence[str], str], Sequence[int]] | None = None
-    # what reservations may keep in number, as jobs ask for it, and how much there is: ``counted.NAME`` of the whole
-    # cluster, ``KIND.devices``; for a site alone
     counters: tuple[tuple[str, int], ...] = ()
 
     def named(self, members: Sequence[str], where: str) -> Sequence[int]:
-        """The numbers of nodes that are named; repetitions stay. A ClusterError if there is no such node."""
+        """The numbers of nodes that are named; repetitions stay.
+
+        Raises
+        ------
+        ClusterError
+            There is no such node.
+        """
         if self.find is not None:
             return self.find(members, where)
         return [node for member in members for node in node_ids(member, len(self.cores), where)]
@@ -59,11 +76,21 @@ class Nodes(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an amount can be held."""
+    """Where an amount can be held.
 
-    name: str  # what tables call it; its own within the resource
-    quantity: str  # what it has: what jobs ask for as ``RESOURCE.QUANTITY``
-    amount: int  # how much is installed, in whole units
+    Attributes
+    ----------
+    name
+        What tables call it; its own within the resource.
+    quantity
+        What it has: what jobs ask for as ``RESOURCE.QUANTITY``.
+    amount
+        How much is installed, in whole units.
+    """
+
+    name: str
+    quantity: str
+    amount: int
 
 
 class Gangs(NamedTuple):
@@ -300,7 +327,10 @@ class Resource(Protocol):
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """What a cluster file says under its key; ``where`` is named in errors.
 
-        A ClusterError if it says something impossible.
+        Raises
+        ------
+        ClusterError
+            It says something impossible.
         """
         ...
 

@@ -49,12 +49,7 @@ def combined(speeds: Sequence[Floats], how: Together) -> Floats:
 
     Where one cause alone changes a job's speed and delays add or speeds multiply, that speed is the result, to the bit.
     Delays add as 1/s = 1 + sum (1/s_i - 1). Where several causes make a job faster than 1, their speeds multiply, and
-    the delays of the others add to that: the sum might fall below 0.
-
-    Parameters
-    ----------
-    speeds
-        A column of each cause; all above 0.
+    the delays of the others add to that: the sum might fall below 0. ``speeds``: a column of each cause; all above 0.
 
     Examples
     --------
@@ -78,12 +73,7 @@ def combined(speeds: Sequence[Floats], how: Together) -> Floats:
 class CombinedSpeeds:
     """Several slowdowns at work in one run.
 
-    Parameters
-    ----------
-    parts
-        One or more; each is told of every change.
-    how
-        How their speeds combine.
+    ``parts``: one or more; each is told of every change; ``how``: how their speeds combine.
     """
 
     def __init__(self, parts: Sequence[Slowdown], how: Together) -> None:

@@ -153,14 +153,8 @@ class Memory(NamedTuple):
 def memory(text: str, unit: str = "M") -> Memory | None:
     """An amount of memory; ``None`` = not said.
 
-    A ValueError if it is not an amount, or is 4 EB or more.
-
-    Parameters
-    ----------
-    text
-        A number, a letter for its unit, and ``n`` (of each node) or ``c`` (of each core).
-    unit
-        The unit of a number without one.
+    ``text``: a number, a letter for its unit, and ``n`` (of each node) or ``c`` (of each core); ``unit``: the unit of a
+    number without one. A ValueError if it is not an amount, or is 4 EB or more.
 
     Examples
     --------

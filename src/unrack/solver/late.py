@@ -179,14 +179,8 @@ def _earliest_due_first(release: Ints, due: Ints, work: Ints) -> int:
 def least_response(release: Ints, work: Floats) -> float:
     """The least sum over jobs of end minus release on a processor of speed 1, interrupted at will.
 
-    O(jobs x log jobs).
-
-    Parameters
-    ----------
-    release : int64[jobs]
-        From when a job may run, in any order.
-    work : float64[jobs]
-        In the same unit of time.
+    O(jobs x log jobs). ``release``: int64[jobs], from when a job may run, in any order; ``work``: float64[jobs], in the
+    same unit of time.
 
     Examples
     --------

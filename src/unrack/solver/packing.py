@@ -41,12 +41,8 @@ def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
 def telling_pieces(size: Ints, weight: Floats, whole: int, most: int) -> list[int]:
     """Pieces worth counting in, ascending: the sizes up to half, and what just does not fit beside a larger size.
 
-    Parameters
-    ----------
-    size : int64[items]
-        From 0 to ``whole``.
-    weight : float64[items]
-        How much each matters: the pieces of the ``most`` heaviest sizes are returned.
+    ``size``: int64[items], from 0 to ``whole``; ``weight``: float64[items], how much each matters: the pieces of the
+    ``most`` heaviest sizes are returned.
     """
     sizes, place = np.unique(size, return_inverse=True)
     total = np.bincount(place, weights=weight, minlength=len(sizes))

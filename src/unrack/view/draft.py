@@ -55,7 +55,10 @@ class Draft:
     def submit(self, job: int) -> None:
         """Let a job come that nobody knows yet, before anything else happens on the draft.
 
-        A RefusedError if it has come already.
+        Raises
+        ------
+        RefusedError
+            It has come already.
         """
         devices, source = self._state.devices, self._origin._state.devices
         if devices is not None and source is not None:  # a copy says nothing of jobs that nobody knows
@@ -65,7 +68,10 @@ class Draft:
     def start(self, lease: Lease) -> None:
         """Start a waiting job.
 
-        A RefusedError if the job does not wait, or something is not free; nothing has changed.
+        Raises
+        ------
+        RefusedError
+            The job does not wait, or something is not free; nothing has changed.
         """
         state = self._state
         state.start(lease, int(state.asks[ESTIMATE, lease.job]), self.now)
@@ -73,7 +79,10 @@ class Draft:
     def reshape(self, job: int, tasks: int) -> None:
         """Let a waiting job have another of its sizes; before the draft is looked at.
 
-        A RefusedError if the job does not wait, or that is none of its sizes.
+        Raises
+        ------
+        RefusedError
+            The job does not wait, or that is none of its sizes.
         """
         self._state.asks_anew()
         reshape(self._state, job, tasks)

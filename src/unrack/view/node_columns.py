@@ -8,12 +8,20 @@ from unrack.kernels.arrays import Bools, Ints
 
 
 class NodeColumns(NamedTuple):
-    """The nodes in columns; all but ``online`` (bool) int64[nodes]."""
+    """The nodes in columns; all but ``online`` (bool) int64[nodes].
 
-    # free_cores, free_mb: free cores and MB; offline nodes have nothing free
+    Attributes
+    ----------
+    free_cores, free_mb
+        Free cores and MB; offline nodes have nothing free.
+    cores, memory_mb
+        What is installed.
+    online
+        Which are in service.
+    """
+
     free_cores: Ints
     free_mb: Ints
-    # cores, memory_mb: what is installed
     cores: Ints
     memory_mb: Ints
-    online: Bools  # which are in service
+    online: Bools

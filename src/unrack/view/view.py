@@ -326,7 +326,10 @@ class View:
     def job(self, job: SupportsIndex) -> SeenJob:
         """A job by its number as an object, for policies that decide job by job.
 
-        A RefusedError if no such job has been submitted.
+        Raises
+        ------
+        RefusedError
+            No such job has been submitted.
         """
         number = index(job)
         if not 0 <= number < self._state.known:
@@ -344,8 +347,12 @@ class View:
 
         ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given. They
         have devices for a job of one task. Whatever else a job asks for is chosen where ``Placed`` or a list scheduler
-        places it on them; nodes on which a task would find too little of what is counted are not among them. A
-        RefusedError if no such job has been submitted.
+        places it on them; nodes on which a task would find too little of what is counted are not among them.
+
+        Raises
+        ------
+        RefusedError
+            No such job has been submitted.
         """
         seen, free, claimed = self.job(job), self.columns.free, self.columns.claimed
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
@@ -377,6 +384,9 @@ class View:
     def column(self, name: str) -> pl.Series:
         """A further column of the trace (``queue``, ``group`` …), by job.
 
-        A KeyError if the trace has no such column.
+        Raises
+        ------
+        KeyError
+            The trace has no such column.
         """
         return self._store.column(name, self._state.known)

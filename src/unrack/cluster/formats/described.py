@@ -96,16 +96,8 @@ def together(systems: Sequence[Described]) -> Described:
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
     """The keys of a cluster file: equal nodes in one class, in the order in which the first of each comes.
 
-    A ClusterError if there is no such partition, or no node is left.
-
-    Parameters
-    ----------
-    system
-        What there is.
-    all_nodes
-        Keep nodes that are down.
-    partition
-        Keep the nodes of this partition alone.
+    ``system``: what there is; ``all_nodes``: keep nodes that are down; ``partition``: keep the nodes of this partition
+    alone. A ClusterError if there is no such partition, or no node is left.
     """
     system = together([system])
     notes = list(system.notes)
@@ -198,12 +190,7 @@ def parsed(text: str, where: str, parse: Callable[[str], T]) -> T:
 def cluster_text(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
     """A cluster file with these keys: a line for each class of nodes, machine and counter.
 
-    Parameters
-    ----------
-    content
-        Numbers, text, lists of tables, and tables, which come last.
-    comments
-        Lines for the top.
+    ``content``: numbers, text, lists of tables, and tables, which come last; ``comments``: lines for the top.
 
     Examples
     --------

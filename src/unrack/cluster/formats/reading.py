@@ -44,16 +44,8 @@ def text_of(path: Path, where: str) -> str:
 def described(path: Path, text: str, where: str, *, milli: bool = False) -> Described | None:
     """What a file says of a system; ``None``: it is no description that is known here.
 
-    A ClusterError if it says something that cannot be.
-
-    Parameters
-    ----------
-    path, text
-        The file, and what is in it.
-    where
-        What errors call it.
-    milli
-        Count thousandths of cores, where the system does.
+    ``path``, ``text``: the file, and what is in it; ``where``: what errors call it; ``milli``: count thousandths of
+    cores, where the system does. A ClusterError if it says something that cannot be.
     """
     name = path.name.split(".")[0] or "cluster"
     start = text.lstrip()

@@ -42,16 +42,8 @@ class _Line(NamedTuple):
 def slurm_conf(path: Path, text: str, where: str) -> Described:
     """Read a configuration; files that it includes are looked for beside it.
 
-    A ClusterError if a line about nodes or partitions is not what it should be, or there are no nodes.
-
-    Parameters
-    ----------
-    path
-        The file.
-    text
-        What is in it.
-    where
-        What errors call it.
+    ``path``: the file; ``text``: what is in it; ``where``: what errors call it. A ClusterError if a line about nodes or
+    partitions is not what it should be, or there are no nodes.
     """
     notes: list[str] = []
     lines = list(_lines(path, text, where, notes, 0))

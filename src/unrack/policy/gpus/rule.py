@@ -85,14 +85,8 @@ class GpuRule:
     ) -> Lease | None:
         """A lease for a job that :meth:`serves` says yes of; ``None``: it has no place, or is postponed.
 
-        Parameters
-        ----------
-        room
-            Overwritten.
-        whole
-            Whether a node serves one job at a time.
-        patient
-            Whether it may be postponed.
+        ``room``: overwritten; ``whole``: whether a node serves one job at a time; ``patient``: whether it may be
+        postponed.
         """
         fleet = notes.fleet
         assert fleet is not None

@@ -48,10 +48,8 @@ class Notes:
 class Extending(AroundAnother):
     """More time for running jobs around a policy.
 
-    Parameters
-    ----------
-    step_us, most_us
-        How much more time a job is given at once, and in all beyond the limit that it had at first.
+    ``step_us``, ``most_us``: how much more time a job is given at once, and in all beyond the limit that it had at
+    first.
     """
 
     step_us: int = 0

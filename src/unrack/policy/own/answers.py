@@ -50,13 +50,7 @@ def shown(value: Any) -> str:
 
 
 class Answers:
-    """Looks at what a policy returns.
-
-    Parameters
-    ----------
-    policy
-        What messages call it.
-    """
+    """Looks at what a policy returns. ``policy``: what messages call it."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy

@@ -66,14 +66,8 @@ def _least(rows: int, columns: int, k: int) -> int:
 class CoreTiles:
     """The free cores of every node, and which ones the next job gets.
 
-    An InputError if there is no such rule, or no node's cores are known to be on a torus.
-
-    Parameters
-    ----------
-    cluster
-        Nodes whose ``torus`` is known; of others, nothing is counted.
-    rule
-        One of ``CORE_RULES``.
+    ``cluster``: nodes whose ``torus`` is known; of others, nothing is counted; ``rule``: one of ``CORE_RULES``. An
+    InputError if there is no such rule, or no node's cores are known to be on a torus.
     """
 
     def __init__(self, cluster: Cluster, rule: str = BEST) -> None:

@@ -33,12 +33,7 @@ def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
 def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> None:
     """Refuse what suspended jobs do not go with.
 
-    A PolicyError or InputError names the first.
-
-    Parameters
-    ----------
-    modelled
-        Whether models say how fast jobs run on devices.
+    ``modelled``: whether models say how fast jobs run on devices. A PolicyError or InputError names the first.
     """
     inner, traits = innermost(policy), traits_of(policy)
     for why, wrong in (

@@ -48,14 +48,8 @@ def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
 def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable, sizes: Mapping[int, Sizes]) -> None:
     """Refuse jobs of several sizes with what counts by their own size alone.
 
-    An InputError names the first job.
-
-    Parameters
-    ----------
-    cluster
-        On which they are to run.
-    told, jobs
-        The jobs as the trace has them, and as they are on the cluster.
+    ``cluster``: on which they are to run; ``told``, ``jobs``: the jobs as the trace has them, and as they are on the
+    cluster. An InputError names the first job.
     """
     several = np.array([job for job, one in sizes.items() if len(one.tasks) > 1], np.int64)
     if jobs.usage is not None and len(several):

@@ -76,10 +76,7 @@ def offer(view: View, job: SupportsIndex, cluster: int) -> Offer | None:
 def split_of(view: View, job: int, pools: Ints, free_mb: Ints) -> tuple[Ints, int] | None:
     """MB from each pool of a cluster, and their price, at which a server has its SLOs for least; ``None``: it cannot.
 
-    Parameters
-    ----------
-    free_mb : int64[nodes]
-        Memory of each node that the server may use.
+    ``free_mb``: int64[nodes], memory of each node that the server may use.
     """
     tiers, slo = view.cluster.tiers, view.slo_of(job)
     assert tiers is not None

@@ -96,14 +96,8 @@ def _check_products(supply: Supply, mb: int, where: str) -> None:
 def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster) -> Asked:
     """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
 
-    Errors as of :func:`check_names`; or costs, prices and memory are too large together.
-
-    Parameters
-    ----------
-    cores, mb : int64[jobs]
-        Cores, and MB.
-    slo
-        What they ask of tiers; ``None``: nothing.
+    ``cores``, ``mb``: int64[jobs], cores, and MB; ``slo``: what they ask of tiers; ``None``: nothing. Errors as of
+    :func:`check_names`; or costs, prices and memory are too large together.
     """
     _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     if slo is not None:

@@ -49,13 +49,7 @@ class Programme:
 
         The dual solution is rounded and its Lagrangian evaluated in whole numbers, so the bound holds however inexact
         the solver was. ``None``: the solver found no optimum in the work or the time, or there is no solution.
-
-        Parameters
-        ----------
-        cost
-            To be minimised.
-        limit_s, effort_s
-            Wall time for the solver, s, and work in counted seconds.
+        ``cost``: to be minimised; ``limit_s``, ``effort_s``: wall time for the solver, s, and work in counted seconds.
         """
         with needed_for("bounds by linear programmes"):
             from ortools.linear_solver import pywraplp

@@ -227,10 +227,7 @@ def anneal(
 def clashes(land: Land, crowd: Crowd, at: Ints) -> bool:
     """Whether any two servers of a group are in clusters with a failure domain in common, in pools they may use.
 
-    Parameters
-    ----------
-    at : int64[servers]
-        The cluster of each; -1: none.
+    ``at``: int64[servers], the cluster of each; -1: none.
     """
     for i in range(len(at)):
         if at[i] >= 0 and clash(land, crowd, at, i):

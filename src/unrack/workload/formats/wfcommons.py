@@ -37,8 +37,7 @@ def read_workflow(path: str | os.PathLike[str] | Source, *, submit: float | str 
     """Read a workflow: each task becomes a job of one task that waits for the tasks that it follows to end well.
 
     Their names are those of the file, with ``-`` for ``:``, ``,``, ``?`` and blanks. Files that they read and write are
-    left out. A TraceError if the file is no workflow, or has no run times; a task comes twice, follows one that is not
-    there, or itself. An InputError if an option has a value it cannot have.
+    left out.
 
     Parameters
     ----------
@@ -48,6 +47,13 @@ def read_workflow(path: str | os.PathLike[str] | Source, *, submit: float | str 
         When all jobs are submitted: s, or text such as ``"1 h"``.
     memory
         ``"used"``: jobs ask for the memory that their tasks used; or ``"ignore"``.
+
+    Raises
+    ------
+    TraceError
+        The file is no workflow, or has no run times; a task comes twice, follows one that is not there, or itself.
+    InputError
+        An option has a value it cannot have.
     """
     choice("memory", memory, ("used", "ignore"))
     submit_us = time_option_us("submit", submit, "a time such as 0 or '1 h'")

@@ -35,17 +35,10 @@ MOST_WEIGHT = 1_000_000
 def machine_from(content: Mapping[str, Any], where: str, name: str = "machine") -> Machine:
     """The machine that the keys describe.
 
-    A ClusterError if a key is unknown or has a wrong value; a part does not exist or comes twice; GPUs are left out or
+    ``content``: the keys, as of a TOML file: see :class:`unrack.resources.gpus.machines.reading.from_file.MachineFile`;
+    ``where``: what errors call the source; ``name``: what to call the machine if it has no name of its own. A
+    ClusterError if a key is unknown or has a wrong value; a part does not exist or comes twice; GPUs are left out or
     cannot reach each other; some links have a bandwidth and others have none.
-
-    Parameters
-    ----------
-    content
-        The keys, as of a TOML file: see :class:`unrack.resources.gpus.machines.reading.from_file.MachineFile`.
-    where
-        What errors call the source.
-    name
-        What to call the machine if it has no name of its own.
     """
     file = checked(content, where)
     build = _Build(file, where)
