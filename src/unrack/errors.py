@@ -206,10 +206,7 @@ def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> 
 def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The one of a model's faults to tell the user: an unknown key before a missing one, as the one is often the other.
 
-    Parameters
-    ----------
-    faults
-        What pydantic's ``ValidationError.errors()`` returns; not empty.
+    ``faults``: what pydantic's ``ValidationError.errors()`` returns; not empty.
     """
     return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
 

@@ -12,18 +12,12 @@ from unrack.workload.job import Job
 
 
 class Submitted(NamedTuple):
-    """A job has arrived.
+    """A job has arrived."""
 
-    Attributes
-    ----------
-    job
-        The job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next
-        row, which nobody has been shown before.
-    work_us
-        Beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known.
-    """
-
+    # the job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next row,
+    # which nobody has been shown before
     job: Job | int
+    # beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known
     work_us: int | None = None
 
 
@@ -105,27 +99,14 @@ class Round(NamedTuple):
 
 
 class Adopted(NamedTuple):
-    """A job that somebody started before, or started without asking, holds what the lease names.
+    """A job that somebody started before, or started without asking, holds what the lease names."""
 
-    Attributes
-    ----------
-    job
-        As of :class:`Submitted`; it gets its number in the same way.
-    lease
-        What it holds, which may be less than it asks; its ``job`` does not count.
-    left_us
-        How much longer it is expected to run, µs; if it is queued again, it is expected to run as long as it asks.
-    work_us
-        As of :class:`Submitted`.
-    extended_us
-        How much of its time it was given beyond what it asked at first, µs.
-    """
-
-    job: Job | int
-    lease: Lease
+    job: Job | int  # as of :class:`Submitted`; it gets its number in the same way
+    lease: Lease  # what it holds, which may be less than it asks; its ``job`` does not count
+    # how much longer it is expected to run, µs; if it is queued again, it is expected to run as long as it asks
     left_us: int
-    work_us: int | None = None
-    extended_us: int = 0
+    work_us: int | None = None  # as of :class:`Submitted`
+    extended_us: int = 0  # how much of its time it was given beyond what it asked at first, µs
 
 
 class Started(NamedTuple):

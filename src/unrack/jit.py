@@ -142,17 +142,6 @@ def _of_this_package(event: Any) -> bool:
     return bool(event.data["dispatcher"].py_func.__module__.startswith("unrack."))
 
 
-def _once(tell: Callable[[], None]) -> Callable[[int], None]:
-    told: list[int] = []
-
-    def first(change: int) -> None:
-        if not told:
-            told.append(change)
-            tell()
-
-    return first
-
-
 def on_compile(tell: Callable[[int], None]) -> None:
     """Call ``tell`` with 1 when this process begins to compile a kernel of this package, and with -1 at its end."""
     _event.register("numba:compile", _Compiling(tell))
@@ -160,15 +149,17 @@ def on_compile(tell: Callable[[int], None]) -> None:
 
 def on_first_compile(tell: Callable[[], None]) -> None:
     """Call ``tell`` when this process first compiles a kernel of this package, as no machine code of it is kept yet."""
-    on_compile(_once(tell))
+    told: list[int] = []
+
+    def first(change: int) -> None:
+        if not told:
+            told.append(change)
+            tell()
+
+    on_compile(first)
 
 
 def telling_of_each(tell: Callable[[int], None]) -> AbstractContextManager[None]:
     """As :func:`on_compile`, for as long as the context is entered."""
     found: AbstractContextManager[None] = _event.install_listener("numba:compile", _Compiling(tell))
     return found
-
-
-def telling_of_compiling(tell: Callable[[], None]) -> AbstractContextManager[None]:
-    """As :func:`on_first_compile`, for as long as the context is entered."""
-    return telling_of_each(_once(tell))

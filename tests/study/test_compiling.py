@@ -11,7 +11,7 @@ import pytest
 
 from unrack.cli.options import WORDS
 from unrack.cli.study.bar import Bar
-from unrack.jit import on_first_compile, telling_of_compiling, telling_of_each
+from unrack.jit import on_first_compile, telling_of_each
 from unrack.study.runner import Progress, _Board
 
 
@@ -38,13 +38,13 @@ def test_nobody_is_told_after_the_end_of_what_was_to_be_told_of() -> None:
     import numba
 
     told: list[int] = []
-    with telling_of_compiling(lambda: told.append(1)):
+    with telling_of_each(told.append):
         pass
     numba.njit(fresh("unrack.made_up").twice)(3)
     assert told == []
-    with telling_of_compiling(lambda: told.append(2)):
+    with telling_of_each(told.append):
         numba.njit(fresh("unrack.made_up").twice)(3)
-    assert told == [2]
+    assert told == [1, -1]
 
 
 def test_the_begin_and_the_end_of_each_kernel_are_told_with_all_that_it_calls_as_one() -> None:

@@ -16,10 +16,7 @@ NAMES = ("rack", "group", "far", "pool")
 def distance_of(rack: Ints, rack_group: Ints, cores: Ints, a: int, b: int) -> int:
     """The distance between two nodes, the same both ways; a node without cores is a POOL beyond its own rack.
 
-    Parameters
-    ----------
-    rack, rack_group, cores : int64[nodes]
-        As in :class:`unrack.cluster.spec.Cluster`.
+    ``rack``, ``rack_group``, ``cores``: int64[nodes], as in :class:`unrack.cluster.spec.Cluster`.
     """
     if rack[a] == rack[b]:
         return RACK

@@ -29,10 +29,8 @@ NO_DOMAIN = -1
 def racks_of(file: ClusterFile, where: str) -> tuple[Ints, tuple[str, ...]]:
     """The rack of each node, int64[nodes], and the names of the racks.
 
-    Raises
-    ------
-    ClusterError
-        A memory pool is in a rack that does not exist, or would have a rack of its own under a name that is taken.
+    A ClusterError if a memory pool is in a rack that does not exist, or would have a rack of its own under a name that
+    is taken.
     """
     names: dict[str, int] = {}
     columns = []
@@ -67,10 +65,7 @@ def rack_groups_of(file: ClusterFile, rack: Ints) -> Ints:
 def lending_groups_of(file: ClusterFile, rack: Ints, where: str) -> Ints:
     """int64[nodes]: the lending group of each node; ``REACHES_ALL``: memory that every node may borrow.
 
-    Raises
-    ------
-    ClusterError
-        A memory pool belongs to a group that does not exist.
+    A ClusterError if a memory pool belongs to a group that does not exist.
     """
     nodes = np.arange(file.computing, dtype=np.int64)
     if file.lending == "rack":
@@ -141,10 +136,7 @@ class NodeSets:
     def find(self, members: Sequence[str], at: str) -> list[int]:
         """The nodes, ascending, that members such as ``"0-15"``, ``"20"``, ``"rack3"`` or ``"feed A"`` are.
 
-        Raises
-        ------
-        ClusterError
-            A member is none of these; ``at`` says where it stands.
+        A ClusterError if a member is none of these; ``at`` says where it stands.
         """
         found: set[int] = set()
         for member in members:
@@ -158,13 +150,7 @@ class NodeSets:
         return sorted(found)
 
     def name_domains(self, file: ClusterFile, where: str) -> None:
-        """Take in ``domains``.
-
-        Raises
-        ------
-        ClusterError
-            A name is taken, or a node does not exist.
-        """
+        """Take in ``domains``. A ClusterError if a name is taken, or a node does not exist."""
         for name, members in file.domains.items():
             at = f"{where}, domains.{name}"
             nodes = {node for member in members for node in node_ids(member, self.total, at)}
@@ -175,10 +161,7 @@ class NodeSets:
     def part(self, file: ClusterFile, where: str) -> None:
         """Take in ``failure_domains``, level by level.
 
-        Raises
-        ------
-        ClusterError
-            A name is taken, a node does not exist, or one is in two domains of a level.
+        A ClusterError if a name is taken, a node does not exist, or one is in two domains of a level.
         """
         for name, table in file.failure_domains.items():
             at = f"{where}, failure_domains.{name}"
@@ -202,10 +185,7 @@ class NodeSets:
 def parted(name: str, members: Mapping[str, Sequence[int]], total: int, at: str) -> Level:
     """A level from the nodes of each of its domains.
 
-    Raises
-    ------
-    ClusterError
-        A domain has no node, or a node is in two of them.
+    A ClusterError if a domain has no node, or a node is in two of them.
     """
     of_node = np.full(total, NO_DOMAIN, np.int64)
     names = tuple(members)

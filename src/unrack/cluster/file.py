@@ -174,10 +174,7 @@ def _machines_table(text: str, where: str) -> list[dict[str, object]]:
 def content_of(path: str | Path) -> dict[str, Any]:
     """The keys of a cluster file, from any file that :meth:`Cluster.load` reads.
 
-    Raises
-    ------
-    ClusterError
-        It cannot be read.
+    A ClusterError if it cannot be read.
     """
     where = str(path)
     try:

@@ -20,12 +20,8 @@ _SHOWN = 8
 def node_names_of(file: ClusterFile, where: str) -> tuple[str, ...]:
     """The name of each node, in order of their numbers; none where no class has names.
 
-    Nodes of classes without names, and memory pools, are called ``node<number>``.
-
-    Raises
-    ------
-    ClusterError
-        ``names`` is no list of hosts, names more or fewer nodes than the class has, or a name that is taken.
+    Nodes of classes without names, and memory pools, are called ``node<number>``. A ClusterError if ``names`` is no
+    list of hosts, names more or fewer nodes than the class has, or a name that is taken.
     """
     if all(kind.names is None for kind in file.nodes):
         return ()
@@ -48,13 +44,7 @@ def node_names_of(file: ClusterFile, where: str) -> tuple[str, ...]:
 
 
 def drained_nodes(file: ClusterFile, names: Sequence[str], nodes: int, where: str) -> tuple[int, ...]:
-    """The nodes of the key ``drained``, in order.
-
-    Raises
-    ------
-    ClusterError
-        It is no list of nodes of the cluster.
-    """
+    """The nodes of the key ``drained``, in order. A ClusterError if it is no list of nodes of the cluster."""
     if file.drained is None:
         return ()
     try:
@@ -87,19 +77,9 @@ class Finder:
 def numbers_of(text: str, names: Mapping[str, int], nodes: int) -> list[int]:
     """The nodes that a list names, in its order; repetitions stay.
 
-    Parameters
-    ----------
-    text
-        Names such as ``n[3-4],n7``, or numbers from 0 such as ``3-4,7`` where no node is called so.
-    names
-        Name → number.
-    nodes
-        How many nodes there are.
-
-    Raises
-    ------
-    ValueError
-        It is no such list, or names a node that does not exist.
+    ``text``: names such as ``n[3-4],n7``, or numbers from 0 such as ``3-4,7`` where no node is called so; ``names``:
+    name → number; ``nodes``: how many nodes there are. A ValueError if it is no such list, or names a node that does
+    not exist.
 
     Examples
     --------

@@ -145,10 +145,7 @@ def _some(found: dict[Any, Any]) -> dict[Any, Any]:
 def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:
     """The same cluster, with the cores of every die of every node on a torus.
 
-    Raises
-    ------
-    ClusterError
-        A side is too long, or a node's cores are not a whole number of dies.
+    A ClusterError if a side is too long, or a node's cores are not a whole number of dies.
     """
     if not (1 <= rows <= LONGEST_SIDE and 1 <= columns <= LONGEST_SIDE):
         raise ClusterError(where, f"{rows} x {columns}", f"sides from 1 to {LONGEST_SIDE}")

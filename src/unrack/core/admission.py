@@ -31,12 +31,8 @@ from unrack.workload.store import JobStore, one_row
 def check(policy: Policy[Any], cluster: Cluster, jobs: JobTable) -> None:
     """Refuse a policy that needs what the jobs do not say, or does not go with what they ask and the cluster has.
 
-    Raises
-    ------
-    PolicyError
-        It names the first thing that is missing.
-    InputError
-        A job names a tier or a level that the cluster does not have, or runs when the run begins where it cannot.
+    A PolicyError names the first thing that is missing. An InputError if a job names a tier or a level that the cluster
+    does not have, or runs when the run begins where it cannot.
     """
     standing_leases(cluster, jobs)
     needs = traits_of(policy).needs
@@ -80,12 +76,7 @@ Joint = tuple[bytes, tuple[int, ...]]
 class Admission:
     """Which jobs the empty cluster could never hold under a policy, and why; jobs may be added.
 
-    Parameters
-    ----------
-    pace_of
-        How any jobs run on devices: what a model governs, a device need not have.
-    pace
-        How these jobs do.
+    ``pace_of``: how any jobs run on devices: what a model governs, a device need not have; ``pace``: how these jobs do.
     """
 
     def __init__(

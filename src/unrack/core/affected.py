@@ -15,11 +15,7 @@ def struck(state: ClusterState, nodes: Sequence[int]) -> dict[int, list[int]]:
     """Node → the running jobs that hold something of it or of a device in it, in order of id.
 
     A job that holds something of several of the nodes is named once, at the first of them. O(leases x log nodes).
-
-    Parameters
-    ----------
-    nodes
-        Those that fail, ascending.
+    ``nodes``: those that fail, ascending.
     """
     found: dict[int, list[int]] = {}
     jobs = np.sort(state.running[1, : state.running_count])
@@ -52,8 +48,7 @@ def first_of(failing: Ints, rows: Ints) -> Ints:
     """
     place = np.searchsorted(failing, rows[:, FIRST])
     node = np.append(failing, 2**62)[place]
-    none: Ints = np.where(node < rows[:, FIRST] + rows[:, NODES], node, 2**62)
-    return none
+    return np.where(node < rows[:, FIRST] + rows[:, NODES], node, 2**62)
 
 
 def _homes(state: ClusterState, shares: Sequence[Share]) -> list[Ints]:

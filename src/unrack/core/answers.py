@@ -29,10 +29,7 @@ def parted(decisions: list[Decision]) -> tuple[list[Decision], list[Start]]:
 def wanted_us(wanted: Any, name: str, now: int) -> int:
     """When the policy of that name wants to be asked next, µs.
 
-    Raises
-    ------
-    RefusedError
-        That is not after ``now``, or no time.
+    A RefusedError if that is not after ``now``, or no time.
     """
     if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool):
         got = f"{wanted!r:.100} ({type(wanted).__name__})"

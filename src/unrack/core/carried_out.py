@@ -36,13 +36,7 @@ def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | N
 
 
 def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[Any]) -> None:
-    """Do what one decision of a policy says.
-
-    Raises
-    ------
-    RefusedError
-        It contradicts the state; nothing has changed.
-    """
+    """Do what one decision of a policy says. A RefusedError if it contradicts the state; nothing has changed."""
     if type(decision) is Start:
         job = decision.lease.job
         # of a number that no job has the state says so

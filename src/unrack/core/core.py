@@ -63,6 +63,9 @@ NO_JOBS = job_table(submit_us=np.zeros(0, np.int64), work_us=np.zeros(0, np.int6
 class Core:
     """A cluster, its jobs and a policy.
 
+    A PolicyError if the policy needs something that the jobs do not have, or does not place the devices that they ask
+    for.
+
     Parameters
     ----------
     cluster
@@ -78,11 +81,6 @@ class Core:
     least
         The same jobs at the smallest sizes that the policy may give them: who is too big then is turned away; ``None``:
         at their own.
-
-    Raises
-    ------
-    PolicyError
-        The policy needs something that the jobs do not have, or does not place the devices that they ask for.
     """
 
     def __init__(
@@ -134,12 +132,8 @@ class Core:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
 
         Only :class:`Round` asks the policy. A failure answers with the requeues it caused, and the submission of a job
-        that the whole cluster, empty, could not hold with its rejection.
-
-        Raises
-        ------
-        RefusedError
-            The event or one of the policy's decisions contradicts the state; nothing of that plan was done.
+        that the whole cluster, empty, could not hold with its rejection. A RefusedError if the event or one of the
+        policy's decisions contradicts the state; nothing of that plan was done.
         """
         state = self.state
         kind = type(event)
@@ -272,13 +266,9 @@ class Core:
     def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
         """Take in a job that nobody knew, which the policy is to place or somebody else has; returns its number.
 
-        The other components of a heterogeneous job have the numbers behind it, and are held.
-
-        Raises
-        ------
-        RefusedError
-            Rows of the table that the core was made with are still to come; the policy does not place what the job
-            asks for; or it must know how long the job runs and nobody says.
+        The other components of a heterogeneous job have the numbers behind it, and are held. A RefusedError if rows of
+        the table that the core was made with are still to come; the policy does not place what the job asks for; or it
+        must know how long the job runs and nobody says.
         """
         state, cluster = self.state, self.state.cluster
         if state.known < state.jobs:
@@ -368,10 +358,7 @@ class Core:
     def next_round(self, now: int) -> int | None:
         """When the policy wants a :class:`Round` next even if nothing happens, µs; ``None``: only on events.
 
-        Raises
-        ------
-        RefusedError
-            It asks for a time that is not after ``now``, or for what is no time.
+        A RefusedError if it asks for a time that is not after ``now``, or for what is no time.
         """
         wanted = self.policy.next_round(self.view, self.memory, now)
         return None if wanted is None else wanted_us(wanted, self.policy.name, now)

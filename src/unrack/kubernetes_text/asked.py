@@ -16,9 +16,10 @@ _OF_PODS = ("cpu", "memory")
 def asked_by(pod: Mapping[str, Any], read: Callable[[str, Any], Fraction] | None = None) -> Amounts:
     """Cores, bytes and pieces by resource.
 
-    Containers and sidecars (init containers that go on) ask together. Every other init container asks alone, beside
-    the sidecars before it; the most counts. What a container may have counts where it does not say what it asks. What
-    the pod asks as a whole is in place of that, for cores, memory and huge pages; its overhead is on top.
+    Containers and sidecars (init containers that go on) ask together. Every other init container asks alone, beside the
+    sidecars before it; the most counts. What a container may have counts where it does not say what it asks. What the
+    pod asks as a whole is in place of that, for cores, memory and huge pages; its overhead is on top. A ValueError if
+    an amount is not a quantity, if ``read`` raises nothing else.
 
     Parameters
     ----------
@@ -26,11 +27,6 @@ def asked_by(pod: Mapping[str, Any], read: Callable[[str, Any], Fraction] | None
         The object, as JSON.
     read
         (where, quantity) → number, where where is a path inside the pod; ``None``: :func:`quantity`.
-
-    Raises
-    ------
-    ValueError
-        An amount is not a quantity, if ``read`` raises nothing else.
 
     Examples
     --------

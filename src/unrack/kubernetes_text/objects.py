@@ -19,17 +19,7 @@ _FACTOR = {
 def objects(content: Any, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
     """The objects of a kind, each with where it is in the document.
 
-    Parameters
-    ----------
-    content
-        The parsed JSON.
-    kind
-        ``"Node"``, ``"Pod"``.
-
-    Raises
-    ------
-    ValueError
-        The document is not of Kubernetes.
+    ``content``: the parsed JSON; ``kind``: ``"Node"``, ``"Pod"``. A ValueError if the document is not of Kubernetes.
 
     Examples
     --------
@@ -77,10 +67,7 @@ def entries(thing: Any, *path: str) -> list[Mapping[str, Any]]:
 def moment_s(value: object) -> float | None:
     """Seconds since 1970 of a time such as ``2026-01-02T03:04:05Z``; ``None`` where there is none.
 
-    Raises
-    ------
-    ValueError
-        It is not a time.
+    A ValueError if it is not a time.
     """
     if value is None:
         return None
@@ -94,10 +81,7 @@ def moment_s(value: object) -> float | None:
 def quantity(value: object) -> Fraction:
     """The number that a quantity stands for: cores, bytes or pieces.
 
-    Raises
-    ------
-    ValueError
-        It is not a quantity, or is 2**62 or more.
+    A ValueError if it is not a quantity, or is 2**62 or more.
 
     Examples
     --------

@@ -123,12 +123,7 @@ def candidates_on(
 ) -> Iterator[Candidate]:
     """The nodes with room for a task, in order of their number.
 
-    Parameters
-    ----------
-    free, total : int64[2, nodes]
-        Cores and MB of each node.
-    kinds
-        As of :class:`Candidate`.
+    ``free``, ``total``: int64[2, nodes], cores and MB of each node; ``kinds``: as of :class:`Candidate`.
 
     Examples
     --------
@@ -149,12 +144,7 @@ def candidates_on(
 def lease_on(candidates: Iterable[Candidate]) -> Lease | None:
     """A lease for a job on candidates of it: its tasks fill one after the other; ``None``: they have too little room.
 
-    A node that comes twice counts once.
-
-    Raises
-    ------
-    ValueError
-        They are of several jobs.
+    A node that comes twice counts once. A ValueError if they are of several jobs.
     """
     taken: dict[int, tuple[Candidate, int]] = {}
     left, job = 1, -1

@@ -86,17 +86,8 @@ class Claimed:
     def check(self, lease: Lease, held: Ints, what: str) -> None:
         """Refuse a lease that does not claim what its tasks ask where they and their devices are, or what is not free.
 
-        Its devices exist: that was checked before.
-
-        Parameters
-        ----------
-        held
-            What its job claims already, and gives back for it.
-
-        Raises
-        ------
-        RefusedError
-            As said.
+        Its devices exist: that was checked before. ``held``: what its job claims already, and gives back for it. A
+        refusal is a RefusedError.
         """
         claims = lease.claims
         if claims.dtype != np.int64 or claims.ndim != 2 or claims.shape[1] != 2:

@@ -198,12 +198,8 @@ def hold_job(
 
     Its rows are copied to ``pool[used:]``.
 
-    ``below``: it may hold less than the job's tasks ask.
-
-    Returns
-    -------
-    int
-        The cores taken, or a key of ``PROBLEMS``; then nothing has changed.
+    ``below``: it may hold less than the job's tasks ask. Returns the cores taken, or a key of ``PROBLEMS``; then
+    nothing has changed.
     """
     problem = check_held(job, rows, loans, below, group, asks, free.shape[1])
     if problem < 0:
@@ -231,10 +227,7 @@ def rebook_job(running: Ints, count: int, end: int, later: int, job: int) -> Non
 def hold_jobs(jobs: Ints, rows: Ints, starts: Ints, group: Ints, asks: Ints, free: Ints) -> int:
     """Check leases, rows ``starts[i]`` to ``starts[i + 1]`` each, one after the other, and take them.
 
-    Returns
-    -------
-    int
-        The cores taken, or a number below ``MEETS``; then nothing has changed.
+    Returns the cores taken, or a number below ``MEETS``; then nothing has changed.
     """
     cores, loans = 0, np.empty((0, 3), np.int64)
     for i in range(jobs.shape[0]):
@@ -276,10 +269,7 @@ def exchange_leases(
 ) -> tuple[int, int, int]:
     """Take the new leases of running jobs in place of their old ones.
 
-    Returns
-    -------
-    int, int, int
-        MEETS, or a key of ``PROBLEMS`` and nothing has changed; the place of the job that has it; the cores freed.
+    Returns MEETS, or a key of ``PROBLEMS`` and nothing has changed; the place of the job that has it; the cores freed.
     """
     for i in range(jobs.shape[0]):
         rows, loans = own_rows(new, i), own_loans(new, i)

@@ -102,13 +102,7 @@ class JobLedger:
         self.before: Before | None = None
 
     def condition(self, job: int) -> int:
-        """The :class:`Status` of a job, as a plain integer.
-
-        Raises
-        ------
-        RefusedError
-            There is no such job.
-        """
+        """The :class:`Status` of a job, as a plain integer. A RefusedError if there is no such job."""
         if not 0 <= job < self.jobs:
             raise RefusedError(f"job {job}: there is no such job; they are numbered 0 to {self.jobs - 1}")
         return self.conditions[job]

@@ -178,12 +178,8 @@ def loans_of(loans: Sequence[Loan] | Ints) -> Ints:
 def attached(shares: Sequence[Share], home: Ints) -> Ints:
     """int64[k, 3]: the devices of shares as resources see them, one row for each node of tasks and home of devices.
 
-    Columns TASK_NODE, HOME and DEVICES of :mod:`unrack.resources.contract`.
-
-    Parameters
-    ----------
-    home : int64[devices]
-        The node that each device of the cluster sits in; -1: none.
+    Columns TASK_NODE, HOME and DEVICES of :mod:`unrack.resources.contract`. ``home``: int64[devices], the node that
+    each device of the cluster sits in; -1: none.
 
     Examples
     --------
@@ -209,8 +205,7 @@ def ranges(first: Ints, count: Ints) -> Ints:
     >>> ranges(np.array([3, 9]), np.array([2, 3])).tolist()
     [3, 4, 9, 10, 11]
     """
-    found: Ints = np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
-    return found
+    return np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
 
 
 def nodes_of(rows: Ints) -> Ints:

@@ -58,12 +58,8 @@ def on_nodes_alone(lease: Lease) -> bool:
 class LeaseLedger(JobLedger, NodeLedger):
     """The part of :class:`unrack.ledger.state.ClusterState` that gives nodes, memory and claims, and takes them back.
 
-    Parameters
-    ----------
-    claimed
-        The claims on places of resources; ``None``: the cluster has none.
-    lends
-        Whether it is kept who uses whose memory.
+    ``claimed``: the claims on places of resources; ``None``: the cluster has none; ``lends``: whether it is kept who
+    uses whose memory.
     """
 
     def __init__(
@@ -95,13 +91,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def lease(self, job: int) -> Lease:
-        """What a running job holds (a copy).
-
-        Raises
-        ------
-        RefusedError
-            It is not running.
-        """
+        """What a running job holds (a copy). A RefusedError if it is not running."""
         if self.condition(job) != RUNNING:
             raise RefusedError(f"lease of job {job}: it is not running")
         rows, extra = self._rows(job).copy(), self.extra.get(job, NOTHING)
@@ -115,10 +105,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     def left_us(self, job: int, now: int) -> int:
         """The work that is expected to be left of a running job, µs at speed 1, 0 or more.
 
-        Raises
-        ------
-        RefusedError
-            It is not running.
+        A RefusedError if it is not running.
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"requeue job {job}: it is not running")
@@ -143,10 +130,7 @@ class LeaseLedger(JobLedger, NodeLedger):
     def take_rows(self, lease: Lease, booked_end_us: int, below: bool = False) -> None:
         """Give a job its rows, borrowed memory and claims: shares of devices are taken by the caller.
 
-        Raises
-        ------
-        RefusedError
-            Something is not free, or the lease is not what the job asks; nothing has changed.
+        A RefusedError if something is not free, or the lease is not what the job asks; nothing has changed.
         """
         job, rows = lease.job, lease.rows
         count = rows.shape[0]
@@ -197,17 +181,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         """Give running jobs other leases, all at once; their booked ends and their devices stay.
 
         Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
-        exchanged one at a time.
-
-        Parameters
-        ----------
-        below
-            As of :meth:`unrack.ledger.state.ClusterState.apply`.
-
-        Raises
-        ------
-        RefusedError
-            A job is not running, or something is not free; nothing has changed.
+        exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.apply`. A RefusedError if a
+        job is not running, or something is not free; nothing has changed.
         """
         for lease in leases:
             if self.condition(lease.job) != RUNNING:

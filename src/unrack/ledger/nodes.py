@@ -36,10 +36,7 @@ class NodeLedger:
     def set_online(self, node: int, online: bool) -> None:
         """Take an idle node out of service, or bring it back.
 
-        Raises
-        ------
-        RefusedError
-            The node still holds jobs, or is in that condition already.
+        A RefusedError if the node still holds jobs, or is in that condition already.
         """
         self._check_exists(node)
         if bool(self.online[node]) == online:
@@ -58,12 +55,7 @@ class NodeLedger:
     def drain(self, node: int) -> None:
         """Take a node out of service: at once if it is idle, or else what comes free there is withheld until then.
 
-        A node that is out of service or drains already stays so.
-
-        Raises
-        ------
-        RefusedError
-            There is no such node.
+        A node that is out of service or drains already stays so. A RefusedError if there is no such node.
         """
         self._check_exists(node)
         if self.online[node] and node not in self.withheld:
@@ -88,10 +80,7 @@ class NodeLedger:
     def resume(self, node: int) -> None:
         """Bring a node back into service, or let one that drains be used again.
 
-        Raises
-        ------
-        RefusedError
-            There is no such node, or it is in service.
+        A RefusedError if there is no such node, or it is in service.
         """
         if node not in self.withheld:
             self.set_online(node, True)

@@ -153,10 +153,7 @@ class ClusterState(LeaseLedger):
     def submit(self, job: int) -> None:
         """Put a job at its place in the queue: its first time, or again after it was stopped.
 
-        Raises
-        ------
-        RefusedError
-            It is queued, running, finished or rejected already.
+        A RefusedError if it is queued, running, finished or rejected already.
         """
         if self.condition(job) not in (UNKNOWN, HELD):
             raise RefusedError(f"submit job {job}: it is {Status(self.conditions[job]).name} already")
@@ -171,10 +168,7 @@ class ClusterState(LeaseLedger):
     def hold(self, job: int) -> None:
         """Note that a job has come which is not to be started yet; it is submitted later.
 
-        Raises
-        ------
-        RefusedError
-            It has come already.
+        A RefusedError if it has come already.
         """
         if self.condition(job) != UNKNOWN:
             raise RefusedError(f"hold job {job}: it is {Status(self.conditions[job]).name} already")
@@ -184,6 +178,8 @@ class ClusterState(LeaseLedger):
 
     def apply(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         """Give a queued job what the lease says, or exchange what a running job holds for it.
+
+        A RefusedError if the job is neither queued nor running, or something is not free; nothing has changed.
 
         Parameters
         ----------
@@ -196,11 +192,6 @@ class ClusterState(LeaseLedger):
         below
             What a running job gets may be less than it asks: all its tasks, with a core on each of their nodes (where
             they ask for cores), but fewer cores or less memory than that.
-
-        Raises
-        ------
-        RefusedError
-            The job is neither queued nor running, or something is not free; nothing has changed.
         """
         job = lease.job
         if self.condition(job) != RUNNING:
@@ -211,10 +202,7 @@ class ClusterState(LeaseLedger):
     def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
         """Give a queued job what the lease says, as :meth:`apply` does; ``below``: it may hold less than it asks.
 
-        Raises
-        ------
-        RefusedError
-            The job is not queued, or something is not free; nothing has changed.
+        A RefusedError if the job is not queued, or something is not free; nothing has changed.
         """
         job = lease.job
         if self.condition(job) != QUEUED:
@@ -271,17 +259,8 @@ class ClusterState(LeaseLedger):
     def release(self, job: int, now: int, status: int = FINISHED, noted: bool = True) -> None:
         """Take back all that a running job holds, at time ``now`` (µs).
 
-        Parameters
-        ----------
-        status
-            What becomes of it: FINISHED, or UNKNOWN so that it may be submitted again.
-        noted
-            False: :meth:`note_end` will say of a job that is FINISHED that it has ended.
-
-        Raises
-        ------
-        RefusedError
-            It is not running.
+        ``status``: what becomes of it: FINISHED, or UNKNOWN so that it may be submitted again; ``noted``: false:
+        :meth:`note_end` will say of a job that is FINISHED that it has ended. A RefusedError if it is not running.
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"release job {job}: it is not running")
@@ -302,10 +281,7 @@ class ClusterState(LeaseLedger):
     def requeue(self, job: int, now: int, keep_work: bool) -> None:
         """Take back all that a running job holds, and queue it again: whole, or with the work that is left of it.
 
-        Raises
-        ------
-        RefusedError
-            It is not running.
+        A RefusedError if it is not running.
         """
         left_us = self.suspended[job].left_us if job in self.suspended else self.left_us(job, now)
         self.release(job, now, UNKNOWN)
@@ -318,10 +294,7 @@ class ClusterState(LeaseLedger):
     def reject(self, job: int) -> None:
         """Drop a queued job, or one that was not let into the queue at all.
 
-        Raises
-        ------
-        RefusedError
-            It is running, finished or rejected already.
+        A RefusedError if it is running, finished or rejected already.
         """
         status = self.condition(job)
         if status == QUEUED:
@@ -339,10 +312,7 @@ class ClusterState(LeaseLedger):
     def rebook(self, job: int, end_us: int) -> None:
         """Expect the end of a running job at another time, µs; of one that holds devices, their models say when.
 
-        Raises
-        ------
-        RefusedError
-            It is not running.
+        A RefusedError if it is not running.
         """
         if self.condition(job) != RUNNING:
             raise RefusedError(f"expect the end of job {job}: it is not running")
@@ -356,10 +326,7 @@ class ClusterState(LeaseLedger):
     def detached(self, devices: tuple[int, ...], now: int) -> None:
         """Devices whose detaching is over at time ``now`` (µs) are free again.
 
-        Raises
-        ------
-        RefusedError
-            One of them is free or in use.
+        A RefusedError if one of them is free or in use.
         """
         if self.devices is None:
             raise RefusedError(f"devices {devices} do not exist")

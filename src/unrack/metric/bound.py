@@ -138,12 +138,8 @@ def resources(
 ) -> Resources:
     """The resources of the module's text, with what each job must spend of them.
 
-    Parameters
-    ----------
-    work_us, fastest_us : int64[jobs]
-        What jobs have to do, µs at speed 1, and the least time they run.
-    limit_us : float64[jobs]
-        The longest that each may run; default: as long as it likes.
+    ``work_us``, ``fastest_us``: int64[jobs], what jobs have to do, µs at speed 1, and the least time they run;
+    ``limit_us``: float64[jobs], the longest that each may run; default: as long as it likes.
     """
     run = fastest_us.astype(np.float64)
     tasks = jobs.tasks.astype(np.float64)

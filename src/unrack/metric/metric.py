@@ -55,14 +55,9 @@ def statistics(name: str, values: pl.Series) -> dict[str, float | None]:
 class Window:
     """A run in a window of time.
 
-    Parameters
-    ----------
-    tables
-        Those of the run, by name: ``jobs``, ``usage`` and ``placements``, and others where it has such.
-    cluster
-        What was installed.
-    window_us
-        Its ends, both included; ``None``: from the first submission to the last end.
+    ``tables``: those of the run, by name: ``jobs``, ``usage`` and ``placements``, and others where it has such;
+    ``cluster``: what was installed; ``window_us``: its ends, both included; ``None``: from the first submission to the
+    last end.
     """
 
     def __init__(

@@ -48,6 +48,8 @@ def gantt(
 ) -> Any:
     """Draw who held which nodes when.
 
+    An InputError if ``colour`` or ``most`` is wrong, or Altair is not installed.
+
     Parameters
     ----------
     placements, jobs
@@ -62,15 +64,6 @@ def gantt(
         At most so many rectangles: of every job the largest first, then the largest others.
     width, height
         In pixels.
-
-    Returns
-    -------
-    altair.Chart
-
-    Raises
-    ------
-    InputError
-        ``colour`` or ``most`` is wrong, or Altair is not installed.
     """
     if colour not in COLOUR_BY:
         raise InputError("colour", repr(colour), f"one of {', '.join(COLOUR_BY)}")
@@ -193,10 +186,7 @@ class ResultPlots:
     def gantt(self, *, colour: str = "job", most: int = MOST_RECTANGLES, width: int = 640, height: int = 300) -> Any:
         """Who held which nodes when: an :class:`altair.Chart`; parameters as of :func:`unrack.plots.accessor.gantt`.
 
-        Raises
-        ------
-        InputError
-            ``colour`` or ``most`` is wrong, or Altair is not installed.
+        An InputError if ``colour`` or ``most`` is wrong, or Altair is not installed.
         """
         return gantt(
             self._tables["placements"], self._tables["jobs"], self._cluster.cores, f"Nodes over time: {self._title}",
@@ -206,10 +196,7 @@ class ResultPlots:
     def utilisation(self, *, width: int = 640, height: int = 220) -> Any:
         """Shares of cores and of memory (where it is counted) in use over time: an :class:`altair.Chart`.
 
-        Raises
-        ------
-        InputError
-            Altair is not installed.
+        An InputError if Altair is not installed.
         """
         alt, usage = extra("altair"), self._tables["usage"]
         time_s = usage["time_s"].cast(pl.Float64).to_numpy()
@@ -248,10 +235,7 @@ class ResultPlots:
     def waits(self, *, width: int = 420, height: int = 220) -> Any:
         """The distribution of waits of finished jobs: an :class:`altair.Chart`.
 
-        Raises
-        ------
-        InputError
-            Altair is not installed.
+        An InputError if Altair is not installed.
         """
         alt, jobs = extra("altair"), self._tables["jobs"]
         done = jobs.filter(pl.col("state") == "finished")

@@ -70,10 +70,7 @@ def in_use() -> tuple[str, ...]:
 def using(plugins: Sequence[str]) -> Iterator[None]:
     """Within it tables have what these files define, and installed metrics, sections and slowdowns so named take part.
 
-    Raises
-    ------
-    InputError
-        A file cannot be run or adds to no table, or nothing of such a name is installed.
+    An InputError if a file cannot be run or adds to no table, or nothing of such a name is installed.
     """
     fresh = [plugin for plugin in dict.fromkeys(plugins) if plugin not in _in_use]
     for plugin in fresh:

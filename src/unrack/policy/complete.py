@@ -83,13 +83,7 @@ class Completed:
         return self._answers.memory(self.inner.begin, self.inner.begin(view), view)
 
     def decide(self, view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
-        """Its own decisions.
-
-        Raises
-        ------
-        FaultyPolicyError
-            What it returns is not a pair of decisions and memory.
-        """
+        """Its own decisions. A FaultyPolicyError if what it returns is not a pair of decisions and memory."""
         return self._answers.plan(self.inner.decide, self.inner.decide(view, memory, now), view, now)
 
     def next_round(self, view: View, memory: Any, now: int) -> int | None:
@@ -108,11 +102,8 @@ class Completed:
 def complete(found: object, where: str) -> Policy[Any]:
     """The object itself if its ``decide`` is one of ours, else the object with defaults for what it lacks.
 
-    Raises
-    ------
-    PolicyError
-        It has no ``decide`` to call, a member that is misspelt or takes other parameters than it is given, or a field
-        ``models``, which would not do anything.
+    A PolicyError if it has no ``decide`` to call, a member that is misspelt or takes other parameters than it is given,
+    or a field ``models``, which would not do anything.
     """
     if hasattr(found, "models"):
         raise PolicyError(f"{where}, models", repr(found.models), BY_THE_WORLD)

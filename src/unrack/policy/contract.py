@@ -71,25 +71,15 @@ class Resize(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What the tasks of running jobs are seen to use of memory: told to :meth:`Provisioning.adjust`.
+    """What the tasks of running jobs are seen to use of memory: told to :meth:`Provisioning.adjust`."""
 
-    Attributes
-    ----------
-    jobs : int64[k]
-        Which jobs, in ascending order.
-    first : int64[k + 1]
-        The entries of ``mb`` of job ``jobs[i]`` are ``mb[first[i]:first[i + 1]]``: one for all its tasks, or one a
-        task, in the order of the nodes of its lease.
-    mb : int64[entries]
-        What a task uses now.
-    lacking
-        True: each of these jobs needs more on some node than it holds there, and cannot go on without it: what is not
-        given is an end of the job for lack of memory. False: they were looked at, at a time that the policy asked for.
-    """
-
-    jobs: Ints
+    jobs: Ints  # int64[k]: which jobs, in ascending order
+    # int64[k + 1]: the entries of ``mb`` of job ``jobs[i]`` are ``mb[first[i]:first[i + 1]]``: one for all its tasks,
+    # or one a task, in the order of the nodes of its lease
     first: Ints
-    mb: Ints
+    mb: Ints  # int64[entries]: what a task uses now
+    # True: each of these jobs needs more on some node than it holds there, and cannot go on without it: what is not
+    # given is an end of the job for lack of memory. False: they were looked at, at a time that the policy asked for.
     lacking: bool = False
 
     def of(self, which: Sequence[int]) -> Used:

@@ -41,13 +41,7 @@ def load_policy(spec: str) -> Policy[Any]:
 
 
 def policy_of(found: Any, where: str) -> Policy[Any]:
-    """The policy that an object of a user's is, or makes when it is called bare.
-
-    Raises
-    ------
-    PolicyError
-        It is none.
-    """
+    """The policy that an object of a user's is, or makes when it is called bare. A PolicyError if it is none."""
     if isinstance(found, ModuleType):
         raise PolicyError(where, "a module", "an object with a method decide(view, memory, now)")
     if isinstance(found, type) or (callable(found) and not hasattr(found, "decide")):
@@ -58,10 +52,7 @@ def policy_of(found: Any, where: str) -> Policy[Any]:
 def with_name(spec: str) -> str:
     """``FILE.py:NAME``, the name found in the file where only ``FILE.py`` is said.
 
-    Raises
-    ------
-    PolicyError
-        As :func:`load_policy`; the file has no policy, or several.
+    Errors as of :func:`load_policy`; the file has no policy, or several.
     """
     path_text, name = _parted(spec)
     return f"{path_text}:{name or _only_name(_module(path_text), path_text)}"

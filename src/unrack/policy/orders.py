@@ -54,18 +54,14 @@ class NamedOrder(NamedTuple):
 
 def by_key(queue: Ints, key: Ints | Floats) -> Ints:
     """The queue by ascending key; equal keys stay in the queue's order."""
-    jobs: Ints = queue[np.argsort(key, kind="stable")]
-    return jobs
+    return queue[np.argsort(key, kind="stable")]
 
 
 @dataclass(frozen=True)
 class ByFormula:
     """The queue by a key for each job, the least first; jobs with equal keys stay in the queue's order.
 
-    Raises
-    ------
-    PolicyError
-        The formula does not take one job.
+    A PolicyError if the formula does not take one job.
     """
 
     # ``formula(job) -> key``: given a :class:`unrack.workload.seen_job.SeenJob`; a number, or a tuple of numbers in
@@ -79,10 +75,7 @@ class ByFormula:
     def __call__(self, view: View, queue: Ints, now: int) -> Ints:
         """The queue in order.
 
-        Raises
-        ------
-        FaultyPolicyError
-            The formula returns something that is no key, or keys that cannot be compared.
+        A FaultyPolicyError if the formula returns something that is no key, or keys that cannot be compared.
         """
         keys: list[Any] = []
         for job in queue.tolist():
@@ -174,17 +167,8 @@ def urgency(view: View, queue: Ints, now: int) -> Ints:
 def in_order(order: str | Order, view: View, now: int, noted: Noted) -> Ints:
     """The queue in the order in which it is considered now: int64[waiting].
 
-    Parameters
-    ----------
-    order
-        A name in ``ORDERS``, or a function.
-    noted
-        Of the policy's memory; written.
-
-    Raises
-    ------
-    FaultyPolicyError
-        A function of a user's returns something else than the jobs of the queue.
+    ``order``: a name in ``ORDERS``, or a function; ``noted``: of the policy's memory; written. A FaultyPolicyError if a
+    function of a user's returns something else than the jobs of the queue.
     """
     if isinstance(order, str):
         named = ORDERS[order]

@@ -109,13 +109,7 @@ def any_of(kind: Made) -> Made:
 
 
 def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
-    """A rule for memory by its name, with its terms.
-
-    Raises
-    ------
-    PolicyError
-        Terms of lending are given, and nobody lends.
-    """
+    """A rule for memory by its name, with its terms. A PolicyError if terms of lending are given, and nobody lends."""
     if rule in LENT_RULES:
         return LentMemory(rule, **terms)
     if terms:
@@ -126,10 +120,7 @@ def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
 def gpu_rule(where: str, gpus: str = NEAREST, **values: Any) -> GpuRule | None:
     """A rule for GPUs by its name; ``None``: the nearest.
 
-    Raises
-    ------
-    PolicyError
-        Something is said of the rule, and there is none.
+    A PolicyError if something is said of the rule, and there is none.
     """
     if gpus == NEAREST:
         if values:

@@ -293,19 +293,9 @@ POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
 def make_policy(name: str, parameters: Mapping[str, object], label: str | None = None) -> Policy[Any]:
     """A built-in policy.
 
-    Parameters
-    ----------
-    name
-        A name in ``POLICIES``.
-    parameters
-        As the user writes them.
-    label
-        What reports call it; default: its name with the parameters that were given.
-
-    Raises
-    ------
-    PolicyError
-        There is no such policy or parameter, or a value is wrong.
+    ``name``: a name in ``POLICIES``; ``parameters``: as the user writes them; ``label``: what reports call it; default:
+    its name with the parameters that were given. A PolicyError if there is no such policy or parameter, or a value is
+    wrong.
     """
     if name not in POLICIES:
         raise PolicyError("policy", repr(name), f"one of {', '.join(POLICIES)}")

@@ -57,19 +57,10 @@ def validated(
 ) -> M:
     """What a model makes of a table.
 
-    Parameters
-    ----------
-    where
-        What errors begin with, and a ``", "`` or ``"."`` between it and the key at fault.
-    known
-        The keys that there are where one is unknown, or what tells them by its path.
-    whole
-        What errors name in place of a key where the table as a whole is at fault.
-
-    Raises
-    ------
-    InputError
-        A key or a value is wrong, as an ``error``; it names the first.
+    ``where``: what errors begin with, and a ``", "`` or ``"."`` between it and the key at fault; ``known``: the keys
+    that there are where one is unknown, or what tells them by its path; ``whole``: what errors name in place of a key
+    where the table as a whole is at fault. An InputError if a key or a value is wrong, as an ``error``; it names the
+    first.
     """
     try:
         return validate(content)

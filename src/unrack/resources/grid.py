@@ -14,12 +14,7 @@ _BETWEEN = " on "
 class Grid(Sequence[Place]):
     """A place for each pair of a row and a column, row by row, called "ROW on COLUMN".
 
-    Parameters
-    ----------
-    rows, columns
-        Their names, each once.
-    quantity, amount
-        Of every place.
+    ``rows``, ``columns``: their names, each once; ``quantity``, ``amount``: of every place.
 
     Examples
     --------

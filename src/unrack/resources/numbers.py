@@ -59,10 +59,7 @@ def ranges(nodes: Iterable[int]) -> list[str]:
 def node_ids(member: str, total: int, at: str) -> range:
     """Node ids from a text such as ``"0-15"`` or ``"20"``.
 
-    Raises
-    ------
-    ClusterError
-        It is no such text, or there are not so many nodes.
+    A ClusterError if it is no such text, or there are not so many nodes.
     """
     match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", member)
     first = int(match[1]) if match else 0

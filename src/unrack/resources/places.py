@@ -328,10 +328,7 @@ class Places:
 def built(content: Mapping[str, Any], nodes: Nodes, where: str) -> Places:
     """The places of a cluster, from those keys of a cluster file that are resources'.
 
-    Raises
-    ------
-    ClusterError
-        A resource refuses its key.
+    A ClusterError if a resource refuses its key.
     """
     found = dict[str, Installed]()
     for name in sorted(content, key="site".__eq__):  # a site keeps some of what the others have

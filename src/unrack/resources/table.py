@@ -40,10 +40,7 @@ RESOURCES: Table[Resource] = Table(
 def resource_of(name: str) -> Resource:
     """A resource that a cluster has.
 
-    Raises
-    ------
-    InputError
-        It is a plug-in's that is not in use here, or cannot be loaded.
+    An InputError if it is a plug-in's that is not in use here, or cannot be loaded.
     """
     if name not in RESOURCES:
         raise InputError(f"resource {name}", "none of this name", "the plug-in that brings it: plugins = ['FILE.py']")

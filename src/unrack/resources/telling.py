@@ -22,30 +22,16 @@ class Told(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A finished run as a section of the report sees it.
+    """A finished run as a section of the report sees it."""
 
-    Attributes
-    ----------
-    policy, seed
-        Which run.
-    written
-        What :meth:`Installed.written` gave.
-    metrics
-        All metrics of the run.
-    claims
-        The rows of the table of claims that are of the resource.
-    nodes
-        Those of the cluster; ``None``: not known.
-    table
-        Reads one of the other tables of the run, ``jobs`` or ``placements``.
-    """
-
+    # policy, seed: which run
     policy: str
     seed: int
-    written: Any
-    metrics: dict[str, float | None]
-    claims: pl.DataFrame
-    nodes: Nodes | None = None
+    written: Any  # what :meth:`Installed.written` gave
+    metrics: dict[str, float | None]  # all metrics of the run
+    claims: pl.DataFrame  # the rows of the table of claims that are of the resource
+    nodes: Nodes | None = None  # those of the cluster; ``None``: not known
+    # reads one of the other tables of the run, ``jobs`` or ``placements``
     table: Callable[[str], pl.DataFrame] | None = None
 
 

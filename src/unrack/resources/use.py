@@ -35,14 +35,8 @@ class Use(NamedTuple):
 def use_of(installed: Mapping[str, int], claims: pl.DataFrame, start_s: float, end_s: float) -> Use:
     """What claims hold of some places over a window.
 
-    Parameters
-    ----------
-    installed
-        Name of a place → what it has.
-    claims
-        Those of these places alone: place, start_s, end_s, amount.
-    start_s, end_s
-        The window.
+    ``installed``: name of a place → what it has; ``claims``: those of these places alone: place, start_s, end_s,
+    amount; ``start_s``, ``end_s``: the window.
 
     Examples
     --------
@@ -148,12 +142,8 @@ def _over_time(claims: pl.DataFrame) -> tuple[Floats, Floats]:
 def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
     """A line a policy over time, as SVG; at most as many policies as there are colours.
 
-    Parameters
-    ----------
-    lines
-        Policy → the edges of its pieces of time (s), and the value in each, one less.
-    unit
-        What the values are of.
+    ``lines``: policy → the edges of its pieces of time (s), and the value in each, one less; ``unit``: what the values
+    are of.
     """
     begin = min(float(edges[0]) for edges, _ in lines.values())
     end = max(float(edges[-1]) for edges, _ in lines.values())

@@ -28,15 +28,7 @@ MET, OPEN, NEVER = 1, 0, -1
 
 
 class Graph:
-    """Who waits for whom in a run.
-
-    Parameters
-    ----------
-    kernel
-        The run.
-    graph
-        What its jobs wait for.
-    """
+    """Who waits for whom in a run. ``kernel``: the run; ``graph``: what its jobs wait for."""
 
     def __init__(self, kernel: Kernel, graph: JobGraph) -> None:
         self.kernel, self.graph = kernel, graph

@@ -117,12 +117,8 @@ class Kernel:
     ) -> RunLog:
         """Run until every job has ended, or until nothing is left that could start one.
 
-        Parameters
-        ----------
-        progress
-            Told now and then how many jobs have been submitted, of how many.
-        after_round
-            Told the time after every round.
+        ``progress``: told now and then how many jobs have been submitted, of how many; ``after_round``: told the time
+        after every round.
         """
         heap, submit, state = self.heap, self.submit, self.core.state
         together = self.ties == Ties.TOGETHER
@@ -372,10 +368,7 @@ class Kernel:
     def update_speeds(self, lease: Lease, now: int, started: int = -1) -> None:
         """After a lease came, went or changed: new speeds, and new ends, for the jobs that this touches.
 
-        Parameters
-        ----------
-        started
-            A job that has just started: its end is planned whatever its speed.
+        ``started``: a job that has just started: its end is planned whatever its speed.
         """
         if self.slowdown is None:
             return

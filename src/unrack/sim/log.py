@@ -155,26 +155,22 @@ class RunLog:
     @property
     def attempt_rows(self) -> Ints:
         """int64[attempts + 1]: the rows of attempt i, of all its spans, are ``rows[attempt_rows[i]:…]``."""
-        rows: Ints = self.span_rows[self.attempt_spans]
-        return rows
+        return self.span_rows[self.attempt_spans]
 
     @property
     def attempt_loans(self) -> Ints:
         """int64[attempts + 1]: the loans of attempt i, of all its spans, are ``loans[attempt_loans[i]:…]``."""
-        loans: Ints = self.span_loans[self.attempt_spans]
-        return loans
+        return self.span_loans[self.attempt_spans]
 
     @property
     def share_attempt(self) -> Ints:
         """int64[shares]: of which attempt each share is."""
-        attempt: Ints = self.span_attempt[self.share_span]
-        return attempt
+        return self.span_attempt[self.share_span]
 
     @property
     def span_job(self) -> Ints:
         """int64[spans]: whose span each is."""
-        job: Ints = self.attempt_job[self.span_attempt]
-        return job
+        return self.attempt_job[self.span_attempt]
 
     @property
     def changed(self) -> bool:
@@ -223,8 +219,7 @@ class RunLog:
         """int64[attempts]: the largest of what is held in the spans of each (int64[spans])."""
         if not self.changed:
             return values
-        largest: Ints = np.maximum.reduceat(values, self.attempt_spans[:-1])
-        return largest
+        return np.maximum.reduceat(values, self.attempt_spans[:-1])
 
 
 def log_of(kernel: Kernel, now: int) -> RunLog:

@@ -141,14 +141,8 @@ class Recorder:
     def finished(self, attempts: Ints, counts: Ints, rows: Ints, claims: Ints) -> None:
         """Note attempts that have finished, in order, and held one lease each, without loans or shares.
 
-        Parameters
-        ----------
-        attempts : int64[3, attempts]
-            Job, start and end (µs).
-        counts : int64[2, attempts]
-            How many rows and claims each held.
-        rows, claims : int64[rows, 5], int64[claims, 2]
-            Those, one after the other.
+        ``attempts``: int64[3, attempts], job, start and end (µs); ``counts``: int64[2, attempts], how many rows and
+        claims each held; ``rows``, ``claims``: int64[rows, 5], int64[claims, 2], those, one after the other.
         """
         for column, values in zip((self.job, self.start_us, self.end_us), attempts, strict=True):
             column.frombytes(values.tobytes())

@@ -36,13 +36,7 @@ WORDS = {
 
 
 def make_together(value: str | None) -> Together:
-    """A way to combine speeds from what a study says; ``None``: delays add.
-
-    Raises
-    ------
-    InputError
-        There is no such way.
-    """
+    """A way to combine speeds from what a study says; ``None``: delays add. An InputError if there is no such way."""
     if value is None:
         return Together.ADD
     if value not in tuple(Together):
@@ -55,12 +49,7 @@ def combined(speeds: Sequence[Floats], how: Together) -> Floats:
 
     Where one cause alone changes a job's speed and delays add or speeds multiply, that speed is the result, to the bit.
     Delays add as 1/s = 1 + sum (1/s_i - 1). Where several causes make a job faster than 1, their speeds multiply, and
-    the delays of the others add to that: the sum might fall below 0.
-
-    Parameters
-    ----------
-    speeds
-        A column of each cause; all above 0.
+    the delays of the others add to that: the sum might fall below 0. ``speeds``: a column of each cause; all above 0.
 
     Examples
     --------
@@ -84,12 +73,7 @@ def combined(speeds: Sequence[Floats], how: Together) -> Floats:
 class CombinedSpeeds:
     """Several slowdowns at work in one run.
 
-    Parameters
-    ----------
-    parts
-        One or more; each is told of every change.
-    how
-        How their speeds combine.
+    ``parts``: one or more; each is told of every change; ``how``: how their speeds combine.
     """
 
     def __init__(self, parts: Sequence[Slowdown], how: Together) -> None:

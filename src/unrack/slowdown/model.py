@@ -116,10 +116,7 @@ class Model(NamedTuple):
     def time_s(self, base_s: float, devices: int, sharers: int) -> float | None:
         """How long a job takes on so many devices with so many jobs on them, itself included; ``None``: not admitted.
 
-        Parameters
-        ----------
-        base_s
-            Its base time.
+        ``base_s``: its base time.
 
         Examples
         --------
@@ -134,10 +131,7 @@ class Model(NamedTuple):
     def speeds(self, devices: int) -> Floats:
         """float64[devices + 1, sharers + 1]: speed by number of devices and sharers; 0 = not admitted.
 
-        Parameters
-        ----------
-        devices
-            How many devices the largest composition can have.
+        ``devices``: how many devices the largest composition can have.
         """
         if not self.times_s:
             d, k = np.arange(devices + 1.0)[:, None], np.arange(self.most_sharers + 1.0)[None, :]

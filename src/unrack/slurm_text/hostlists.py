@@ -18,16 +18,13 @@ _WANT = "such as cn[001-003,7] or a1,a2"
 def expand(text: str) -> list[str]:
     """The names in a list, in its order; repetitions stay.
 
+    A ValueError if it is not a such list, or has over :data:`MOST_HOSTS` names.
+
     Parameters
     ----------
     text
         Names between commas. Brackets hold numbers and ranges; leading zeros set the width; several brackets in one
         name give all combinations.
-
-    Raises
-    ------
-    ValueError
-        It is not a such list, or has over :data:`MOST_HOSTS` names.
 
     Examples
     --------
@@ -49,12 +46,8 @@ def expand(text: str) -> list[str]:
 def compress(names: Iterable[str]) -> str:
     """A list that :func:`expand` turns into these names, in this order: runs of numbers at their ends in brackets.
 
-    Slurm's own tools refuse names that go on behind a bracket, so none are made.
-
-    Raises
-    ------
-    ValueError
-        A name is empty, or has a comma, a bracket or a blank in it.
+    Slurm's own tools refuse names that go on behind a bracket, so none are made. A ValueError if a name is empty, or
+    has a comma, a bracket or a blank in it.
 
     Examples
     --------

@@ -23,10 +23,7 @@ class JobId(NamedTuple):
 def job_id(text: str) -> JobId:
     """Read the name of a job.
 
-    Raises
-    ------
-    ValueError
-        It is none, or was cut off.
+    A ValueError if it is none, or was cut off.
 
     Examples
     --------
@@ -54,10 +51,7 @@ def job_id(text: str) -> JobId:
 def members(text: str) -> tuple[int, ...]:
     """Members of an array: ``3-9``, ``1,4,7``, ``0-20:5``.
 
-    Raises
-    ------
-    ValueError
-        It is not a such list (one that ends in ``...`` was cut off), or is over :data:`MOST_MEMBERS` long.
+    A ValueError if it is not a such list (one that ends in ``...`` was cut off), or is over :data:`MOST_MEMBERS` long.
 
     Examples
     --------

@@ -32,10 +32,7 @@ _SHORT = {short: name for name, short in JOB_STATES.items()}
 def job_state(text: str) -> str | None:
     """The full name of a job's state; ``None`` = not said.
 
-    Raises
-    ------
-    ValueError
-        There is not a such state.
+    A ValueError if there is not a such state.
 
     Examples
     --------

@@ -18,17 +18,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def span_s(text: str) -> float | None:
     """Seconds in a span as Slurm prints it: ``[days-]hours:minutes:seconds`` or ``minutes:seconds``.
 
-    A plain number is a number of minutes, as in ``TimelimitRaw`` and on the command line; after days, of hours.
-
-    Returns
-    -------
-    float or None
-        ``None``: not known, without end, or the limit of the partition, whatever it is.
-
-    Raises
-    ------
-    ValueError
-        It is not a span.
+    A plain number is a number of minutes, as in ``TimelimitRaw`` and on the command line; after days, of hours. Returns
+    ``None``: not known, without end, or the limit of the partition, whatever it is. A ValueError if it is not a span.
 
     Examples
     --------
@@ -70,10 +61,7 @@ def written_span(seconds: int) -> str:
 def week_day(text: str) -> int:
     """The day of the week of a moment, from 0, Monday: of a timestamp by its date; of seconds on the clock of here.
 
-    Raises
-    ------
-    ValueError
-        It is not a moment.
+    A ValueError if it is not a moment.
 
     Examples
     --------
@@ -89,15 +77,7 @@ def week_day(text: str) -> int:
 def moment_s(text: str) -> int | None:
     """Seconds since 1970 of a moment: a timestamp, whose clock is taken for UTC, or a number of such seconds.
 
-    Returns
-    -------
-    int or None
-        ``None``: not known.
-
-    Raises
-    ------
-    ValueError
-        It is not a moment.
+    ``None``: not known. A ValueError if it is not a moment.
 
     Examples
     --------

@@ -42,12 +42,8 @@ class Tres:
 def tres(text: str) -> Tres:
     """Read a string of trackable resources, as of ReqTRES, AllocTRES and CfgTRES.
 
-    What counts nothing a job holds (billing, energy, pages, file systems) is passed over.
-
-    Raises
-    ------
-    ValueError
-        It is not a such string.
+    What counts nothing a job holds (billing, energy, pages, file systems) is passed over. A ValueError if it is not a
+    such string.
 
     Examples
     --------
@@ -89,10 +85,7 @@ def tres(text: str) -> Tres:
 def gres(text: str) -> Tres:
     """Read a list of generic resources, as of Gres, ReqGRES and TresPerNode: ``gpu:a100:2(S:0-1),gres/nvme:4``.
 
-    Raises
-    ------
-    ValueError
-        It is not a such list.
+    A ValueError if it is not a such list.
 
     Examples
     --------
@@ -122,10 +115,7 @@ def gres(text: str) -> Tres:
 def licences(text: str) -> dict[str, int]:
     """Licences and how many of each: ``matlab:20,ansys*4,comsol@server:2``.
 
-    Raises
-    ------
-    ValueError
-        It is not a such list.
+    A ValueError if it is not a such list.
 
     Examples
     --------
@@ -163,17 +153,8 @@ class Memory(NamedTuple):
 def memory(text: str, unit: str = "M") -> Memory | None:
     """An amount of memory; ``None`` = not said.
 
-    Parameters
-    ----------
-    text
-        A number, a letter for its unit, and ``n`` (of each node) or ``c`` (of each core).
-    unit
-        The unit of a number without one.
-
-    Raises
-    ------
-    ValueError
-        It is not an amount, or is 4 EB or more.
+    ``text``: a number, a letter for its unit, and ``n`` (of each node) or ``c`` (of each core); ``unit``: the unit of a
+    number without one. A ValueError if it is not an amount, or is 4 EB or more.
 
     Examples
     --------

@@ -16,10 +16,7 @@ _MOST = 2**62
 def number(value: Any, absent: int = 0) -> int:
     """A number of what can be counted; ``absent`` if it is not set, or endless.
 
-    Raises
-    ------
-    ValueError
-        It is no number, or negative.
+    A ValueError if it is no number, or negative.
 
     Examples
     --------
@@ -54,10 +51,7 @@ def small(value: Any, absent: int = 0) -> int:
 def text(value: Any) -> str:
     """A text, cut at :data:`LONGEST_TEXT`, which can be written as UTF-8; nothing: ``""``.
 
-    Raises
-    ------
-    ValueError
-        It is no text.
+    A ValueError if it is no text.
     """
     if value is None:
         return ""
@@ -70,10 +64,7 @@ def text(value: Any) -> str:
 def words(value: Any) -> list[str]:
     """Words in capital letters, of a list of them or of one.
 
-    Raises
-    ------
-    ValueError
-        It is neither.
+    A ValueError if it is neither.
 
     Examples
     --------
@@ -85,13 +76,7 @@ def words(value: Any) -> list[str]:
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """A table; nothing: an empty one.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
-    """
+    """A table; nothing: an empty one. A ValueError if it is something else."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -100,13 +85,7 @@ def table(value: Any) -> Mapping[str, Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """A list; nothing: an empty one.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
-    """
+    """A list; nothing: an empty one. A ValueError if it is something else."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -138,10 +117,7 @@ def said(value: Any) -> str:
 def documents(text: str) -> list[Any]:
     """The JSON documents of a text, one after the other.
 
-    Raises
-    ------
-    ValueError
-        It is no JSON, or the last of them was cut off.
+    A ValueError if it is no JSON, or the last of them was cut off.
 
     Examples
     --------

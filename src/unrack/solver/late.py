@@ -64,7 +64,7 @@ class Late:
 def fewest_late(release: Ints, due: Ints, fastest: Ints, energy: Floats, capacity: Floats) -> Late:
     """Bound from below how many jobs end after they are due, or never.
 
-    O(resources x levels x jobs x log jobs).
+    O(resources x levels x jobs x log jobs). Returns what is certain, and what each resource adds.
 
     Parameters
     ----------
@@ -76,11 +76,6 @@ def fewest_late(release: Ints, due: Ints, fastest: Ints, energy: Floats, capacit
         Least amount of a resource x time that a job spends if it is on time; infinite if it cannot be.
     capacity : float64[resources]
         Amount there is at any time.
-
-    Returns
-    -------
-    Late
-        What is certain, and what each resource adds.
 
     Examples
     --------
@@ -184,14 +179,8 @@ def _earliest_due_first(release: Ints, due: Ints, work: Ints) -> int:
 def least_response(release: Ints, work: Floats) -> float:
     """The least sum over jobs of end minus release on a processor of speed 1, interrupted at will.
 
-    O(jobs x log jobs).
-
-    Parameters
-    ----------
-    release : int64[jobs]
-        From when a job may run, in any order.
-    work : float64[jobs]
-        In the same unit of time.
+    O(jobs x log jobs). ``release``: int64[jobs], from when a job may run, in any order; ``work``: float64[jobs], in the
+    same unit of time.
 
     Examples
     --------

@@ -20,17 +20,14 @@ from unrack.kernels.arrays import Floats, Ints
 def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
     """Twice the number of pieces that a size takes of a whole: up to half, those it holds; beyond, all but those left.
 
+    Returns int64[...]: superadditive and not decreasing in size; ``2 * (whole // piece)`` for the whole.
+
     Parameters
     ----------
     size : int64[...]
         From 0 to ``whole``.
     whole, piece
         1 <= piece <= whole / 2. With piece 1, size itself, twice.
-
-    Returns
-    -------
-    int64[...]
-        Superadditive and not decreasing in size; ``2 * (whole // piece)`` for the whole.
 
     Examples
     --------
@@ -44,12 +41,8 @@ def in_pieces(size: Ints, whole: int, piece: int) -> Ints:
 def telling_pieces(size: Ints, weight: Floats, whole: int, most: int) -> list[int]:
     """Pieces worth counting in, ascending: the sizes up to half, and what just does not fit beside a larger size.
 
-    Parameters
-    ----------
-    size : int64[items]
-        From 0 to ``whole``.
-    weight : float64[items]
-        How much each matters: the pieces of the ``most`` heaviest sizes are returned.
+    ``size``: int64[items], from 0 to ``whole``; ``weight``: float64[items], how much each matters: the pieces of the
+    ``most`` heaviest sizes are returned.
     """
     sizes, place = np.unique(size, return_inverse=True)
     total = np.bincount(place, weights=weight, minlength=len(sizes))

@@ -104,8 +104,7 @@ def told_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
 
 def site_of(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The table ``site`` of the cluster of a run, from its record; ``None``: it has none."""
-    found: Mapping[str, Any] | None = (record.get("cluster", {}).get("resources") or {}).get("site")
-    return found
+    return (record.get("cluster", {}).get("resources") or {}).get("site")
 
 
 def told(notes: Iterable[tuple[str, str]]) -> list[str]:

@@ -129,14 +129,12 @@ class View:
     @property
     def user(self) -> Ints:
         """int64[jobs]: the number of each job's user, in the order in which users first submit; -1 = not known."""
-        column: Ints = self._store.user[: self._state.known]
-        return column
+        return self._store.user[: self._state.known]
 
     @property
     def app(self) -> Ints:
         """int64[jobs]: the number of each job's application, in the order in which they first come; -1 = not known."""
-        column: Ints = self._store.app[: self._state.known]
-        return column
+        return self._store.app[: self._state.known]
 
     @property
     def lease_at(self) -> Ints:
@@ -217,14 +215,12 @@ class View:
     @property
     def running_jobs(self) -> Ints:
         """int64[running]: the jobs that run, in order of their booked ends."""
-        column: Ints = self.running[WHO, : self.running_count]
-        return column
+        return self.running[WHO, : self.running_count]
 
     @property
     def running_end_us(self) -> Ints:
         """int64[running]: when each of :attr:`running_jobs` is booked to end, µs."""
-        column: Ints = self.running[ENDS_US, : self.running_count]
-        return column
+        return self.running[ENDS_US, : self.running_count]
 
     @property
     def first_end_us(self) -> int:

@@ -28,6 +28,17 @@ _EPOCH_S = 600_000_000
 def describe(workload: Workload, *, nodes: int | None = None, cores: int | None = None) -> dict[str, Any]:
     """Everything worth knowing about a workload before it is run, ready for JSON.
 
+    Returns ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped``, ``changed`` and
+    ``ignored`` (lists of rule, jobs, sentence, and perhaps an example); ``missing`` (field → jobs); ``span`` (first and
+    last submission, in s, and dates where the log gives them); ``users``, ``apps``; ``cores``, ``tasks``,
+    ``memory_mb``, ``run_s``, ``request_s``, ``accuracy`` (run over request): quantiles; ``memory_bands``: share of jobs
+    and of task-hours by GB per task, or None where no job asks for memory; ``states``: how jobs ended (state → jobs),
+    or None where the log does not say; ``arrays``: how many ``arrays`` there are, and ``jobs`` in them, or None;
+    ``asks``: what jobs ask beside cores and memory (:func:`other_asks`); ``tiers``: what servers ask of tiers of
+    memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource ``gpus``, or None
+    (:func:`unrack.workload.account.gpus_asked`); ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
+    ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster cannot hold).
+
     Parameters
     ----------
     workload
@@ -35,22 +46,6 @@ def describe(workload: Workload, *, nodes: int | None = None, cores: int | None 
     nodes, cores
         A cluster to hold it against: number of nodes, and cores per node (default 1). Without it the load is measured
         against the header's MaxProcs, where there is one.
-
-    Returns
-    -------
-    dict
-        ``name``, ``source``, ``format``, ``header``; ``jobs`` (read, kept); ``dropped``, ``changed`` and
-        ``ignored`` (lists of rule, jobs, sentence, and perhaps an example); ``missing`` (field → jobs); ``span`` (first
-        and last submission, in s, and dates where the log gives them); ``users``, ``apps``; ``cores``, ``tasks``,
-        ``memory_mb``, ``run_s``, ``request_s``, ``accuracy`` (run over request): quantiles;
-        ``memory_bands``: share of jobs and of task-hours by GB per task, or None where no job asks for memory;
-        ``states``: how jobs ended (state → jobs), or None where the log does not say; ``arrays``: how many ``arrays``
-        there are, and ``jobs`` in them, or None; ``asks``: what jobs ask beside cores and memory (:func:`other_asks`);
-        ``tiers``: what servers ask of tiers of memory, or None (:func:`asked`); ``gpus``: what jobs ask of the resource
-        ``gpus``, or None (:func:`unrack.workload.account.gpus_asked`);
-        ``common_sizes`` (cores → jobs); ``core_hours``; ``load``;
-        ``arrivals`` by ``hour`` and ``weekday`` (counts, in ``clock``); ``too_big`` (jobs that the cluster
-        cannot hold).
     """
     jobs, intake = workload.jobs, workload.intake
     total = jobs.tasks * jobs.cores

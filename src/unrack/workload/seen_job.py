@@ -16,14 +16,7 @@ PROPERTIES = ("cores", "deadline_us", "slack_us", "tasks", "wait_us")
 class DeviceAsk:
     """What each task of a job asks of one kind of device, a quantity by its name; false if it asks for nothing.
 
-    Parameters
-    ----------
-    job
-        The number of the job, for messages.
-    kind
-        ``"nvme"``, for example.
-    amounts
-        Quantity → amount.
+    ``job``: the number of the job, for messages; ``kind``: ``"nvme"``, for example; ``amounts``: quantity → amount.
 
     Examples
     --------

@@ -177,10 +177,7 @@ def read(
 def parse_options(pairs: list[str]) -> dict[str, Any]:
     """Reader options from ``KEY=VALUE`` texts; a dot in the key makes a table.
 
-    Raises
-    ------
-    InputError
-        A text has no ``=``, or a key is given as a value and as a table.
+    An InputError if a text has no ``=``, or a key is given as a value and as a table.
 
     Examples
     --------

@@ -47,13 +47,7 @@ def _plain(key: str) -> str:
 
 
 def dumped(text: str, where: str, name: str) -> Described:
-    """Read what ``sacctmgr dump`` wrote.
-
-    Raises
-    ------
-    ClusterError
-        A line is none of a dump, or has a value that cannot be.
-    """
+    """Read what ``sacctmgr dump`` wrote. A ClusterError if a line is none of a dump, or has a value that cannot be."""
     return Described(where, name, (), site=_site(list(_dump(text, where)), where))
 
 
@@ -101,10 +95,7 @@ def _first(text: str) -> str:
 def listed(text: str, where: str, name: str) -> Described:
     """Read a table that ``sacctmgr show`` printed with ``-P`` or ``-p``.
 
-    Raises
-    ------
-    ClusterError
-        A row has more or fewer fields than the header, or a value that cannot be.
+    A ClusterError if a row has more or fewer fields than the header, or a value that cannot be.
     """
     rows = list(_table(text, where))
     site = _qos(rows) if heads(text) == "qos" else _site(_associations(rows, where), where)

@@ -57,10 +57,7 @@ class Converted:
 def together(systems: Sequence[Described]) -> Described:
     """One system of which each of these says a part; of what several say, the last counts.
 
-    Raises
-    ------
-    ClusterError
-        None of them has nodes.
+    A ClusterError if none of them has nodes.
     """
     main = next((one for one in systems if one.nodes), None)
     if main is None:
@@ -99,19 +96,8 @@ def together(systems: Sequence[Described]) -> Described:
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
     """The keys of a cluster file: equal nodes in one class, in the order in which the first of each comes.
 
-    Parameters
-    ----------
-    system
-        What there is.
-    all_nodes
-        Keep nodes that are down.
-    partition
-        Keep the nodes of this partition alone.
-
-    Raises
-    ------
-    ClusterError
-        There is no such partition, or no node is left.
+    ``system``: what there is; ``all_nodes``: keep nodes that are down; ``partition``: keep the nodes of this partition
+    alone. A ClusterError if there is no such partition, or no node is left.
     """
     system = together([system])
     notes = list(system.notes)
@@ -194,13 +180,7 @@ def counter(name: str) -> str:
 
 
 def parsed(text: str, where: str, parse: Callable[[str], T]) -> T:
-    """What a text says.
-
-    Raises
-    ------
-    ClusterError
-        ``parse`` raised a ValueError; the error begins with ``where``.
-    """
+    """What a text says. A ClusterError if ``parse`` raised a ValueError; the error begins with ``where``."""
     try:
         return parse(text)
     except ValueError as error:
@@ -210,12 +190,7 @@ def parsed(text: str, where: str, parse: Callable[[str], T]) -> T:
 def cluster_text(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
     """A cluster file with these keys: a line for each class of nodes, machine and counter.
 
-    Parameters
-    ----------
-    content
-        Numbers, text, lists of tables, and tables, which come last.
-    comments
-        Lines for the top.
+    ``content``: numbers, text, lists of tables, and tables, which come last; ``comments``: lines for the top.
 
     Examples
     --------

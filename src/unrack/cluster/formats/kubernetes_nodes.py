@@ -21,19 +21,9 @@ _MASTERS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/ma
 def kubernetes_nodes(content: Any, where: str, name: str, *, milli: bool = False) -> Described:
     """Read a list of nodes; other objects of the list are passed over.
 
-    Parameters
-    ----------
-    content
-        The parsed JSON.
-    where, name
-        What errors call the file, and what the cluster is called.
-    milli
-        Count thousandths of cores in place of whole ones.
-
-    Raises
-    ------
-    ClusterError
-        There is no node, or one has a value that cannot be.
+    ``content``: the parsed JSON; ``where``, ``name``: what errors call the file, and what the cluster is called;
+    ``milli``: count thousandths of cores in place of whole ones. A ClusterError if there is no node, or one has a value
+    that cannot be.
     """
     try:
         found = objects(content, "Node")

@@ -27,10 +27,7 @@ _ELSE = "of queues is not taken over"
 def kubernetes_queues(content: Any, where: str, *, milli: bool = False) -> SaidSite | None:
     """What the queues of a document say; ``None``: it has no queues.
 
-    Raises
-    ------
-    ClusterError
-        A queue has no name, or a value that cannot be.
+    A ClusterError if a queue has no name, or a value that cannot be.
     """
     try:
         found = {kind: objects(content, kind) for kind in KINDS}

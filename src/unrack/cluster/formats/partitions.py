@@ -85,10 +85,7 @@ def members_of(text: str, at: str, sets: Mapping[str, Sequence[str]], every: Seq
 def shown_partitions(text: str, where: str, name: str) -> Described:
     """Read what ``scontrol show partition`` printed, in blocks or one on a line.
 
-    Raises
-    ------
-    ClusterError
-        A record has a value that cannot be.
+    A ClusterError if a record has a value that cannot be.
     """
     lost, partitions, members = Lost(), dict[str, Keys](), dict[str, list[str]]()
     for record in records(text, "PartitionName"):

@@ -29,10 +29,7 @@ KNOWN = (
 def text_of(path: Path, where: str) -> str:
     """The text of a file, which may be packed by gzip, bzip2 or xz.
 
-    Raises
-    ------
-    ClusterError
-        It cannot be read, or is no text in UTF-8.
+    A ClusterError if it cannot be read, or is no text in UTF-8.
     """
     try:
         content = path.expanduser().read_bytes()
@@ -47,19 +44,8 @@ def text_of(path: Path, where: str) -> str:
 def described(path: Path, text: str, where: str, *, milli: bool = False) -> Described | None:
     """What a file says of a system; ``None``: it is no description that is known here.
 
-    Parameters
-    ----------
-    path, text
-        The file, and what is in it.
-    where
-        What errors call it.
-    milli
-        Count thousandths of cores, where the system does.
-
-    Raises
-    ------
-    ClusterError
-        It says something that cannot be.
+    ``path``, ``text``: the file, and what is in it; ``where``: what errors call it; ``milli``: count thousandths of
+    cores, where the system does. A ClusterError if it says something that cannot be.
     """
     name = path.name.split(".")[0] or "cluster"
     start = text.lstrip()

@@ -49,6 +49,8 @@ def reservation_keys(
 ) -> Keys | None:
     """The keys of a reservation but its name; ``None``: it is of no nodes or licences, or over.
 
+    A ClusterError if it has a value that cannot be.
+
     Parameters
     ----------
     fields
@@ -61,11 +63,6 @@ def reservation_keys(
         When the clock of the workload begins, s since 1970.
     ahead_s
         For how long after that or after its own begin one is said that comes again.
-
-    Raises
-    ------
-    ClusterError
-        It has a value that cannot be.
     """
     name = fields["ReservationName"]
     nodes = members_of(fields.get("Nodes", ""), at, {}, [ALL])
@@ -112,12 +109,7 @@ def reservation_keys(
 def shown_reservations(text: str, where: str, name: str) -> Described:
     """Read what ``scontrol show reservation`` printed, in blocks or one on a line.
 
-    The clock of the workload begins with the first of them.
-
-    Raises
-    ------
-    ClusterError
-        A record has a value that cannot be.
+    The clock of the workload begins with the first of them. A ClusterError if a record has a value that cannot be.
     """
     every = [(record.fields, f"{where}, line {record.line}") for record in records(text, "ReservationName", BY_NODE)]
     starts = [parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment) for fields, at in every]

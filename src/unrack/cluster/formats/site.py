@@ -92,14 +92,8 @@ def site_table(
 ) -> tuple[Keys, list[str]]:
     """The table ``site`` of some nodes, and what is not taken over, a sentence each.
 
-    Parameters
-    ----------
-    said
-        What is known beside the nodes, each of which knows its partitions and features.
-    partition
-        The only one to keep.
-    counters
-        How many licences there are, by counter.
+    ``said``: what is known beside the nodes, each of which knows its partitions and features; ``partition``: the only
+    one to keep; ``counters``: how many licences there are, by counter.
     """
     lost, names = _both(said.lost, {}), dict.fromkeys(said.partitions)
     names |= dict.fromkeys(sorted({name for node in nodes for name in node.partitions}))

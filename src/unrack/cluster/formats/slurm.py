@@ -42,19 +42,8 @@ class _Line(NamedTuple):
 def slurm_conf(path: Path, text: str, where: str) -> Described:
     """Read a configuration; files that it includes are looked for beside it.
 
-    Parameters
-    ----------
-    path
-        The file.
-    text
-        What is in it.
-    where
-        What errors call it.
-
-    Raises
-    ------
-    ClusterError
-        A line about nodes or partitions is not what it should be, or there are no nodes.
+    ``path``: the file; ``text``: what is in it; ``where``: what errors call it. A ClusterError if a line about nodes or
+    partitions is not what it should be, or there are no nodes.
     """
     notes: list[str] = []
     lines = list(_lines(path, text, where, notes, 0))
@@ -198,10 +187,7 @@ _MOST = 2**31 - 1
 def shown_nodes(text: str, where: str, name: str) -> Described:
     """Read what ``scontrol show node`` printed.
 
-    Raises
-    ------
-    ClusterError
-        A record lacks a key, or has a value that cannot be.
+    A ClusterError if a record lacks a key, or has a value that cannot be.
     """
     nodes = tuple(_shown(record, where) for record in records(text, "NodeName"))
     return Described(where, name, nodes, site=SaidSite())
@@ -230,10 +216,7 @@ def _shown(record: Record, where: str) -> DescribedNode:
 def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
     """Read what ``scontrol show node --json`` printed (in older versions of Slurm also ``sinfo --json``).
 
-    Raises
-    ------
-    ClusterError
-        It has no list ``nodes``, or a node lacks a key or has a value that cannot be.
+    A ClusterError if it has no list ``nodes``, or a node lacks a key or has a value that cannot be.
     """
     nodes = content.get("nodes")
     if not isinstance(nodes, list) or not nodes:

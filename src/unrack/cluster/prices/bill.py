@@ -88,10 +88,7 @@ def bill_of(cluster: Cluster, prices: Prices) -> Bill:
 def check_prices(prices: Prices, clusters: Iterable[Cluster], where: str) -> None:
     """Refuse a price by name of what no cluster has; presets have prices of more than one cluster needs.
 
-    Raises
-    ------
-    ClusterError
-        There is one.
+    A ClusterError if there is one.
     """
     if prices.preset:
         return

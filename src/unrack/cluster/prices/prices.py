@@ -91,10 +91,7 @@ class Prices(Strict):
 def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices:
     """Prices by the name of a preset, or from a table.
 
-    Raises
-    ------
-    ClusterError
-        There is no such preset, a key does not exist, or a number is out of range.
+    A ClusterError if there is no such preset, a key does not exist, or a number is out of range.
 
     Examples
     --------

@@ -76,10 +76,7 @@ def is_published(content: Mapping[str, Any]) -> bool:
 def published_cluster(content: Mapping[str, Any], name: str, where: str) -> Cluster:
     """The data centre of the published JSON; pool i of the file is node i - 1 here.
 
-    Raises
-    ------
-    ClusterError
-        It says something impossible; the error names the field.
+    A ClusterError if it says something impossible; the error names the field.
     """
     for key in KEYS:
         if not isinstance(content.get(key), list):

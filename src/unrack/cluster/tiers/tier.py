@@ -135,10 +135,8 @@ def make_tiers(
 ) -> Tiers:
     """Tiers from their costs and prices, the tier of each node, and the nodes of each cluster in any order.
 
-    Raises
-    ------
-    ClusterError
-        A cluster does not have exactly one node with cores, or has a node twice; or the local tier has a cost.
+    A ClusterError if a cluster does not have exactly one node with cores, or has a node twice; or the local tier has a
+    cost.
     """
     cost, cost_scale = whole(costs)
     price, price_scale = whole(prices)
@@ -174,10 +172,7 @@ def make_tiers(
 def build_tiers(file: ClusterFile, cores: Ints, where: str) -> Tiers | None:
     """The tiers of a cluster file; ``None`` where it has none.
 
-    Raises
-    ------
-    ClusterError
-        Something about them does not fit together; it is named with its key.
+    A ClusterError if something about them does not fit together; it is named with its key.
     """
     if not file.tiers:
         given: list[tuple[str, object]] = [("pool_clusters", file.pool_clusters)]

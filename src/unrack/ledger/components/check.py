@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 def check_parts(state: LeaseLedger, lease: Lease, below: bool) -> None:
     """Refuse a lease that is not that of all components, or of which one is not what its component asks.
 
-    Whether their devices are is looked at when these are taken. ``below``: they held it before, and hold it again.
-
-    Raises
-    ------
-    RefusedError
-        As said.
+    Whether their devices are is looked at when these are taken. ``below``: they held it before, and hold it again. A
+    refusal is a RefusedError.
     """
     if below:
         return

@@ -66,10 +66,7 @@ SPARE = 64
 class DeviceLine:
     """The pooled devices over time, by the booked ends of running jobs and by reservations.
 
-    Parameters
-    ----------
-    devices
-        Those of the ledger, which do not change.
+    ``devices``: those of the ledger, which do not change.
 
     Attributes
     ----------
@@ -114,12 +111,8 @@ class DeviceLine:
     def begin(self, now: int, held: Iterable[tuple[int, int, Shares]], trust: bool) -> None:
         """Take over the devices as they are now, µs.
 
-        Parameters
-        ----------
-        held
-            Booked end (µs), job and shares of running jobs that hold some.
-        trust
-            Whether jobs that are booked to end just now have ended.
+        ``held``: booked end (µs), job and shares of running jobs that hold some; ``trust``: whether jobs that are
+        booked to end just now have ended.
         """
         runs = sorted(held, key=lambda run: run[:2])
         if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:

@@ -15,16 +15,8 @@ from unrack.ledger.devices.view import Composition, DeviceView
 class DeviceChoices:
     """The devices that a job's task could have now.
 
-    O(compositions + free devices) per node; of equal free devices the first are offered.
-
-    Parameters
-    ----------
-    view
-        The devices.
-    job
-        Which job, of one task.
-    wants
-        Kind → quantity → amount: what it asks.
+    O(compositions + free devices) per node; of equal free devices the first are offered. ``view``: the devices;
+    ``job``: which job, of one task; ``wants``: kind → quantity → amount: what it asks.
     """
 
     def __init__(self, view: DeviceView, job: int, wants: Mapping[str, Mapping[str, int]]) -> None:

@@ -108,10 +108,7 @@ def copied_columns(columns: Columns, first: int, last: int | None) -> Columns:
 def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
     """The columns of a run in which nothing is held yet.
 
-    Parameters
-    ----------
-    wants : int64[kinds, quantities, jobs]
-        What jobs ask per task.
+    ``wants``: int64[kinds, quantities, jobs], what jobs ask per task.
     """
     count, pools, jobs = len(devices), devices.pools, wants.shape[2]
     quantities = devices.capacity.shape[0]

@@ -131,5 +131,4 @@ def members(c: Columns, group: int) -> tuple[int, ...]:
 
 def sharers(c: Columns, group: int) -> Ints:
     """int64[k]: the jobs on a group, in order of joining."""
-    jobs: Ints = c.sharer[: c.group[JOBS, group], group].copy()
-    return jobs
+    return c.sharer[: c.group[JOBS, group], group].copy()

@@ -111,15 +111,8 @@ def left_at(c: Columns, job: int, now: int) -> float:
 def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int) -> int:
     """Check one share, then take it; speeds are brought up to date by :func:`first_end`.
 
-    Parameters
-    ----------
-    at
-        Where the job stands in ``job_group`` and ``job_node``: its number, but in a draft, which has one job, 0.
-
-    Returns
-    -------
-    int
-        TAKEN, ROOM, or a key of ``PROBLEMS``; unless TAKEN, nothing has changed.
+    ``at``: where the job stands in ``job_group`` and ``job_node``: its number, but in a draft, which has one job, 0.
+    Returns TAKEN, ROOM, or a key of ``PROBLEMS``; unless TAKEN, nothing has changed.
     """
     count = c.device.shape[1]
     leader = count
@@ -213,15 +206,8 @@ def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts:
 def drop_share(c: Columns, job: int, leader: int, amounts: Ints, back: bool) -> int:
     """Give one share back; a group without jobs is taken apart.
 
-    Parameters
-    ----------
-    back
-        Whether the devices are free at once: it undoes a share just taken.
-
-    Returns
-    -------
-    int
-        0: the group lives on, or its devices are free; else the detach latency (µs) for which they are LEAVING.
+    ``back``: whether the devices are free at once: it undoes a share just taken. Returns 0: the group lives on, or its
+    devices are free; else the detach latency (µs) for which they are LEAVING.
     """
     last = c.group[JOBS, leader] - 1
     at = last  # the last of equal entries: what was taken last goes first

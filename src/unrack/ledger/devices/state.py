@@ -102,10 +102,8 @@ class DeviceState:
     def take(self, lease: Lease, now: int) -> None:
         """Take all shares of a lease, or none.
 
-        Raises
-        ------
-        RefusedError
-            One of them cannot be, or the shares do not hold what the job's tasks ask; nothing has changed.
+        A RefusedError if one of them cannot be, or the shares do not hold what the job's tasks ask; nothing has
+        changed.
         """
         for part in lease.parts or (lease,):
             self.check_held(part, f"start job {part.job}")
@@ -155,10 +153,7 @@ class DeviceState:
     def detached(self, devices: tuple[int, ...]) -> None:
         """Devices whose detaching is over are free, once they are in service.
 
-        Raises
-        ------
-        RefusedError
-            One of them is free or in use.
+        A RefusedError if one of them is free or in use.
         """
         states = [int(self.columns.device[GROUP, d]) for d in devices]
         for device, state in zip(devices, states, strict=True):
@@ -198,8 +193,7 @@ class DeviceState:
 
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""
-        found: list[int] = np.flatnonzero(self.columns.device[HOME] == node).tolist()
-        return found
+        return np.flatnonzero(self.columns.device[HOME] == node).tolist()
 
     def busy_at(self, node: int) -> bool:
         """Whether a device that sits in the node is in use."""
@@ -214,10 +208,7 @@ class DeviceState:
     def check_held(self, lease: Lease, what: str) -> None:
         """Every task must hold, on its node, what it asks of every kind; ``what`` would be done with the lease.
 
-        Raises
-        ------
-        RefusedError
-            One does not.
+        A RefusedError if one does not.
         """
         job, c = lease.job, self.columns
         if len(lease.shares) == 1 and lease.rows.shape[0] == 1 and self._plainly_held(lease):

@@ -11,10 +11,7 @@ from unrack.ledger.lease import BORROWER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease
 def needs_of(lease: Lease, task_mb: Ints) -> Ints:
     """int64[nodes]: what the tasks on each node of a lease use together, in the order of its rows.
 
-    Parameters
-    ----------
-    task_mb : int64[k]
-        What a task uses: one for all, or one a task.
+    ``task_mb``: int64[k], what a task uses: one for all, or one a task.
     """
     tasks = lease.rows[:, TASKS]
     if len(lease.rows) > 1 or lease.rows[0, NODES] > 1:
@@ -24,8 +21,7 @@ def needs_of(lease: Lease, task_mb: Ints) -> Ints:
         return each
     if len(tasks) == len(task_mb):  # one on each node
         return task_mb
-    found: Ints = np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
-    return found
+    return np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
 
 
 def held_of(lease: Lease) -> Ints:

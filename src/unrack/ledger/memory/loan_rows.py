@@ -55,12 +55,8 @@ def with_loans(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """What running jobs hold, with their loans.
 
-    Parameters
-    ----------
-    running, count, pool, lease_at, claims, claimed_at
-        As the ledger has them; how many run.
-    places
-        How many places there are of resources.
+    ``running``, ``count``, ``pool``, ``lease_at``, ``claims``, ``claimed_at``: as the ledger has them; how many run;
+    ``places``: how many places there are of resources.
 
     Returns
     -------

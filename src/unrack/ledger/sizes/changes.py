@@ -12,13 +12,7 @@ from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 
 
 def reshape(state: ClusterState, job: int, tasks: int) -> None:
-    """Let a queued job have another of its sizes.
-
-    Raises
-    ------
-    RefusedError
-        It is not queued, or that is none of its sizes.
-    """
+    """Let a queued job have another of its sizes. A RefusedError if it is not queued, or that is none of its sizes."""
     if state.condition(job) != QUEUED:
         raise RefusedError(f"reshape job {job}: it is not queued")
     _sizes_with(state, job, tasks, "reshape")
@@ -31,10 +25,8 @@ def reshape(state: ClusterState, job: int, tasks: int) -> None:
 def change_size(state: ClusterState, lease: Lease, now: int) -> None:
     """Give a running job a lease of another of its sizes; the end that it is booked to have moves with its speed.
 
-    Raises
-    ------
-    RefusedError
-        It is not running, its size may not change while it runs, or something is not free; nothing has changed.
+    A RefusedError if it is not running, its size may not change while it runs, or something is not free; nothing has
+    changed.
     """
     job, tasks = lease.job, lease.tasks
     if state.condition(job) != RUNNING:
@@ -61,10 +53,7 @@ def change_size(state: ClusterState, lease: Lease, now: int) -> None:
 def ask(state: ClusterState, job: int, tasks: int) -> None:
     """Note which of its sizes a running job asks for; what it asked for before is forgotten.
 
-    Raises
-    ------
-    RefusedError
-        It is not running, or that is none of its sizes.
+    A RefusedError if it is not running, or that is none of its sizes.
     """
     if state.condition(job) != RUNNING:
         raise RefusedError(f"size of job {job}: it is not running")

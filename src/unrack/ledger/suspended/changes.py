@@ -23,10 +23,7 @@ UNUSED_MB: Ints = np.zeros(1, np.int64)
 def suspend(state: ClusterState, job: int, now: int) -> None:
     """Take back the cores of a running job, and nothing else.
 
-    Raises
-    ------
-    RefusedError
-        It is not running, or is suspended already.
+    A RefusedError if it is not running, or is suspended already.
     """
     if state.condition(job) != RUNNING or job in state.suspended:
         raise RefusedError(f"suspend job {job}: it is not running")
@@ -46,10 +43,7 @@ def suspend(state: ClusterState, job: int, now: int) -> None:
 def resume(state: ClusterState, job: int, now: int) -> None:
     """Give a suspended job its cores again, on its nodes; it is booked to end later by the time for which it stood.
 
-    Raises
-    ------
-    RefusedError
-        It is not suspended, or its cores are not free; nothing has changed.
+    A RefusedError if it is not suspended, or its cores are not free; nothing has changed.
     """
     stood = state.suspended.get(job)
     if stood is None:

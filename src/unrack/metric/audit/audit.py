@@ -5,14 +5,157 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 
-from unrack.metric.audit.asked import asked_violation, claim_violation
+from unrack.kernels.arrays import Ints
+from unrack.metric.audit.asked import asked_violation, claim_violation, first_of
 from unrack.metric.audit.capacity import device_violation, node_violation
-from unrack.metric.audit.limits import limit_violation
 from unrack.metric.audit.spans import span_violation, usage_violation
-from unrack.metric.audit.suspended import suspension_violation
-from unrack.metric.audit.tables import Tables, Violation, micro, whole
-from unrack.metric.audit.windows import kept_violation, window_violation
+from unrack.metric.audit.tables import Spans, Tables, Violation, micro, whole
+from unrack.resources.site.installed import Site
+from unrack.steps import each_of
+
+
+def limit_violation(t: Tables) -> Violation | None:
+    """The first job that runs longer than it may, or in more time than it asks on nodes kept for others meanwhile."""
+    jobs, places = t["jobs"], t.cluster.places
+    if "extensions" not in jobs.columns or len(t.cluster.devices):  # whose attaching takes time as well
+        return None
+    site = places.installed.get("site")
+    said = [] if not isinstance(site, Site) else [site.file.over_time, *(one.over_time for one in site.file.partitions)]
+    limit, request, ran = (micro(jobs[name]) for name in ("limit_s", "request_s", "run_s"))
+    grace = max((time for time in said if time is not None), default=0)
+    bounded = jobs["state"].to_numpy() == "finished"
+    if "het" in jobs.columns:  # components run for as long as the longest of them asks
+        bounded &= (jobs["het"].cast(pl.String).fill_null("") == "").to_numpy()
+    if any(time is None for time in said) and not all(time is None for time in said):
+        bounded &= (jobs["cut"] | (jobs["extensions"] > 0)).to_numpy()  # others run where nobody is stopped
+    most = np.where(limit > request, limit, np.where(limit >= 0, limit, request) + grace) + places.delay_us
+    if (late := np.flatnonzero(bounded & (ran > most + 1))).size:
+        job = int(late[0])
+        return Violation(f"{t.name(job)} runs for {ran[job] / 1e6:g} s, and its limit is {most[job] / 1e6:g} s")
+    p, held = t["placements"], t.held
+    longer = limit > request if places.windows else np.zeros(jobs.height, np.bool_)
+    if "suspensions" in jobs.columns:
+        longer &= (jobs["suspensions"] == 0).to_numpy()  # others were to end earlier
+    rows = np.flatnonzero((held.job >= 0) & longer[held.job])
+    which, node = each_of(*(whole(p[name])[rows] for name in ("first_node", "nodes")))
+    row = rows[which]
+    first = held.start[row] + request[held.job[row]] + grace
+    columns = {key: whole(jobs[".".join(key)]) for key in places.quantities if ".".join(key) in jobs.columns}
+    sets = places.sets(places.asked(columns, jobs.height))
+    owner = np.zeros(jobs.height, np.int64) if sets is None else np.abs(sets.owner[sets.of])
+    for window in places.windows if len(row) else ():
+        into = (first <= window.start_us) & (window.start_us < held.end[row]) & window.nodes[node]
+        if (wrong := np.flatnonzero(into & (owner[held.job[row]] != window.owner))).size:
+            return Violation(
+                f"{t.name(held.job[row[wrong[0]]])} is given time on a node kept for others", window.start_us
+            )
+    return None
+
+
+def suspension_violation(t: Tables) -> Violation | None:
+    """The first job that holds other cores than it may while it is suspended or runs, or changes what else it holds."""
+    jobs = t["jobs"]
+    if "suspensions" not in jobs.columns or not len(t.sums.job):
+        return None
+    s, asked = t.sums, whole(jobs["tasks"]) * whole(jobs["cores_per_task"])
+    stands = (s.cores == 0) & (asked[s.job] > 0)
+    stood = np.bincount(s.job, np.where(stands, s.end - s.start, 0), jobs.height)
+    said = jobs["suspended_s"].to_numpy() * 1e6
+    if (wrong := np.flatnonzero((np.abs(stood - said) > 1 + 1e-9 * said) & ~t.repeated)).size:
+        job = int(wrong[0])
+        words = f"{t.name(job)} is suspended for {said[job] / 1e6:g} s, and holds no cores for {stood[job] / 1e6:g} s"
+        return Violation(words)
+    same = (np.diff(s.job) == 0) & (np.diff(s.attempt) == 0)
+    key = (s.job << 40) + (s.attempt.astype(np.int64) << 20) + s.span
+    mb = s.mb + _of_span(key, t.lent, whole(t["loans"]["mb"]))
+    amounts = whole(t["claims"]["amount"]) if "claims" in t else np.zeros(0, np.int64)
+    for what, held in (
+        ("memory", mb), ("nodes", s.nodes), ("tasks", s.tasks),
+        ("devices", _of_span(key, t.shared, np.ones(t["shares"].height, np.int64))),
+        ("of licences, limits and the like", _of_span(key, t.claimed, amounts)),
+    ):  # fmt: skip
+        if (wrong := np.flatnonzero(same & (np.diff(held) != 0))).size:
+            i = int(wrong[0]) + 1
+            return Violation(f"{t.name(s.job[i])} holds other {what} once it is suspended or goes on", int(s.start[i]))
+    return None
+
+
+def _of_span(key: Ints, own: Spans, amount: Ints) -> Ints:
+    """int64[spans]: how much the rows of a table say that each span, of these keys, holds."""
+    known = np.flatnonzero(own.job >= 0)
+    found, at = np.zeros(len(key), np.int64), np.searchsorted(key, own.key[known])
+    np.add.at(found, at, amount[known])
+    return found
+
+
+def window_violation(t: Tables) -> Violation | None:
+    """The first job that starts where and when nodes are kept for others, or when none of its windows is open."""
+    places, p, held = t.cluster.places, t["placements"], t.held
+    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else np.zeros(0, np.int64)
+    if not len(begins):
+        return None
+    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
+    sets = places.sets(places.asked(columns, t["jobs"].height))
+    owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
+    which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
+    row = begins[which]
+    start, whose = held.start[row], owner[held.job[row]]
+    outside = whose != 0
+    for window in places.windows:
+        mine = np.abs(whose) == window.owner
+        outside &= ~mine | ((start < window.start_us) & (whose > 0)) | (start >= window.end_us)
+        inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & ~mine
+        if inside.any():
+            return first_of(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
+    if outside.any():
+        return first_of(t, held, np.isin(np.arange(len(held.job)), row[outside]), "starts when it may not run")
+    return None
+
+
+def kept_violation(t: Tables) -> Violation | None:
+    """The first moment at which somebody takes what is kept of a place for others, or will have it when it is."""
+    places, own, claims = t.cluster.places, t.claimed, t["claims"]
+    if not places.kept or not len(own.job):
+        return None
+    amount, asked, began = whole(claims["amount"]), t["jobs"]["request_s"], (own.span == 1) & (own.attempt == 1)
+    if "limit_s" in t["jobs"].columns:  # of the last start
+        asked = pl.select(pl.min_horizontal(t["jobs"]["limit_s"], asked)).to_series()
+        began &= ~np.isin(own.job, own.job[own.attempt > 1])
+    request = micro(asked)
+    keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)
+    of = np.array([places.number(*key) for key in keys], np.int64)
+    # when who began without having run before is to have ended, as it asks
+    until = np.where(began, own.start + request[own.job], 0)
+    for place, windows in places.kept.items():
+        mine = np.flatnonzero((of == place) & (own.job >= 0))
+        begins = own.start[mine[own.span[mine] == 1]]
+        for window in windows:
+            most = int(places.total[place]) - window.amount
+            there = begins[(begins >= window.start_us) & (begins < window.end_us)]
+            late = mine[until[mine] > window.start_us]
+            early = own.start[late][own.start[late] < window.start_us]
+            over = [
+                *_over(most, own.start[mine], own.end[mine], amount[mine], there),
+                *_over(most, own.start[late], own.end[late], amount[late], early),
+            ]
+            if over:
+                (at, held), (_, what) = min(over), places.at(place)
+                said = f"{held} of {what.name} are taken, where {most} are left beside what is kept for others"
+                return Violation(said, at)
+    return None
+
+
+def _over(most: int, start: Ints, end: Ints, amount: Ints, begins: Ints) -> list[tuple[int, int]]:
+    """The moments, of some, at which more is held than a window leaves, and how much."""
+    held = np.zeros(len(begins), np.int64)
+    for times, sign in ((start, 1), (end, -1)):
+        order = np.argsort(times, kind="stable")
+        sums = np.concatenate([[0], np.cumsum(amount[order])])
+        held += sign * sums[np.searchsorted(times[order], begins, "right")]
+    over = np.flatnonzero(held > most)
+    return list(zip(begins[over].tolist(), held[over].tolist(), strict=True))
 
 
 def round_violation(t: Tables) -> Violation | None:

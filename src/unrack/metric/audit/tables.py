@@ -194,8 +194,7 @@ class Tables:
                 row[values - first] = np.arange(len(known))
                 row[np.flatnonzero(np.bincount(values - first, minlength=room) > 1)] = -1
                 inside = ids.to_numpy() - first
-                found: Ints = row[np.where((inside >= 0) & (inside < room), inside, room)]
-                return found
+                return row[np.where((inside >= 0) & (inside < room), inside, room)]
         one = self["jobs"].select("job", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
         one = one.group_by("job").agg(pl.when(pl.len() == 1).then(pl.col("row").first()).otherwise(-1))
         rows = pl.DataFrame({"job": ids}).join(one, on="job", how="left", maintain_order="left")["row"]

@@ -76,6 +76,8 @@ def stranded_steps(
 ) -> pl.DataFrame:
     """How many devices are stranded: free, but no node that may attach them has enough free cores.
 
+    Returns time_s and stranded (devices); as in :func:`pool_steps`, with a first row at the first start of anything.
+
     Parameters
     ----------
     shares, placements
@@ -87,11 +89,6 @@ def stranded_steps(
         Of each node.
     least
         Cores that are enough: the fewest that a job with such a device asks of a node.
-
-    Returns
-    -------
-    pl.DataFrame
-        time_s and stranded (devices); as in :func:`pool_steps`, with a first row at the first start of anything.
 
     Examples
     --------

@@ -12,7 +12,6 @@ from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Extend, Policy, Traits, Used
 from unrack.policy.members import seeded, traits_of
 from unrack.policy.orders import ORDERS, in_order
-from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.reasons import Reason
 from unrack.view import View
@@ -88,6 +87,11 @@ class AroundAnother:
         """When the policy inside wants it."""
         return self.inner.next_round(view, memory.inner, now)
 
+    def anew(self, memory: Any, view: View) -> Any:
+        """What it remembers once jobs were stopped, started or changed without it."""
+        memory.inner, memory.version = anew(self.inner, memory.inner, view), -1
+        return memory
+
 
 def without(promises: Promises, jobs: tuple[int, ...]) -> Promises:
     """The promises, but for those to some jobs."""
@@ -96,14 +100,14 @@ def without(promises: Promises, jobs: tuple[int, ...]) -> Promises:
 
 def innermost(policy: Any) -> Any:
     """The policy inside all that are around it."""
-    while isinstance(policy, Dynamic | AroundAnother):
+    while isinstance(policy, AroundAnother):
         policy = policy.inner
     return policy
 
 
 def queue_of(policy: Any, memory: Any, view: View, now: int) -> Ints:
     """int64[waiting]: those who wait in the order of the policy, or as they came."""
-    while isinstance(policy, Dynamic | AroundAnother):
+    while isinstance(policy, AroundAnother):
         policy, memory = policy.inner, memory.inner
     order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)
     known = callable(order) or order in ORDERS
@@ -113,13 +117,8 @@ def queue_of(policy: Any, memory: Any, view: View, now: int) -> Ints:
 def anew(policy: Any, memory: Any, view: View) -> Any:
     """What a policy remembers once jobs were stopped, started or changed without it.
 
-    Policies in rounds read the queue in each, and what was learnt of the use of memory stays true.
+    Policies in rounds read the queue in each.
     """
-    if isinstance(policy, Dynamic):
-        memory.inner = anew(policy.inner, memory.inner, view)
-        memory.settled.clear()
-        return memory
     if isinstance(policy, AroundAnother):
-        memory.inner, memory.version = anew(policy.inner, memory.inner, view), -1
-        return memory
+        return policy.anew(memory, view)
     return memory if isinstance(policy, Rounds) else policy.begin(view)

@@ -145,8 +145,7 @@ def groups_of(sides: Sides) -> Ints:
         _, first, number = np.unique(rows, axis=1, return_index=True, return_inverse=True)
     order = np.empty(len(first), np.int64)
     order[np.argsort(first)] = np.arange(len(first))
-    found: Ints = order[number.ravel()]
-    return found
+    return order[number.ravel()]
 
 
 def split(sides: Sides, built: Built, amount: Ints) -> tuple[Ints, Ints]:

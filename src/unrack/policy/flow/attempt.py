@@ -55,14 +55,8 @@ class Solved(NamedTuple):
 def solved(terms: Terms, phase: Phase, classes: Classes, room: Ints, force: bool, move: float) -> Solved:
     """Assign the sub-tasks of a phase to its hosts.
 
-    Parameters
-    ----------
-    room : int64[hosts]
-        How many sub-tasks each host could take in all.
-    force
-        Whether waiting costs more than any placement.
-    move
-        What it costs to have a sub-task of a running job elsewhere than where it is.
+    ``room``: int64[hosts], how many sub-tasks each host could take in all; ``force``: whether waiting costs more than
+    any placement; ``move``: what it costs to have a sub-task of a running job elsewhere than where it is.
     """
     costs = terms.cost(phase)
     supplied = np.bincount(classes.row, classes.supply, len(phase.sorts)).astype(np.int64)
@@ -92,8 +86,7 @@ def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:
 
 def whole(cost: Floats) -> Ints:
     """Costs as whole numbers of 1/UNIT."""
-    found: Ints = np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
-    return found
+    return np.rint(np.clip(cost, -MOST_COST, MOST_COST) * UNIT).astype(np.int64)
 
 
 class Tasks(NamedTuple):
@@ -147,12 +140,7 @@ def attempted(
 ) -> Attempt:  # fmt: skip
     """Solve the networks of all groups of resources for some jobs.
 
-    Parameters
-    ----------
-    force
-        Whether to wait costs more than any place.
-    held
-        Of jobs that run: where they are.
+    ``force``: whether to wait costs more than any place; ``held``: of jobs that run: where they are.
     """
     found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64), force=force)
     kinds = sorts.of[jobs]

@@ -20,12 +20,8 @@ Taken = list[tuple[int, int]]
 def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int, list[list[int]]]) -> Lease | None:
     """A lease, taken out of what is left; ``None``: there is too little left, and nothing was taken.
 
-    Parameters
-    ----------
-    nodes
-        The node of each task.
-    hosts
-        Kind to the hosts of the devices of each task, for kinds that are not built into nodes.
+    ``nodes``: the node of each task; ``hosts``: kind to the hosts of the devices of each task, for kinds that are not
+    built into nodes.
     """
     rows = node_rows(left, sort, nodes)
     if rows is None:
@@ -111,12 +107,8 @@ def claims_of(left: Left, sort: Sort, rows: Ints, shares: list[Share]) -> Ints |
 def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: Ints, task_node: Ints) -> list[Lease]:
     """Leases of jobs that ask for nothing but nodes, in order, of all for which there is enough left.
 
-    Parameters
-    ----------
-    jobs, of : int64[k]
-        The jobs, and their sorts.
-    task_job, task_node : int64[tasks]
-        Which of the jobs each task is of (ascending), and its node.
+    ``jobs``, ``of``: int64[k], the jobs, and their sorts; ``task_job``, ``task_node``: int64[tasks], which of the jobs
+    each task is of (ascending), and its node.
     """
     left.known.clear()
     nodes = len(left.cores)

@@ -55,8 +55,7 @@ class Left:
     def near(self, kind: int) -> Ints:
         """int64[nodes]: how many devices of a kind each node could use."""
         hosts = self.hosts[kind]
-        found: Ints = (hosts.patterns @ self.counts(kind))[hosts.reach]
-        return found
+        return (hosts.patterns @ self.counts(kind))[hosts.reach]
 
     def fits(self, sort: Sort, open_nodes: Bools, local: bool = True) -> Ints:
         """int64[nodes]: how many tasks of a sort each node could take, by cores, memory and what it can reach.

@@ -39,10 +39,7 @@ def moves(
 ) -> list[Decision]:
     """Whom to stop, and then where they start again; nothing: nobody moves.
 
-    Parameters
-    ----------
-    left
-        What is free; what the jobs that may move hold is added to it.
+    ``left``: what is free; what the jobs that may move hold is added to it.
     """
     jobs = np.sort(view.running[1, : view.running_count])
     notes.sorts.learn(view, jobs, view.app[None])

@@ -40,8 +40,7 @@ class NetworkLoad:
         seen = view.columns.claimed
         if self.links is None or seen is None:
             return np.zeros(len(view.cluster))
-        found: Floats = (self.carried - seen.free[self.places]) / self.links.capacity[: self.links.count]
-        return found
+        return (self.carried - seen.free[self.places]) / self.links.capacity[: self.links.count]
 
     def sensitivity(self, view: View, sorts: list[Sort]) -> Floats:
         """float64[sorts]: how much longer jobs run beside a link that others use fully, 0.6: 60 %."""
@@ -75,8 +74,7 @@ class NetworkLoad:
         if self.links is None:
             return np.ones(len(nodes), np.bool_)
         each = np.array([self._asked(sort, REMOTE_MB_S) for sort in sorts], np.int64)
-        found: Bools = left.claims[self.places][nodes] >= each
-        return found
+        return left.claims[self.places][nodes] >= each
 
     def seen(self, sorts: list[Sort], nodes: Ints) -> Bools:
         """bool[sorts, hosts]: where a job of the same application has run before."""
@@ -92,5 +90,4 @@ class NetworkLoad:
 
 def load_at(load: Floats, homes: Ints) -> Floats:
     """float64[hosts]: the load of links of nodes (float64[nodes]), for hosts at nodes; 0 of a host that is in none."""
-    found: Floats = np.where(homes >= 0, load[homes], 0.0)
-    return found
+    return np.where(homes >= 0, load[homes], 0.0)

@@ -288,17 +288,9 @@ def place_job(
 ) -> tuple[int, int]:  # fmt: skip
     """Machines and GPUs for all tasks of a job; takes them out of ``room``.
 
-    Parameters
-    ----------
-    nodes, on_each : int64[tasks]
-        Overwritten: the machines in the order in which they were chosen, and how many tasks each has.
-    found : int64[claims, 2]
-        Overwritten: what is claimed, in no order.
-
-    Returns
-    -------
-    tuple
-        How many machines (0: there is no place) and how many claims.
+    ``nodes``, ``on_each``: int64[tasks], overwritten: the machines in the order in which they were chosen, and how many
+    tasks each has; ``found``: int64[claims, 2], overwritten: what is claimed, in no order. Returns how many machines
+    (0: there is no place) and how many claims.
     """
     left, count, at = ask.tasks, 0, 0
     used = np.zeros(gpus.kind.shape[0], np.int64)

@@ -85,14 +85,8 @@ class GpuRule:
     ) -> Lease | None:
         """A lease for a job that :meth:`serves` says yes of; ``None``: it has no place, or is postponed.
 
-        Parameters
-        ----------
-        room
-            Overwritten.
-        whole
-            Whether a node serves one job at a time.
-        patient
-            Whether it may be postponed.
+        ``room``: overwritten; ``whole``: whether a node serves one job at a time; ``patient``: whether it may be
+        postponed.
         """
         fleet = notes.fleet
         assert fleet is not None
@@ -238,10 +232,7 @@ def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
 def read_demands(path: str) -> dict[Demand, float]:
     """Demands from a CSV file: cores, memory_mb, gpus, milli and share.
 
-    Raises
-    ------
-    PolicyError
-        There is no such file, or it has other columns.
+    A PolicyError if there is no such file, or it has other columns.
     """
     where = "policy, demands"
     try:

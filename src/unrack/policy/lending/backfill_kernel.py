@@ -121,6 +121,8 @@ def plan_round(
 ) -> int:  # fmt: skip
     """Plan for the jobs in order; those whose turn is now start.
 
+    Returns how many start; or minus the room that the outputs should have had (nothing was decided).
+
     Parameters
     ----------
     aware
@@ -131,11 +133,6 @@ def plan_round(
         Written: when planned jobs are to start; -1: never, or not planned.
     started, out
         As in ``queue_kernel.pass_over``.
-
-    Returns
-    -------
-    int
-        How many start; or minus the room that the outputs should have had (nothing was decided).
     """
     asks, total, kinds, strict = seen.asks, seen.total, groups.kinds, groups.strict
     nodes, classes, rule, threshold_mb = total.shape[1], kinds.shape[1], terms.rule, terms.threshold_mb

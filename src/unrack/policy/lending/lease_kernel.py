@@ -245,12 +245,8 @@ def spread(
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
-    Parameters
-    ----------
-    cores_at : int64[nodes]
-        Cores that they may use at each node; -1: the node takes none.
-    free, total : int64[2, nodes]
-        Of all nodes, which may lend.
+    ``cores_at``: int64[nodes], cores that they may use at each node; -1: the node takes none; ``free``, ``total``:
+    int64[2, nodes], of all nodes, which may lend.
 
     Returns
     -------

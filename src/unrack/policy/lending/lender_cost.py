@@ -108,12 +108,8 @@ def costs_of(
 ) -> Floats:  # fmt: skip
     """float64[nodes]: the cost of each node as a lender of a job that would start now.
 
-    Parameters
-    ----------
-    on, remote
-        How many nodes the job gets, and the share of its memory that it lacks there.
-    length
-        How long it is expected to run, µs.
+    ``on``, ``remote``: how many nodes the job gets, and the share of its memory that it lacks there; ``length``: how
+    long it is expected to run, µs.
     """
     c, b, m = aware.columns, aware.board, aware.memory
     use, first_at, end_us, loss, load, jobs = m.use, m.first_at, aware.end_us, aware.loss, b.load, b.jobs

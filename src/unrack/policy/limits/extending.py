@@ -48,10 +48,8 @@ class Notes:
 class Extending(AroundAnother):
     """More time for running jobs around a policy.
 
-    Parameters
-    ----------
-    step_us, most_us
-        How much more time a job is given at once, and in all beyond the limit that it had at first.
+    ``step_us``, ``most_us``: how much more time a job is given at once, and in all beyond the limit that it had at
+    first.
     """
 
     step_us: int = 0
@@ -154,13 +152,7 @@ def _first_us(policy: Policy[Any], view: View, job: int, now: int, before: int) 
 
 
 def extended(policy: Policy[Any], step_us: int, most_us: int | None, where: str) -> Extending:
-    """A policy that gives running jobs more time.
-
-    Raises
-    ------
-    PolicyError
-        That does not go with what the policy is.
-    """
+    """A policy that gives running jobs more time. A PolicyError if that does not go with what the policy is."""
     traits, inner = traits_of(policy), innermost(policy)
     for why, wrong in (
         ("places servers of one task in tiers of memory", traits.tiers),

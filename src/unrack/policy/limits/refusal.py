@@ -28,10 +28,7 @@ def backfills(policy: Policy[Any]) -> bool:
 def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
     """Refuse what does not go with jobs that are stopped at their limits.
 
-    Raises
-    ------
-    PolicyError, InputError
-        It names the first.
+    A PolicyError or InputError names the first.
     """
     where, inner = "jobs that are stopped at their limits (site.over_time, extension)", policy
     if isinstance(inner, Shortening):
@@ -55,10 +52,8 @@ def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
 def shortening(policy: Policy[Any], jobs: JobTable) -> Policy[Any]:
     """The policy with shorter limits for some of these jobs; without where nobody passes others.
 
-    Raises
-    ------
-    PolicyError, InputError
-        It is none of those that limits are shortened under, or the jobs have what does not go with it.
+    A PolicyError or InputError if it is none of those that limits are shortened under, or the jobs have what does not
+    go with it.
     """
     for got, wrong in (
         ("heterogeneous jobs", bool(components_of(jobs))),

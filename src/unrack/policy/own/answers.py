@@ -50,13 +50,7 @@ def shown(value: Any) -> str:
 
 
 class Answers:
-    """Looks at what a policy returns.
-
-    Parameters
-    ----------
-    policy
-        What messages call it.
-    """
+    """Looks at what a policy returns. ``policy``: what messages call it."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -64,10 +58,7 @@ class Answers:
     def plan(self, function: Any, answer: Any, view: View, now: int) -> tuple[list[Decision], Any]:
         """What ``decide`` or ``adjust`` returned, with plain integers in its leases.
 
-        Raises
-        ------
-        FaultyPolicyError
-            It is not a list of decisions and the memory.
+        A FaultyPolicyError if it is not a list of decisions and the memory.
         """
         called = f"policy {self.policy}: {getattr(function, '__name__', 'decide')}"
         if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], list)):
@@ -81,13 +72,7 @@ class Answers:
         return [_plain(decision) for decision in decisions], memory
 
     def time(self, function: Any, answer: Any, view: View, now: int) -> int | None:
-        """What ``next_round`` returned.
-
-        Raises
-        ------
-        FaultyPolicyError
-            It is no time in whole µs after now.
-        """
+        """What ``next_round`` returned. A FaultyPolicyError if it is no time in whole µs after now."""
         odd = isinstance(answer, bool) or not isinstance(answer, INTEGER) or answer <= now
         if answer is not None and odd:
             want = f"a time in whole µs, after {now}, or None"
@@ -95,25 +80,13 @@ class Answers:
         return None if answer is None else int(answer)
 
     def reason(self, function: Any, answer: Any, view: View, now: int) -> Reason:
-        """What ``why`` returned.
-
-        Raises
-        ------
-        FaultyPolicyError
-            It is no reason.
-        """
+        """What ``why`` returned. A FaultyPolicyError if it is no reason."""
         if not isinstance(answer, Reason):
             raise wrong(function, f"policy {self.policy}: why", shown(answer), "a Reason(Code…, words)", view, now)
         return answer
 
     def promises(self, function: Any, answer: Any, view: View) -> Promises:
-        """What ``promised`` returned.
-
-        Raises
-        ------
-        FaultyPolicyError
-            It is something else than promises.
-        """
+        """What ``promised`` returned. A FaultyPolicyError if it is something else than promises."""
         if not isinstance(answer, Promises):
             want = "Promises({job: Promise(start_us), …}) of unrack.ledger.promises"
             raise wrong(function, f"policy {self.policy}: promised", shown(answer), want, view, view.now)
@@ -122,10 +95,7 @@ class Answers:
     def memory(self, function: Any, answer: Any, view: View) -> Any:
         """What ``begin`` returned: anything that is finished.
 
-        Raises
-        ------
-        FaultyPolicyError
-            It is a generator or a coroutine.
+        A FaultyPolicyError if it is a generator or a coroutine.
         """
         if isgenerator(answer) or isasyncgen(answer) or iscoroutine(answer):
             raise wrong(function, f"policy {self.policy}: begin", shown(answer), "the memory itself", view, 0)
@@ -135,10 +105,7 @@ class Answers:
 def checked_order(function: Any, answer: Any, queue: Ints, view: View, now: int) -> Ints:
     """What an order of a user's returned: int64[waiting].
 
-    Raises
-    ------
-    FaultyPolicyError
-        It does not hold the same jobs as the queue, each once.
+    A FaultyPolicyError if it does not hold the same jobs as the queue, each once.
     """
     called = f"order {getattr(function, '__name__', 'of jobs')}"
     want = f"the {len(queue)} job numbers of queue in another order (by_key(queue, key) sorts them)"
@@ -159,15 +126,13 @@ def checked_order(function: Any, answer: Any, queue: Ints, view: View, now: int)
 def checked_key(function: Any, answer: Any, job: int, view: View, now: int, like: Any) -> float | tuple[float, ...]:
     """What a formula of a user's returned for a job: a number, or a tuple of numbers compared one after the other.
 
+    A FaultyPolicyError if it is neither; a number cannot be compared (nan); or it is not of the same form as for
+    another job.
+
     Parameters
     ----------
     like
         What it returned for another job, which must be of the same form; ``None``: there is none.
-
-    Raises
-    ------
-    FaultyPolicyError
-        It is neither; a number cannot be compared (nan); or it is not of the same form as for another job.
     """
     called = f"formula {getattr(function, '__name__', '')} for job {job}".replace("  ", " ")
     parts = answer if isinstance(answer, tuple) else (answer,)
@@ -185,12 +150,8 @@ def _form(key: Any) -> str:
 def checked_lease(function: Callable[..., Any], answer: Any, job: int, view: View, now: int) -> Lease | None:
     """What a placement of a user's returned for a job, as a lease.
 
-    Candidates make one: the tasks fill them in the order given, and ``None`` if they have too little room.
-
-    Raises
-    ------
-    FaultyPolicyError
-        It is no lease, one for another job, or one that names what is not there.
+    Candidates make one: the tasks fill them in the order given, and ``None`` if they have too little room. A
+    FaultyPolicyError if it is no lease, one for another job, or one that names what is not there.
     """
     if answer is None:
         return None

@@ -43,10 +43,7 @@ def at(where: str, line: Line | None) -> str:
 def has_decide(found: object, where: str) -> None:
     """Refuse what decides nothing.
 
-    Raises
-    ------
-    PolicyError
-        It has no ``decide`` to call; a name that is nearly that is pointed out.
+    A PolicyError if it has no ``decide`` to call; a name that is nearly that is pointed out.
     """
     if callable(getattr(found, "decide", None)):
         return
@@ -61,10 +58,7 @@ def has_decide(found: object, where: str) -> None:
 def check_members(found: object, where: str) -> None:
     """Refuse members that are misspelt, take other parameters than they are given, or are of another kind.
 
-    Raises
-    ------
-    PolicyError
-        As said; it names the line.
+    A refusal is a PolicyError; it names the line.
     """
     known = {*PARAMETERS, "rounds", "round_story"}
     for name in _own_names(found):
@@ -94,10 +88,7 @@ def check_members(found: object, where: str) -> None:
 def check_parts(found: object, where: str) -> None:
     """Refuse functions of a user's that a policy of ours calls with other parameters than they take.
 
-    Raises
-    ------
-    PolicyError
-        As said; it names the line.
+    A refusal is a PolicyError; it names the line.
     """
     ours = {kind.__name__ for kind in type(found).__mro__ if not is_own(kind)} - {"object"}
     parts: dict[str, tuple[str, ...]] = {"order": ORDER, "backfill_order": ORDER} if ours else {}
@@ -110,13 +101,7 @@ def check_parts(found: object, where: str) -> None:
 
 
 def takes(function: Any, given: tuple[str, ...], where: str) -> None:
-    """Refuse a function that cannot be called with so many arguments.
-
-    Raises
-    ------
-    PolicyError
-        As said; it names the line.
-    """
+    """Refuse a function that cannot be called with so many arguments. A refusal is a PolicyError; it names the line."""
     if not callable(function):
         raise PolicyError(where, f"{function!r:.100}", f"a method ({', '.join(given)})")
     try:

@@ -59,12 +59,8 @@ class Claiming:
         """As many devices as the ``wanted`` ones for a task on a node; ``None``: what the job then claims is not free.
 
         One after the other is taken with which the job claims least, so that one at home comes first; of equal ones
-        first those that are wanted, then ``others`` in their order.
-
-        Parameters
-        ----------
-        shares
-            The devices of other kinds that the task has already.
+        first those that are wanted, then ``others`` in their order. ``shares``: the devices of other kinds that the
+        task has already.
         """
         choice = np.concatenate([np.array(wanted, np.int64), others])
         homes, found = self._seen.home[choice], np.zeros(len(choice), np.bool_)

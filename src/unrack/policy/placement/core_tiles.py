@@ -66,17 +66,8 @@ def _least(rows: int, columns: int, k: int) -> int:
 class CoreTiles:
     """The free cores of every node, and which ones the next job gets.
 
-    Parameters
-    ----------
-    cluster
-        Nodes whose ``torus`` is known; of others, nothing is counted.
-    rule
-        One of ``CORE_RULES``.
-
-    Raises
-    ------
-    InputError
-        There is no such rule, or no node's cores are known to be on a torus.
+    ``cluster``: nodes whose ``torus`` is known; of others, nothing is counted; ``rule``: one of ``CORE_RULES``. An
+    InputError if there is no such rule, or no node's cores are known to be on a torus.
     """
 
     def __init__(self, cluster: Cluster, rule: str = BEST) -> None:
@@ -102,13 +93,7 @@ class CoreTiles:
         return self._taken[node]
 
     def take(self, node: int, cores: int) -> CoreSet:
-        """Choose free cores of a node by the rule, and take them.
-
-        Raises
-        ------
-        RefusedError
-            So many are not free.
-        """
+        """Choose free cores of a node by the rule, and take them. A RefusedError if so many are not free."""
         taken = self.taken(node)
         free = (~taken).sum(axis=1)
         if not 1 <= cores <= free.sum():
@@ -143,13 +128,7 @@ class CoreTiles:
         return chosen
 
     def hold(self, node: int, ids: Sequence[int] | Ints) -> CoreSet:
-        """Take these cores of a node.
-
-        Raises
-        ------
-        RefusedError
-            One of them does not exist, is in use, or is named twice.
-        """
+        """Take these cores of a node. A RefusedError if one of them does not exist, is in use, or is named twice."""
         ids = np.sort(np.asarray(ids, np.int64))
         taken = self.taken(node).reshape(-1)
         outside = ids[(ids < 0) | (ids >= len(taken))]
@@ -162,13 +141,7 @@ class CoreTiles:
         return self.measure(node, ids)
 
     def give(self, node: int, ids: Ints) -> None:
-        """Free cores of a node.
-
-        Raises
-        ------
-        RefusedError
-            One of them is free already.
-        """
+        """Free cores of a node. A RefusedError if one of them is free already."""
         taken = self.taken(node).reshape(-1)
         if not taken[ids].all():
             raise RefusedError(f"core {ids[~taken[ids]][0]} of node {node} given back: it is free")

@@ -103,6 +103,8 @@ def cheapest_place(
 ) -> int:  # fmt: skip
     """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 
+    Returns the node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
+
     Parameters
     ----------
     patient
@@ -115,11 +117,6 @@ def cheapest_place(
         What a core of each node is worth.
     answer
         Written.
-
-    Returns
-    -------
-    int
-        The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
     cores, mb, expected_us = asks[ASKED_CORES, job], asks[ASKED_MB, job], asks[ASKED_US, job]
     answer.earliest[0] = NEVER_US

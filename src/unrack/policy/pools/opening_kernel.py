@@ -207,11 +207,7 @@ def cheap_opening(
     """As :func:`opening`, under :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
 
     A job that becomes late no longer minds its own deadline: what was refused because of that is open to it then.
-
-    Parameters
-    ----------
-    latest_us : int64[k]
-        Until when each of the jobs can start and be on time.
+    ``latest_us``: int64[k], until when each of the jobs can start and be on time.
     """
     first = NEVER_US
     for k in range(len(jobs)):

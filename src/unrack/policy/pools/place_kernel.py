@@ -362,6 +362,8 @@ def place(
 ) -> int:  # fmt: skip
     """Where a job of one task would go.
 
+    Returns the node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
+
     Parameters
     ----------
     rule
@@ -372,11 +374,6 @@ def place(
         Written.
     authors
         Whether the policies are read as the authors' program has them: see ``Pooled``.
-
-    Returns
-    -------
-    int
-        The node, or NO_CORES, NO_DEVICES, LATE, HARMFUL.
     """
     answer.earliest[0] = NEVER_US
     if rule <= RANDOM_FIT:

@@ -164,12 +164,8 @@ def follow(
 ) -> tuple[int, int]:  # fmt: skip
     """The update itself.
 
-    Parameters
-    ----------
-    once
-        Whether predictions are made once, when a job is submitted.
-    forecast, count
-        Changed: what was told so far; and how many jobs ran then.
+    ``once``: whether predictions are made once, when a job is submitted; ``forecast``, ``count``: changed: what was
+    told so far; and how many jobs ran then.
 
     Returns
     -------

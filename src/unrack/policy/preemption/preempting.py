@@ -25,6 +25,7 @@ from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, St
 from unrack.policy.preemption.look import Look, Notes
 from unrack.policy.preemption.suspending import going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits
+from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.reasons import Reason
 from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
@@ -47,7 +48,7 @@ def preempts(cluster: Cluster) -> bool:
 def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
     """The policy with preemption where the cluster has that and the policy does not say no, and elsewhere without."""
     there = preempts(cluster)
-    if isinstance(policy, AroundAnother) and not isinstance(policy, Preempting):
+    if isinstance(policy, AroundAnother) and not isinstance(policy, Preempting | Dynamic):
         return replace(policy, inner=as_site_says(policy.inner, cluster))
     if isinstance(policy, Preempting):
         return policy if there and policy.on else policy.inner

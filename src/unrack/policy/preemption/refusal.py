@@ -13,6 +13,7 @@ from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
 from unrack.policy.preemption.preempting import Preempting, site_of
 from unrack.policy.preemption.suspending import SUSPEND
+from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.workload.job import JobTable
@@ -20,7 +21,7 @@ from unrack.workload.job import JobTable
 
 def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
     """Whether jobs may be suspended: a policy preempts, and some of the jobs of a bound site are to be by that mode."""
-    while isinstance(policy, AroundAnother) and not isinstance(policy, Preempting):
+    while isinstance(policy, AroundAnother) and not isinstance(policy, Preempting | Dynamic):
         policy = policy.inner
     site = site_of(cluster)
     if not isinstance(policy, Preempting) or site is None or site.ranks is None:
@@ -32,15 +33,7 @@ def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
 def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> None:
     """Refuse what suspended jobs do not go with.
 
-    Parameters
-    ----------
-    modelled
-        Whether models say how fast jobs run on devices.
-
-    Raises
-    ------
-    PolicyError, InputError
-        It names the first.
+    ``modelled``: whether models say how fast jobs run on devices. A PolicyError or InputError names the first.
     """
     inner, traits = innermost(policy), traits_of(policy)
     for why, wrong in (

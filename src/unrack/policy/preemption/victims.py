@@ -48,21 +48,10 @@ def least(
 ) -> tuple[Lease, list[int]] | None:  # fmt: skip
     """The lease of a job, and the victims without whom there is none: as few of the first of them as possible.
 
-    O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way.
-
-    Parameters
-    ----------
-    without
-        What the ledger would be like if some of them were stopped.
-    held
-        What one of them holds.
-    find
-        The lease of the job on a draft; ``None``: it has no place there.
-
-    Returns
-    -------
-    tuple or None
-        ``None``: it has no place even if all are stopped. No victims: it has a place already.
+    O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way. ``without``:
+    what the ledger would be like if some of them were stopped; ``held``: what one of them holds; ``find``: the lease of
+    the job on a draft; ``None``: it has no place there. Returns ``None``: it has no place even if all are stopped. No
+    victims: it has a place already.
     """
     found = find(without(victims))
     if found is None:

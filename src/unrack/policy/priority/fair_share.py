@@ -45,17 +45,14 @@ def share_of_siblings(tree: Associations) -> Floats:
 def fair_share(tree: Associations, used: Floats, dampening: float = 1.0) -> FairShare:
     """The factors of all rows.
 
+    An InputError if the dampening is not above 0.
+
     Parameters
     ----------
     used : float64[k]
         What each row has used itself, without those below it: ``Usage.at``; not negative.
     dampening
         Slurm's FairShareDampeningFactor; above 1 brings the factors of heavy and light users nearer to each other.
-
-    Raises
-    ------
-    InputError
-        The dampening is not above 0.
     """
     if not dampening > 0:
         raise InputError("fair share, dampening", str(dampening), "a number above 0")

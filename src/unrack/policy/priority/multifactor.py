@@ -39,10 +39,7 @@ HIGHEST = 2**32 - 1
 class Multifactor:
     """Weights, each 0 to 2^32 - 1, and how factors are computed.
 
-    Raises
-    ------
-    InputError
-        A weight is negative or too large, or the longest age is not above 0.
+    An InputError if a weight is negative or too large, or the longest age is not above 0.
     """
 
     age: int = 0
@@ -127,10 +124,7 @@ def factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> dict[str, Floats]
 def priorities(weights: Multifactor, jobs: Jobs, whole: Whole) -> Ints:
     """int64[jobs]: the priorities of jobs, 1 to 2^32 - 1, the highest first.
 
-    Raises
-    ------
-    InputError
-        A kind of resource has a weight, and jobs or the cluster have no amounts of it.
+    An InputError if a kind of resource has a weight, and jobs or the cluster have no amounts of it.
     """
     for kind in weights.tres:
         if kind not in jobs.tres or kind not in whole.tres:

@@ -84,6 +84,9 @@ class Associations(NamedTuple):
 def associations(accounts: Sequence[Any], where: str = "accounts") -> Associations:
     """The tree of tables ``{name, parent, shares, users}``.
 
+    An InputError if a key is unknown, missing or wrong; a parent is unknown; accounts are in a circle; two accounts
+    have the same name, or two users of one account; the root has shares, or a parent.
+
     Parameters
     ----------
     accounts
@@ -91,12 +94,6 @@ def associations(accounts: Sequence[Any], where: str = "accounts") -> Associatio
         ``"parent"`` (default 1); and ``users``, each a name or a table of ``name`` and ``shares``.
     where
         What errors begin with.
-
-    Raises
-    ------
-    InputError
-        A key is unknown, missing or wrong; a parent is unknown; accounts are in a circle; two accounts have
-        the same name, or two users of one account; the root has shares, or a parent.
 
     Examples
     --------

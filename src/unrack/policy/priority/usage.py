@@ -25,13 +25,7 @@ DAY_US = 86_400_000_000
 
 @dataclass(frozen=True)
 class Decay:
-    """How usage is forgotten.
-
-    Raises
-    ------
-    InputError
-        A time is negative.
-    """
+    """How usage is forgotten. An InputError if a time is negative."""
 
     half_life_us: int = 7 * DAY_US  # after so long usage counts half, µs; 0: it does not decay
     reset_us: int = 0  # at each multiple of this time usage becomes 0, µs; 0: never

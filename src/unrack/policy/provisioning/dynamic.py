@@ -20,22 +20,22 @@ from typing import Any, cast
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Bools, Ints
+from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.memory.lacking import held_of, needs_of
-from unrack.ledger.promises import Promises
 from unrack.ledger.state import FINISHED
+from unrack.policy.around.around import AroundAnother, anew
 from unrack.policy.columns import columns_of
-from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
+from unrack.policy.contract import Ability, Decision, Hold, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
-from unrack.policy.members import seeded, traits_of
+from unrack.policy.members import traits_of
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
-from unrack.workload.job import TASKS, JobTable
+from unrack.workload.job import TASKS
 
 STOPS = ("grower", "youngest", "least-lost", "block")
 RESTARTS = ("fail", "checkpoint")
@@ -96,10 +96,9 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Dynamic:
+class Dynamic(AroundAnother):
     """Dynamic provisioning around a policy that lends."""
 
-    inner: Policy[Any]  # who starts jobs
     monitor_us: int = 300 * SECOND_US  # how often use is looked at, µs
     band: float = 0.0  # a job keeps so much more than it is seen to use, as a share of that
     # the share of its request that a job never gives back: requests exceed memory ``1 / keep`` times at most
@@ -132,25 +131,17 @@ class Dynamic:
         does = (own.does - {Ability.HOLDS}) | {Ability.ADJUST, Ability.RESERVES_MB}
         return replace(own, monitor_us=self.monitor_us, does=does)
 
-    def seeded(self, seed: int) -> Dynamic:
-        """A copy whose inner policy draws from a seed."""
-        return replace(self, inner=seeded(self.inner, seed))
-
-    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
-        """As the inner policy says."""
-        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
-        return found
+    def anew(self, memory: Notes, view: View) -> Notes:
+        """What was learnt of the use of memory stays true."""
+        memory.inner = anew(self.inner, memory.inner, view)
+        memory.settled.clear()
+        return memory
 
     def begin(self, view: View) -> Notes:
         """Nothing was seen yet."""
         room = view.columns.asks.shape[1]
         none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
         return Notes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
-
-    def promised(self, view: View, memory: Notes) -> Promises:
-        """As the inner policy says."""
-        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
-        return found
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
         """As the inner policy decides."""
@@ -174,14 +165,6 @@ class Dynamic:
     def inside(self, memory: Notes) -> tuple[object, Any] | None:
         """The inner policy and its memory; with headroom, some of what it decides is taken back."""
         return None if self.headroom else (self.inner, memory.inner)
-
-    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
-        """When the inner policy wants it."""
-        return self.inner.next_round(view, memory.inner, now)
-
-    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
-        """As the inner policy says."""
-        return self.inner.why(view, memory.inner, job, now)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -246,8 +229,7 @@ class Dynamic:
     def _needed(self, view: View, memory: Notes, lease: Lease, task_mb: Ints, band: float) -> Ints:
         use = needs_of(lease, task_mb)
         if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
-            kept: Ints = np.maximum(held_of(lease), use)
-            return kept
+            return np.maximum(held_of(lease), use)
         if not band and not self.keep:
             return use
         asked = needs_of(lease, np.array([self._asked(view, lease.job)], np.int64))

@@ -58,10 +58,7 @@ PROVISIONING = {
 def provisioned(policy: Policy[Any], values: Mapping[str, object], where: str, label: str) -> Policy[Any]:
     """The policy with memory that follows use, if the values (field → value) say so.
 
-    Raises
-    ------
-    PolicyError
-        They say how, and that memory does not follow use; or memory is on tiers.
+    A PolicyError if they say how, and that memory does not follow use; or memory is on tiers.
     """
     own: dict[str, Any] = {field.removeprefix(PREFIX): value for field, value in values.items()}
     if own.pop("how", STATIC) == DYNAMIC:

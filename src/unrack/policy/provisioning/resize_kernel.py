@@ -113,16 +113,10 @@ def resize(
 
     First all give back what they do not need, then those that need more get it, in the order of the jobs. A job that
     cannot have all that it needs gets nothing more. O(nodes of the jobs + their loans), and for each job that must
-    borrow as for a lease.
-
-    Parameters
-    ----------
-    free : int64[2, nodes]
-        Changed: what is free then.
-    need, need_first : int64[k], int64[jobs + 1]
-        What is to be held on each node of job i, in the order of its rows: ``need[need_first[i]:need_first[i + 1]]``.
-    pull
-        Whether remote memory moves to the nodes that use it, where these have room.
+    borrow as for a lease. ``free``: int64[2, nodes], changed: what is free then; ``need``, ``need_first``: int64[k],
+    int64[jobs + 1], what is to be held on each node of job i, in the order of its rows:
+    ``need[need_first[i]:need_first[i + 1]]``; ``pull``: whether remote memory moves to the nodes that use it, where
+    these have room.
     """
     count, nodes, pool, lease_at, use = jobs.shape[0], free.shape[1], seen.pool, seen.lease_at, uses.use
     verdict = np.zeros(count, np.int64)

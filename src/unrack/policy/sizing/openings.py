@@ -32,14 +32,8 @@ def fits_on(free: Ints, total: Ints, shape: Shape, whole: bool) -> Ints:
 class Openings:
     """At one moment; nothing is counted that starts later.
 
-    Parameters
-    ----------
-    view
-        Of the ledger.
-    now
-        The moment, µs; who is overdue is taken to end 1 µs later.
-    whole
-        Whether a node serves one job at a time.
+    ``view``: of the ledger; ``now``: the moment, µs; who is overdue is taken to end 1 µs later; ``whole``: whether a
+    node serves one job at a time.
     """
 
     def __init__(self, view: View, now: int, whole: bool) -> None:

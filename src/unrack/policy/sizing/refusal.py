@@ -27,10 +27,7 @@ from unrack.workload.site.components import components_of
 def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
     """A policy with sizes chosen or changed by some rules.
 
-    Raises
-    ------
-    PolicyError
-        That does not go with what the policy is.
+    A PolicyError if that does not go with what the policy is.
     """
     traits, keys = traits_of(policy), " and ".join(rules)
     for why, wrong in (
@@ -51,17 +48,8 @@ def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
 def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable, sizes: Mapping[int, Sizes]) -> None:
     """Refuse jobs of several sizes with what counts by their own size alone.
 
-    Parameters
-    ----------
-    cluster
-        On which they are to run.
-    told, jobs
-        The jobs as the trace has them, and as they are on the cluster.
-
-    Raises
-    ------
-    InputError
-        It names the first job.
+    ``cluster``: on which they are to run; ``told``, ``jobs``: the jobs as the trace has them, and as they are on the
+    cluster. An InputError names the first job.
     """
     several = np.array([job for job, one in sizes.items() if len(one.tasks) > 1], np.int64)
     if jobs.usage is not None and len(several):

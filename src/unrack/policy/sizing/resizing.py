@@ -26,14 +26,7 @@ FPSMA, EGS = RULES = ("fpsma", "egs")
 class Trial:
     """What would be free if some running jobs had other sizes; the ledger itself does not change.
 
-    Parameters
-    ----------
-    view
-        Of the ledger.
-    now
-        The time, µs.
-    whole
-        Whether a node serves one job at a time.
+    ``view``: of the ledger; ``now``: the time, µs; ``whole``: whether a node serves one job at a time.
     """
 
     def __init__(self, view: View, now: int, whole: bool) -> None:

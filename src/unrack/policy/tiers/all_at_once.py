@@ -37,6 +37,8 @@ def place_together(
 ) -> PlacedServers:
     """As many servers as can be, in the fewest clusters, at the lowest price.
 
+    An InputError if moves without servers that are there, or these are not what they ask for.
+
     Parameters
     ----------
     placed
@@ -48,11 +50,6 @@ def place_together(
         Time that it may take, s (``None``: work is counted), and the seed of the search.
     explain
         Say of every server where it is and what that costs beyond the least.
-
-    Raises
-    ------
-    InputError
-        Moves without servers that are there, or these are not what they ask for.
     """
     from unrack.solver.batch.solve import place_batch
 

@@ -32,12 +32,8 @@ def check_order(order: str, where: str) -> None:
 def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
     """int64[servers]: floor in MB // ceiling in weighted MB; a ceiling of 0 is above all, no ceiling counts as 0.
 
-    Parameters
-    ----------
-    asks
-        Servers, ceilings in units of 1 / ``cost_scale``.
-    cost_scale
-        Units of weight for each MB of a tier of cost 1.
+    ``asks``: servers, ceilings in units of 1 / ``cost_scale``; ``cost_scale``: units of weight for each MB of a tier of
+    cost 1.
 
     Examples
     --------

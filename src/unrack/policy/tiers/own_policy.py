@@ -76,10 +76,7 @@ def offer(view: View, job: SupportsIndex, cluster: int) -> Offer | None:
 def split_of(view: View, job: int, pools: Ints, free_mb: Ints) -> tuple[Ints, int] | None:
     """MB from each pool of a cluster, and their price, at which a server has its SLOs for least; ``None``: it cannot.
 
-    Parameters
-    ----------
-    free_mb : int64[nodes]
-        Memory of each node that the server may use.
+    ``free_mb``: int64[nodes], memory of each node that the server may use.
     """
     tiers, slo = view.cluster.tiers, view.slo_of(job)
     assert tiers is not None
@@ -151,12 +148,8 @@ def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> Bools:
 def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
     """Raise a ``PolicyError`` for a data centre without tiers, or jobs that are no servers.
 
-    Raises
-    ------
-    PolicyError
-        As said.
-    InputError
-        A server names a tier, or a level of failure domains, that the data centre does not have.
+    A refusal is a PolicyError. An InputError if a server names a tier, or a level of failure domains, that the data
+    centre does not have.
     """
     if cluster.tiers is None:
         want = "a cluster with [[tiers]] of memory (docs/tiers.md)"

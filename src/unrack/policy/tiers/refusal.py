@@ -50,12 +50,7 @@ class Refusal:
 class Refusals:
     """Reasons, from the state of an allocator at the time of asking.
 
-    Parameters
-    ----------
-    allocator
-        Who places.
-    cost_scale
-        Units of weight for each MB of a tier of cost 1.
+    ``allocator``: who places; ``cost_scale``: units of weight for each MB of a tier of cost 1.
     """
 
     def __init__(self, allocator: OneByOne, cost_scale: int) -> None:

@@ -20,7 +20,7 @@ def with_cores(
     """The same answer, with the cores that each server has.
 
     Servers that have cores keep them, unless they are somewhere else now; then the others choose, in the order of the
-    request.
+    request. An InputError if there is no such rule, the layout of the cores is not known, or cores in use do not fit.
 
     Parameters
     ----------
@@ -30,11 +30,6 @@ def with_cores(
         As of :class:`unrack.policy.placement.core_tiles.CoreTiles`.
     before
         Server → the cluster that it was in, and its cores; as :func:`read_cores` reads them.
-
-    Raises
-    ------
-    InputError
-        There is no such rule, the layout of the cores is not known, or cores in use do not fit.
     """
     tiles = CoreTiles(placed.cluster, rule)
     sets: dict[int, CoreSet] = {}
@@ -61,10 +56,7 @@ def read_cores(
 ) -> dict[int, tuple[int, list[int]]]:
     """The cores that servers have, from what ``unrack place --json`` printed earlier; ``{}`` where it did not say.
 
-    Raises
-    ------
-    InputError
-        Cores are not numbers.
+    An InputError if cores are not numbers.
     """
     number = {name: index for index, name in enumerate(names_of_clusters(cluster))}
     index_of = {called: i for i, called in enumerate(request.ids)}

@@ -17,13 +17,7 @@ from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 
 
 def supply_of(cluster: Cluster) -> Supply:
-    """Pools and clusters of a data centre; pool i is node i.
-
-    Raises
-    ------
-    ClusterError
-        The data centre has no tiers.
-    """
+    """Pools and clusters of a data centre; pool i is node i. A ClusterError if the data centre has no tiers."""
     tiers = cluster.tiers
     if tiers is None:
         want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
@@ -45,11 +39,8 @@ def supply_of(cluster: Cluster) -> Supply:
 def asked_of(request: Request, cluster: Cluster) -> Asked:
     """What the servers of a request ask, in the numbers of a data centre.
 
-    Raises
-    ------
-    InputError
-        A tier, level or cluster does not exist. (A floor or ceiling that no cluster can meet is none: that server has
-        no place, and says why.)
+    An InputError if a tier, level or cluster does not exist. (A floor or ceiling that no cluster can meet is none: that
+    server has no place, and says why.)
     """
     supply = supply_of(cluster)
     tiers = cluster.tiers
@@ -105,17 +96,8 @@ def _check_products(supply: Supply, mb: int, where: str) -> None:
 def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster) -> Asked:
     """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
 
-    Parameters
-    ----------
-    cores, mb : int64[jobs]
-        Cores, and MB.
-    slo
-        What they ask of tiers; ``None``: nothing.
-
-    Raises
-    ------
-    InputError
-        As of :func:`check_names`; or costs, prices and memory are too large together.
+    ``cores``, ``mb``: int64[jobs], cores, and MB; ``slo``: what they ask of tiers; ``None``: nothing. Errors as of
+    :func:`check_names`; or costs, prices and memory are too large together.
     """
     _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     if slo is not None:
@@ -155,10 +137,7 @@ def in_numbers(
 def check_names(slo: TierAsks, cluster: Cluster) -> None:
     """Refuse servers that name what a data centre with tiers does not have.
 
-    Raises
-    ------
-    InputError
-        A server forbids a tier, or is spread over a level, that is not there.
+    An InputError if a server forbids a tier, or is spread over a level, that is not there.
     """
     tiers = cluster.tiers
     assert tiers is not None

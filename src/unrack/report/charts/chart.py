@@ -282,14 +282,11 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
 def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
     """Every metric over each swept parameter that takes several values, all else fixed.
 
-    Returns
-    -------
-    list of dict
-        For each parameter and combination of the others: ``key``, ``label`` (words for it), ``note``, ``spec`` (the
-        page puts in the title of the vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that title),
-        ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in whose columns ``low`` and ``high`` bound
-        the 95 % interval and ``less`` is 1 where the policy served less than others. Empty without a sweep; of the
-        first ``MOST_SWEPT`` combinations where there are more.
+    Returns list of dict: for each parameter and combination of the others: ``key``, ``label`` (words for it), ``note``,
+    ``spec`` (the page puts in the title of the vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that
+    title), ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in whose columns ``low`` and ``high``
+    bound the 95 % interval and ``less`` is 1 where the policy served less than others. Empty without a sweep; of the
+    first ``MOST_SWEPT`` combinations where there are more.
     """
     lines: dict[tuple[str, str], list[Setting]] = {}
     for key in dict.fromkeys(key for setting in settings for key in setting.parameters):

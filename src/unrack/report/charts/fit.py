@@ -26,10 +26,7 @@ _WIDTH, _HEIGHT = 360, 190
 def drawn(fit: Fit, ending: str) -> bytes:
     """The charts as a file: ``".svg"``, ``".png"``, or ``".html"``, one page that needs no network.
 
-    Raises
-    ------
-    MissingError
-        vl-convert is not installed.
+    A MissingError if vl-convert is not installed.
     """
     with needed_for("a picture of a fitted model"):
         import vl_convert

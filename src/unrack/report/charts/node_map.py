@@ -82,19 +82,9 @@ def places_of(at: Ints, nodes: int, bands: Bands) -> Ints:
 def lent_over_time(loans: pl.DataFrame, bounds: Ints, edges: Floats) -> Floats:
     """What groups of nodes lent, averaged over spans of time; O(loans + cells).
 
-    Parameters
-    ----------
-    loans
-        start_s, end_s (null: never ends), lender, mb; in any order.
-    bounds : int64[rows + 1]
-        Of the groups of nodes, as :func:`node_bounds` has them.
-    edges : float64[columns + 1]
-        Spans of time of equal length, s.
-
-    Returns
-    -------
-    float64[rows, columns]
-        MB, all nodes of a group together.
+    ``loans``: start_s, end_s (null: never ends), lender, mb; in any order; ``bounds``: int64[rows + 1], of the groups
+    of nodes, as :func:`node_bounds` has them; ``edges``: float64[columns + 1], spans of time of equal length, s.
+    Returns float64[rows, columns]: MB, all nodes of a group together.
 
     Examples
     --------

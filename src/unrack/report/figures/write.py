@@ -41,13 +41,9 @@ def write_figures(
     """Write every chart of a finished study as a file, and ``README.md``, which says what each one shows.
 
     ``kind``: ``"svg"``, ``"png"`` (300 dpi) or ``"pdf"``; ``style``: as on the page unless another is given; ``to``:
-    the folder, by default ``figures`` in the study's directory. Returns the index, and the figures in its order.
-
-    Raises
-    ------
-    InputError
-        There is no such kind, the directory is no finished study, the folder cannot be written, or a package is
-        missing.
+    the folder, by default ``figures`` in the study's directory. Returns the index, and the figures in its order. An
+    InputError if there is no such kind, the directory is no finished study, the folder cannot be written, or a package
+    is missing.
     """
     if kind not in KINDS:
         raise InputError("--figures", repr(kind), " or ".join((", ".join(KINDS[:-1]), KINDS[-1])))

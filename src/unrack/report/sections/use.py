@@ -265,16 +265,14 @@ def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mappin
 def largest_in(times: Floats, values: Floats, edges: Floats) -> Floats:
     """The largest value of a step function in each span of time.
 
+    Returns float64[spans].
+
     Parameters
     ----------
     times, values : float64[rows]
         The value from each time until the next, and 0 before the first; times do not fall.
     edges : float64[spans + 1]
         Spans of time.
-
-    Returns
-    -------
-    float64[spans]
 
     Examples
     --------

@@ -110,10 +110,7 @@ def fragmentation_steps(
 ) -> Steps | None:
     """Fragmentation over a window; ``None``: it lasts no time, no job asks for GPUs, or there are only slices.
 
-    Parameters
-    ----------
-    claims, jobs, placements
-        The tables of a run; of the claims the rows that are of GPUs.
+    ``claims``, ``jobs``, ``placements``: the tables of a run; of the claims the rows that are of GPUs.
     """
     gpus = fleet.gpus
     undivided = gpus.slices[gpus.kind] == 0

@@ -57,10 +57,7 @@ KNOWN = (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields
 def read_keys(table: Any, where: str) -> FleetFile:
     """The key in one form: a name of a machine, a table of one, a list of them, or all in full.
 
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong.
+    A ClusterError if a key or a value is wrong.
     """
     content = table
     if isinstance(table, str):
@@ -76,10 +73,7 @@ def read_keys(table: Any, where: str) -> FleetFile:
 def machine_of(given: str | dict[str, Any], where: str) -> Machine:
     """The machine that a key names or describes.
 
-    Raises
-    ------
-    ClusterError
-        There is no such preset and no such file, or it has more GPUs or sockets than can be.
+    A ClusterError if there is no such preset and no such file, or it has more GPUs or sockets than can be.
     """
     if isinstance(given, str):
         try:
@@ -116,13 +110,7 @@ def in_few_words(given: MachineFile) -> Machine:
 
 
 def nodes_named(text: str | None, cores: Ints, where: str) -> Ints:
-    """int64[k]: which nodes a key names.
-
-    Raises
-    ------
-    ClusterError
-        There are no such nodes.
-    """
+    """int64[k]: which nodes a key names. A ClusterError if there are no such nodes."""
     if text is None:
         return np.flatnonzero(cores > 0)
     first, _, last = text.partition("-")

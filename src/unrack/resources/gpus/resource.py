@@ -95,12 +95,7 @@ def _text(value: float | None, times: float, unit: str, digits: int = 1) -> str:
 def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
     """The picture as SVG; empty: nothing was held.
 
-    Parameters
-    ----------
-    claims
-        The rows of the table of claims of one run.
-    written
-        The keys of the cluster file.
+    ``claims``: the rows of the table of claims of one run; ``written``: the keys of the cluster file.
     """
     parts = claims.with_columns(
         pl.col("place").str.extract(r"^node(\d+)/", 1).cast(pl.Int64).alias("node"),

@@ -202,13 +202,7 @@ def _units(amount: float | str) -> int:
 
 
 def read_keys(table: Any, where: str) -> LinksFile:
-    """The key ``links``.
-
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong.
-    """
+    """The key ``links``. A ClusterError if a key or a value is wrong."""
     return validated(
         LinksFile.model_validate, table, f"{where}.",
         lambda path: (UplinkFile if path[:-1] == ("racks",) else LinksFile).model_fields,

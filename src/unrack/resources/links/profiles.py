@@ -47,10 +47,7 @@ class Profiles:
 def read_profiles(given: str | Mapping[str, tuple[float, float]], where: str) -> Profiles:
     """Profiles by name, from a CSV file, or as a table says.
 
-    Raises
-    ------
-    ClusterError
-        There is no such name or file, or it says something impossible.
+    A ClusterError if there is no such name or file, or it says something impossible.
     """
     if not isinstance(given, str):
         return Profiles({name: _checked(shares, f"{where}.{name}", "") for name, shares in given.items()})

@@ -76,10 +76,7 @@ def measures(
 ) -> dict[str, float | None]:
     """Every metric; ``None`` over a window that lasts no time, or where there are no uplinks.
 
-    Parameters
-    ----------
-    places
-        Name of a place → its quantity, and what it carries.
+    ``places``: name of a place → its quantity, and what it carries.
 
     Examples
     --------

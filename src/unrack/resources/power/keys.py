@@ -77,13 +77,7 @@ class PowerFile(DrawFile):
 
 
 def read_keys(table: Any, where: str) -> PowerFile:
-    """The key ``power``.
-
-    Raises
-    ------
-    ClusterError
-        A key or a value is wrong.
-    """
+    """The key ``power``. A ClusterError if a key or a value is wrong."""
 
     def known(path: tuple[int | str, ...]) -> Any:
         inner: dict[str, type[Strict]] = {"nodes": SomeNodesFile, "caps": CapFile, "switch_off": SwitchOffFile}

@@ -35,8 +35,7 @@ def attempt_numbers(log: RunLog) -> NDArray[np.int32]:
 def span_order(log: RunLog) -> Ints:
     """int64[spans]: the spans in order of (start, job, attempt, span)."""
     number = attempt_numbers(log)[log.span_attempt]
-    order: Ints = np.lexsort((np.arange(len(number)), number, log.span_job, log.span_start_us))
-    return order
+    return np.lexsort((np.arange(len(number)), number, log.span_job, log.span_start_us))
 
 
 def _in_order(log: RunLog, first: Ints) -> tuple[Ints, Ints, Ints]:

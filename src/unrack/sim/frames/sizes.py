@@ -18,8 +18,7 @@ from unrack.units import SECOND_US
 def tasks_held(log: RunLog) -> Ints:
     """int64[spans]: how many tasks ran."""
     rows = log.rows.astype(np.int64)
-    held: Ints = np.add.reduceat(rows[:, NODES] * rows[:, TASKS], log.span_rows[:-1]) if len(rows) else rows[:, 0]
-    return held
+    return np.add.reduceat(rows[:, NODES] * rows[:, TASKS], log.span_rows[:-1]) if len(rows) else rows[:, 0]
 
 
 def size_columns(log: RunLog, sizes: Mapping[int, Sizes]) -> list[pl.Series]:

@@ -72,8 +72,7 @@ def least_job_prices(log: RunLog) -> Ints:
     within = least_prices(supply, asks)
     free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
     each = within if (within >= 0).all() else np.where(within >= 0, within, least_prices(supply, free).clip(0))
-    least: Ints = each * log.jobs.tasks
-    return least
+    return each * log.jobs.tasks
 
 
 def _asked(log: RunLog) -> Asked:

@@ -193,18 +193,6 @@ def speed_of(
 
 
 @compiled
-def speeds_of(
-    c: ContentionColumns, app: Ints, nodes: Ints, remote: Floats, worst_bandwidth: Floats, count_near: Ints,
-    reads: Floats,
-) -> Floats:  # fmt: skip
-    """float64[jobs]: :func:`speed_of` for many jobs."""
-    speeds = np.empty(len(app))
-    for i in range(len(app)):
-        speeds[i] = speed_of(c, app[i], nodes[i], remote[i], worst_bandwidth[i], count_near[i], reads[i])
-    return speeds
-
-
-@compiled
 def worst_of(c: ContentionColumns, bandwidth: Floats, nodes: Ints, reads: Floats) -> tuple[float, int, float]:
     """What interferers come to: (worst bandwidth, nodes near it, lowest reads); (0, 0, 100): nobody interferes.
 

@@ -18,7 +18,8 @@ COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00")
 def plot_profiles(profiles: ProfileSet, path: str | Path, method: Method = "line", nodes: int | None = None) -> None:
     """Draw every application's curves with the fitted ones through them, a panel an application.
 
-    Drawn are the curves with interference on all of the application's nodes.
+    Drawn are the curves with interference on all of the application's nodes. An InputError if the file cannot be
+    written, there is nothing to draw, or vl-convert is not installed.
 
     Parameters
     ----------
@@ -28,11 +29,6 @@ def plot_profiles(profiles: ProfileSet, path: str | Path, method: Method = "line
         How curves go through points.
     nodes
         Only applications measured on so many nodes; ``None``: each on the fewest that it was measured on.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written, there is nothing to draw, or vl-convert is not installed.
     """
     target = Path(path)
     if target.suffix not in (".svg", ".png"):

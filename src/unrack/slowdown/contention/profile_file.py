@@ -90,10 +90,7 @@ def profile_texts(profiles: ProfileSet) -> dict[str, str]:
 def write_profiles(profiles: ProfileSet, folder: str | Path) -> tuple[Path, Path]:
     """Write what :func:`profile_texts` gives; returns the paths.
 
-    Raises
-    ------
-    InputError
-        The folder cannot be made or written to.
+    An InputError if the folder cannot be made or written to.
     """
     target = Path(folder)
     try:

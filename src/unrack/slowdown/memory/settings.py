@@ -114,6 +114,8 @@ class MemoryContention:
 def make_contention(value: object, folder: Path | None = None) -> MemoryContention | None:
     """Settings from what a study or a caller writes.
 
+    An InputError if a key is unknown or its value cannot be, or a file is wrong.
+
     Parameters
     ----------
     value
@@ -123,11 +125,6 @@ def make_contention(value: object, folder: Path | None = None) -> MemoryContenti
         ``profiles`` is any of these. Or settings.
     folder
         Where paths are looked for first.
-
-    Raises
-    ------
-    InputError
-        A key is unknown or its value cannot be, or a file is wrong.
 
     Examples
     --------

@@ -75,10 +75,8 @@ class Case:
 def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
     """Check a batch and make it ready.
 
-    Raises
-    ------
-    InputError
-        ``busy`` is not one truth value a cluster, or a server names a cluster or level that does not exist.
+    An InputError if ``busy`` is not one truth value a cluster, or a server names a cluster or level that does not
+    exist.
     """
     on = np.zeros(supply.clusters, np.bool_) if busy is None else np.asarray(busy, np.bool_)
     if on.shape != (supply.clusters,):

@@ -48,19 +48,8 @@ class Programme:
         """A lower bound on the cost, rounded up: no solution with a whole cost is below.
 
         The dual solution is rounded and its Lagrangian evaluated in whole numbers, so the bound holds however inexact
-        the solver was.
-
-        Parameters
-        ----------
-        cost
-            To be minimised.
-        limit_s, effort_s
-            Wall time for the solver, s, and work in counted seconds.
-
-        Returns
-        -------
-        int or None
-            None: the solver found no optimum in the work or the time, or there is no solution.
+        the solver was. ``None``: the solver found no optimum in the work or the time, or there is no solution.
+        ``cost``: to be minimised; ``limit_s``, ``effort_s``: wall time for the solver, s, and work in counted seconds.
         """
         with needed_for("bounds by linear programmes"):
             from ortools.linear_solver import pywraplp

@@ -78,6 +78,8 @@ def anneal(
 ) -> tuple[float, float, int]:  # fmt: skip
     """Improve who is where, in place.
 
+    Returns excess and price of the best found, and steps tried.
+
     Parameters
     ----------
     choice : int64[open]
@@ -102,11 +104,6 @@ def anneal(
         Where servers are now; none given: nobody counts as away.
     most_away
         At most so many servers may be elsewhere than at home.
-
-    Returns
-    -------
-    tuple[float, float, int]
-        Excess and price of the best found, and steps tried.
     """
     servers, clusters, width = len(at), len(land.first) - 1, 0
     for c in range(clusters):
@@ -230,10 +227,7 @@ def anneal(
 def clashes(land: Land, crowd: Crowd, at: Ints) -> bool:
     """Whether any two servers of a group are in clusters with a failure domain in common, in pools they may use.
 
-    Parameters
-    ----------
-    at : int64[servers]
-        The cluster of each; -1: none.
+    ``at``: int64[servers], the cluster of each; -1: none.
     """
     for i in range(len(at)):
         if at[i] >= 0 and clash(land, crowd, at, i):

@@ -26,19 +26,9 @@ VICTIMS = 4
 def fewer(case: Case, at: Ints, opened: Ints, capacity: Floats, core_mb: float) -> list[Ints]:
     """Choices of one cluster fewer, the most promising first: without a small one that holds little, or all anew.
 
-    Parameters
-    ----------
-    at : int64[servers], opened : int64[open]
-        Where servers are, and which clusters are in use.
-    capacity : float64[clusters]
-        Size of each, in mean servers' memory.
-    core_mb
-        What a core counts as, MB.
-
-    Returns
-    -------
-    list of int64[open - 1]
-        Busy clusters, and those that placed servers are pinned to, are in all of them.
+    ``at``, ``opened``: int64[servers], int64[open], where servers are, and which clusters are in use; ``capacity``:
+    float64[clusters], size of each, in mean servers' memory; ``core_mb``: what a core counts as, MB. Returns list of
+    int64[open - 1]: busy clusters, and those that placed servers are pinned to, are in all of them.
     """
     need = case.need
     mean_mb = max(float(need[MB].mean()), 1.0)

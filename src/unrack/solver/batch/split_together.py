@@ -25,6 +25,9 @@ def split_together(
 ) -> Ints | None:  # fmt: skip
     """Split the memory of servers that are together in clusters; cores and failure domains are not looked at.
 
+    Returns int64[some, width] or None: MB from each pool of the server's cluster: the cheapest. None: there is no such
+    split, or none was found.
+
     Parameters
     ----------
     which : int64[some]
@@ -33,11 +36,6 @@ def split_together(
         The cluster of each.
     clock
         When the search must end. Default: by what it has worked only.
-
-    Returns
-    -------
-    int64[some, width] or None
-        MB from each pool of the server's cluster: the cheapest. None: there is no such split, or none was found.
     """
     with needed_for("memory of servers split together"):
         from ortools.sat.python import cp_model

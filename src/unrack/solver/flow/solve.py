@@ -36,13 +36,8 @@ def canonical_amounts(network: Network, potential: Ints) -> Ints:
 
     Nodes that have units left once the arcs of negative reduced cost are full send them over free arcs, by few arcs
     before many, and of equally few those of lower numbers first; the nodes send in order of number. See ``push_all``.
-
-    Parameters
-    ----------
-    network
-        As :func:`unrack.solver.flow.network.checked` returns it.
-    potential : int64[nodes]
-        As of :func:`canonical_potentials`.
+    ``network``: as :func:`unrack.solver.flow.network.checked` returns it; ``potential``: int64[nodes], as of
+    :func:`canonical_potentials`.
     """
     reduced = network.cost + potential[network.tail] - potential[network.head]
     amount = np.where(reduced < 0, network.capacity, 0)
@@ -63,14 +58,8 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
     """int64[nodes]: the greatest optimal duals of which none is above 0.
 
     By Bellman's and Ford's algorithm, passes over all arcs: as many as there are arcs in a shortest walk at most,
-    O(nodes arcs), and a dozen or two in the networks of schedulers.
-
-    Parameters
-    ----------
-    network
-        As :func:`unrack.solver.flow.network.checked` returns it.
-    amount : int64[arcs]
-        Any flow of least cost.
+    O(nodes arcs), and a dozen or two in the networks of schedulers. ``network``: as
+    :func:`unrack.solver.flow.network.checked` returns it; ``amount``: int64[arcs], any flow of least cost.
     """
     tail, head, cost = network.tail, network.head, network.cost
     distance = np.zeros(len(network.supply), np.int64)
@@ -126,21 +115,15 @@ SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
 def solve(network: Network, solver: str = "auto") -> Flow:
     """The flow of least cost, with ties broken by number: the same whatever the solver (:func:`canonical_amounts`).
 
+    An InputError if there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`). A
+    MissingError if OR-Tools is asked for and not installed. A RunError if the network cannot carry its supply.
+
     Parameters
     ----------
     network
         Of a balanced supply, without loops; costs of any sign.
     solver
         One of :data:`SOLVERS`. Default: OR-Tools, or cost scaling where that is not installed.
-
-    Raises
-    ------
-    InputError
-        If there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`).
-    MissingError
-        If OR-Tools is asked for and not installed.
-    RunError
-        If the network cannot carry its supply.
 
     Examples
     --------

@@ -28,6 +28,8 @@ def place_cp(
 ) -> Solution:  # fmt: skip
     """Place as many servers as can be, in as few clusters, at the lowest price; all their constraints are met.
 
+    ``"optimal"`` where the solver proved all three goals. A MissingError if OR-Tools is not installed.
+
     Parameters
     ----------
     limit_s
@@ -41,16 +43,6 @@ def place_cp(
         Clusters in use before; default: none.
     effort
         Work for all three goals in the solver's own, deterministic seconds; default: any.
-
-    Returns
-    -------
-    Solution
-        ``"optimal"`` where the solver proved all three goals.
-
-    Raises
-    ------
-    MissingError
-        OR-Tools is not installed.
     """
     with timed(limit_s) as clock:
         model = Placement(supply, asked, np.zeros(supply.clusters, np.bool_) if busy is None else busy)

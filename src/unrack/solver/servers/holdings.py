@@ -198,10 +198,7 @@ def _refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: In
 def refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, changed: Ints, rule: int) -> None:
     """Bring the ranking up to date with some clusters, in the order in which a stable sort would.
 
-    Parameters
-    ----------
-    changed : int64[clusters]
-        The clusters of which something changed.
+    ``changed``: int64[clusters], the clusters of which something changed.
     """
     if len(changed) == 1:
         _refresh(pools, tree, who, at, used, span, changed[0], rule)
@@ -289,10 +286,7 @@ def take_out(
 ) -> None:  # fmt: skip
     """Take a placed server out of its cluster, and bring the ranking up to date.
 
-    Parameters
-    ----------
-    seen, stamp
-        As for :func:`touched`.
+    ``seen``, ``stamp``: as for :func:`touched`.
     """
     changed = touched(pools, servers, server, seen, stamp)
     give(pools, servers, server, servers.cluster[server], -1)

@@ -241,10 +241,7 @@ class OneByOne:
     def extend(self, more: Asked) -> None:
         """Take in further servers behind the others; they are nowhere yet.
 
-        Parameters
-        ----------
-        more
-            Groups and tiers are numbered as in what was asked so far.
+        ``more``: groups and tiers are numbered as in what was asked so far.
         """
         first, last = self.count, self.count + len(more)
         self.count = last
@@ -266,10 +263,7 @@ class OneByOne:
     ) -> None:  # fmt: skip
         """Take in one further server, as :meth:`extend` does.
 
-        Parameters
-        ----------
-        forbidden : bool[tiers]
-            Tiers that it must have no memory of.
+        ``forbidden``: bool[tiers], tiers that it must have no memory of.
         """
         servers, server = self.servers, self.count
         room = len(servers.cores)

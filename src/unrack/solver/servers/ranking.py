@@ -44,12 +44,7 @@ class Ranking(NamedTuple):
 def make_ranking(used: Ints, columns: int) -> Ranking:
     """Clusters in order of utilisation (percent, 0 to 100), then of id; their leaves are still to be filled in.
 
-    Parameters
-    ----------
-    used : int64[clusters]
-        Utilisation of each.
-    columns
-        Of the tree.
+    ``used``: int64[clusters], utilisation of each; ``columns``: of the tree.
     """
     slots = 1
     while slots < 4 * len(used) + 4 * (FULL + 1):
@@ -116,12 +111,7 @@ def climb(tree: Ints, leaf: int) -> None:
 def rank(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, cluster: int, percent: int, row: Ints) -> None:
     """Tell what a cluster has free now, and move it if its utilisation is another: up to the end, down to the front.
 
-    Parameters
-    ----------
-    percent
-        Its utilisation now.
-    row : int64[columns]
-        Its leaf.
+    ``percent``: its utilisation now; ``row``: int64[columns], its leaf.
     """
     slots = len(who)
     slot = at[cluster]

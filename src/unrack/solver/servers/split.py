@@ -104,6 +104,8 @@ def cheapest(
 ) -> int:
     """The cheapest split of a server's memory over the pools of a cluster, and its price.
 
+    Returns the price, or -1: no split meets all conditions.
+
     Parameters
     ----------
     memory, floor
@@ -116,11 +118,6 @@ def cheapest(
         Of a MB. Weights ascend from 0.
     into : int64[pools]
         Receives the MB from each pool; of splits that are equally cheap, which one is a fixed rule.
-
-    Returns
-    -------
-    int
-        The price, or -1: no split meets all conditions.
     """
     step = 0
     for i in range(1, width):

@@ -53,6 +53,9 @@ def partitions(
 ) -> int:
     """Every partition of the tiles over the rows whose lower bound is at least ``low`` and below ``high``.
 
+    Returns how many there are, room or not, or -1 if the visits did not do; with ``only_least`` a lower bound of all
+    the bounds, or ``high`` if there is none below: the least of them, if the visits did.
+
     Parameters
     ----------
     grid
@@ -70,12 +73,6 @@ def partitions(
         Written, as far as there is room: the counts, descending.
     bounds : int64[room]
         Written: the lower bounds.
-
-    Returns
-    -------
-    int
-        How many there are, room or not, or -1 if the visits did not do; with ``only_least`` a lower bound of all the
-        bounds, or ``high`` if there is none below: the least of them, if the visits did.
     """
     rows, columns = len(grid.row_free), len(grid.column_free)
     row_caps, column_caps = np.empty(rows, np.int64), np.empty(columns, np.int64)
@@ -172,7 +169,8 @@ def trace(chosen: Ints, row: int, column: int, from_column: Ints, from_row: Ints
 def match(grid: Grid, row_counts: Ints, column_counts: Ints) -> Ints:
     """The least tiles with these counts, compared as ascending lists of ids.
 
-    O(tiles of the torus, squared).
+    O(tiles of the torus, squared). Returns int64[tiles]: ascending ids; empty if the free tiles do not allow these
+    counts.
 
     Parameters
     ----------
@@ -181,11 +179,6 @@ def match(grid: Grid, row_counts: Ints, column_counts: Ints) -> Ints:
     row_counts : int64[rows]
     column_counts : int64[columns]
         Of the same sum.
-
-    Returns
-    -------
-    int64[tiles]
-        Ascending ids; empty if the free tiles do not allow these counts.
     """
     rows, columns = len(grid.row_free), len(grid.column_free)
     chosen = np.zeros((rows, columns), np.int64)

@@ -264,6 +264,8 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
 def advance(g: Grid, s: Search, partitions: Ints, bounds: Ints, nodes: int) -> bool:
     """Search on for at most so many nodes.
 
+    Returns whether nothing is left to search among these partitions.
+
     Parameters
     ----------
     g
@@ -276,11 +278,6 @@ def advance(g: Grid, s: Search, partitions: Ints, bounds: Ints, nodes: int) -> b
         Their lower bounds, ascending.
     nodes
         Rows and columns to place before the search stops for now.
-
-    Returns
-    -------
-    bool
-        Whether nothing is left to search among these partitions.
     """
     stop = s.scalar[NODES] + nodes
     while s.scalar[NODES] < stop:

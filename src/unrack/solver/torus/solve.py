@@ -266,6 +266,8 @@ def _bound(grid: Grid, free: Ints, k: int, visits: int) -> int:
 def search_all(grid: Grid, search: Search, k: int, clock: Clock, most_nodes: int | None = None) -> int:
     """Search counts by row in bands of their bounds, least first.
 
+    Returns a lower bound: the best sum, if all was searched.
+
     Parameters
     ----------
     grid
@@ -278,11 +280,6 @@ def search_all(grid: Grid, search: Search, k: int, clock: Clock, most_nodes: int
         When to stop before all is searched.
     most_nodes
         Of the search; ``None``: any number.
-
-    Returns
-    -------
-    int
-        A lower bound: the best sum, if all was searched.
     """
     none = np.empty((0, len(grid.row_free)), np.int64), np.empty(0, np.int64)
     low = int(partitions(grid, k, 0, int(search.scalar[BEST]), True, VISITS, *none))

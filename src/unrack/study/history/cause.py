@@ -46,39 +46,26 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """Two histories of the same jobs, a row each; times in s, NaN: not known.
+    """Two histories of the same jobs, a row each; times in s, NaN: not known."""
 
-    Attributes
-    ----------
-    ids
-        Of the jobs.
-    submit, real, told, run : float64[jobs]
-        When each was submitted, really started, started in the simulation; how long it runs.
-    own_word : float64[2, jobs]
-        When what each waits for by its own word had come, really and in the simulation.
-    asks : int64[measures, jobs]
-        What each holds: cores, and MB where memory is counted.
-    partition : int64[jobs]
-        Where it runs.
-    meets, within : bool[partitions, partitions]
-        Which have nodes in common; of which all nodes are those of another, which comes first.
-    capacity : int64[measures, partitions]
-        Their cores, and MB.
-    claims, limits
-        What jobs held of limits in the simulation, by ``job`` (its row) and ``place``; place → the most of it.
-    """
-
-    ids: list[str]
+    ids: list[str]  # of the jobs
+    # submit, real, told, run: float64[jobs]: when each was submitted, really started, started in the simulation; how
+    # long it runs
     submit: Floats
     real: Floats
     told: Floats
     run: Floats
+    # float64[2, jobs]: when what each waits for by its own word had come, really and in the simulation
     own_word: Floats
-    asks: Ints
-    partition: Ints
+    asks: Ints  # int64[measures, jobs]: what each holds: cores, and MB where memory is counted
+    partition: Ints  # int64[jobs]: where it runs
+    # meets, within: bool[partitions, partitions]: which have nodes in common; of which all nodes are those of another,
+    # which comes first
     meets: Bools
     within: Bools
-    capacity: Ints
+    capacity: Ints  # int64[measures, partitions]: their cores, and MB
+    # claims, limits: what jobs held of limits in the simulation, by ``job`` (its row) and ``place``; place → the most
+    # of it
     claims: pl.DataFrame
     limits: Mapping[str, int]
     _steps: dict[str | tuple[int, bool, bool], tuple[Floats, Ints]] = field(default_factory=dict, repr=False)

@@ -87,6 +87,8 @@ def check_history(
 ) -> Check:
     """Simulate the jobs of a trace and compare their starts with those that really were.
 
+    An InputError if the trace does not know when its jobs started.
+
     Parameters
     ----------
     cluster
@@ -99,11 +101,6 @@ def check_history(
         How far apart starts may be and still agree.
     progress
         As of :func:`unrack.simulate`.
-
-    Raises
-    ------
-    InputError
-        The trace does not know when its jobs started.
     """
     jobs = workload.jobs
     if WAIT not in jobs.extra.columns or jobs.extra[WAIT].null_count() == len(jobs):

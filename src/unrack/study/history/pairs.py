@@ -13,12 +13,8 @@ MOST_JOBS = 5_000
 def swapped(real: Ints, told: Ints) -> tuple[Ints, Ints]:
     """The pairs in another order, by their places: who was first, who second.
 
-    Parameters
-    ----------
-    real : int64[jobs]
-        When they really started; does not fall.
-    told : int64[jobs]
-        When they started in a simulation; -1: they did not.
+    ``real``: int64[jobs], when they really started; does not fall; ``told``: int64[jobs], when they started in a
+    simulation; -1: they did not.
 
     Examples
     --------

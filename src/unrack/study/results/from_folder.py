@@ -57,10 +57,8 @@ class Again:
     def story(self, job: str, policy_file: str | None = None) -> Story:
         """The life of a job: the run is simulated once more; ``policy_file`` says where the policy's file is now.
 
-        Raises
-        ------
-        InputError
-            There is no such job, the policy's file is not where it was, or the run was not simulated from a study.
+        An InputError if there is no such job, the policy's file is not where it was, or the run was not simulated from
+        a study.
         """
         self._refuse_past()
         index = self.index(job)

@@ -43,13 +43,7 @@ class Here:
         return 1
 
     def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:
-        """Work on the task to its end.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            The user wants to stop, and not only the item's code.
-        """
+        """Work on the task to its end. A KeyboardInterrupt if the user wants to stop, and not only the item's code."""
         future: Future[tuple[Answer, ...]] = Future()
         with telling_of_each(partial(tell, COMPILES)):
             future.set_result(worked(task.work, task.items, tell, _tried, tell_every_s=0.0))

@@ -89,10 +89,7 @@ def _of_others(name: str, found: Any) -> Format:
 def as_workload(made: object, path: str, kind: str, who: str) -> Workload:
     """What a reader or generator of a plug-in returned: a workload, or a table of jobs to be read as any Parquet file.
 
-    Raises
-    ------
-    InputError
-        It is neither, or the table is not one of jobs.
+    An InputError if it is neither, or the table is not one of jobs.
     """
     if isinstance(made, pl.DataFrame):
         packed = BytesIO()

@@ -25,10 +25,8 @@ Components = dict[int, tuple[int, ...]]
 def components_of(jobs: JobTable) -> Components:
     """The heterogeneous jobs of a table, those that run already when the run begins left out.
 
-    Raises
-    ------
-    InputError
-        Components of one job are of several users, run in several reservations, or say how they use their memory.
+    An InputError if components of one job are of several users, run in several reservations, or say how they use their
+    memory.
     """
     if HET not in jobs.extra.columns:
         return {}
@@ -66,10 +64,7 @@ def first_of(jobs: JobTable) -> Ints:
 def alike(job: Job) -> tuple[Job, ...]:
     """A job that nobody knew before, and its other components, all of which ask to run as long as the longest.
 
-    Raises
-    ------
-    RefusedError
-        They are of several users, or in several reservations.
+    A RefusedError if they are of several users, or in several reservations.
     """
     if not job.components:
         return (job,)

@@ -45,30 +45,17 @@ Ways = tuple[tuple[int, After, int], ...]
 
 @dataclass(frozen=True)
 class JobGraph:
-    """What jobs wait for.
+    """What jobs wait for."""
 
-    Attributes
-    ----------
-    begin_us : int64[jobs]
-        Before which they do not start; 0: any time.
-    waits
-        Job → what it waits for, all of it; of those that wait for others.
-    ends_well : bool[jobs]
-        Which end well when they end by themselves, as far as the trace says.
-    """
-
-    begin_us: Ints
-    waits: Mapping[int, Sequence[Ways]]
-    ends_well: Bools
+    begin_us: Ints  # int64[jobs]: before which they do not start; 0: any time
+    waits: Mapping[int, Sequence[Ways]]  # job → what it waits for, all of it; of those that wait for others
+    ends_well: Bools  # bool[jobs]: which end well when they end by themselves, as far as the trace says
 
 
 def graph_of(jobs: JobTable) -> JobGraph | None:
     """What jobs wait for; ``None``: nothing.
 
-    Raises
-    ------
-    InputError
-        A dependency cannot be read, names a job that there is not, or jobs wait for each other.
+    An InputError if a dependency cannot be read, names a job that there is not, or jobs wait for each other.
     """
     said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name")
             if name in jobs.extra.columns}  # fmt: skip

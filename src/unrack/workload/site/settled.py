@@ -48,12 +48,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
 
     On a cluster with a ``site``, jobs ask for where they may run and for what they count for; on any cluster, members
     of arrays count for the limits of these. Components of a heterogeneous job run as long as the longest. Elsewhere
-    nothing changes.
-
-    Raises
-    ------
-    InputError
-        No job names a partition that the cluster has, though some name others.
+    nothing changes. An InputError if no job names a partition that the cluster has, though some name others.
     """
     jobs, site = as_long_as_the_longest(jobs), cluster.places.installed.get("site")
     if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit").any()):
@@ -202,10 +197,7 @@ def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:
 def numbers_said(jobs: JobTable, name: str) -> pl.Series:
     """The numbers of a further column; 0: nothing is said.
 
-    Raises
-    ------
-    InputError
-        Something else is said; it names the first job.
+    An InputError if something else is said; it names the first job.
     """
     said = _said(jobs, (name,))
     if said is None:

@@ -47,10 +47,7 @@ class FlexibleTable(Strict):
 def flexible(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """Give jobs sizes as the value of the filter ``flexible`` says.
 
-    Raises
-    ------
-    InputError
-        The value is wrong, or jobs say their sizes themselves.
+    An InputError if the value is wrong, or jobs say their sizes themselves.
     """
     if not isinstance(value, Mapping):
         value = {"share": value}

@@ -15,10 +15,7 @@ COLUMN = "time_min_s"
 def least_times(jobs: JobTable) -> Mapping[int, int]:
     """Job → the shortest limit that it accepts, µs, of those that say one.
 
-    Raises
-    ------
-    InputError
-        It is no time above 0, or longer than what the job asks for.
+    An InputError if it is no time above 0, or longer than what the job asks for.
     """
     if COLUMN not in jobs.extra.columns:
         return {}

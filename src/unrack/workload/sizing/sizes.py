@@ -47,13 +47,7 @@ def downey(n: int, a: float, sigma: float) -> float:
 
 
 def speedup_of(text: str, where: str) -> Speedup:
-    """A model of speed-up as it is written.
-
-    Raises
-    ------
-    InputError
-        There is no such model, or it has other parameters.
-    """
+    """A model of speed-up as it is written. An InputError if there is no such model, or it has other parameters."""
     name, *words = text.replace(",", " ").replace("/", " ").split() or [""]
     try:
         numbers = [float(word) for word in words]
@@ -72,10 +66,7 @@ def speedup_of(text: str, where: str) -> Speedup:
 def sizes_of(jobs: JobTable) -> Mapping[int, Sizes]:
     """Job → its sizes, of those that have several, or one that they say.
 
-    Raises
-    ------
-    InputError
-        What a job says of its sizes cannot be read or cannot be.
+    An InputError if what a job says of its sizes cannot be read or cannot be.
     """
     there = [name for name in COLUMNS if name in jobs.extra.columns]
     if not {"sizes", "min_tasks", "max_tasks"} & set(there):

@@ -28,8 +28,7 @@ def utility(slowdown: Floats, slack: float = SLACK, importance: float = IMPORTAN
     [0.333, 0.0, -1.0]
     """
     spare = (slack - slowdown) / slack
-    found: Floats = np.where(slowdown <= slack, spare, spare * (10 - importance) / 9)
-    return found
+    return np.where(slowdown <= slack, spare, spare * (10 - importance) / 9)
 
 
 def lost_utility(phase: Phase) -> Costs:

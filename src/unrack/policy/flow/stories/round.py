@@ -65,8 +65,7 @@ def subtask_costs(solved: Solved, members: Members, force: bool) -> Ints:
     at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     if len(keys):
         place = np.where(keys[at] == wanted, arcs[at, 2], place)
-    found: Ints = np.where(host >= 0, place, waiting)
-    return found
+    return np.where(host >= 0, place, waiting)
 
 
 def told(view: View, notes: Notes, passes: int) -> RoundStory | None:

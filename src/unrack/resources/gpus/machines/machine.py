@@ -21,10 +21,7 @@ _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 def numbers_of(text: str) -> tuple[int, ...]:
     """The numbers in a list such as ``0-7,16-23``, ascending; a stride, as in ``0-158:2``, is understood.
 
-    Raises
-    ------
-    ValueError
-        The text is no such list; it says what was wanted.
+    A ValueError if the text is no such list; it says what was wanted.
 
     Examples
     --------
@@ -143,10 +140,8 @@ class Machine:
     def __post_init__(self) -> None:
         """Check the graph.
 
-        Raises
-        ------
-        ClusterError
-            A link leads nowhere or has no weight above 0, a GPU cannot be reached, or a CPU is on two sockets.
+        A ClusterError if a link leads nowhere or has no weight above 0, a GPU cannot be reached, or a CPU is on two
+        sockets.
         """
         count = len(self.vertices)
         for link in self.links:
@@ -346,10 +341,7 @@ def tree(
 def preset(name: str, where: str = "machine") -> Machine:
     """The preset of that name.
 
-    Raises
-    ------
-    ClusterError
-        There is none.
+    A ClusterError if there is none.
 
     Examples
     --------

@@ -13,12 +13,8 @@ from unrack.resources.gpus.machines.machine import GPU, MACHINE, NVSWITCH, SOCKE
 def written(machine: Machine) -> dict[str, Any]:
     """The keys of a file with this machine; read again, it has the same parts, distances, sockets and cores.
 
-    Every weight is written, so that files stay true should usual weights change.
-
-    Raises
-    ------
-    ClusterError
-        The graph is none that a file can hold: a part hangs on nothing, or there are several machines in it.
+    Every weight is written, so that files stay true should usual weights change. A ClusterError if the graph is none
+    that a file can hold: a part hangs on nothing, or there are several machines in it.
 
     Examples
     --------

@@ -55,14 +55,8 @@ def _taken(land: Land, crowd: Crowd, run: Running, i: int, pool: int) -> bool:
 def price_there(land: Land, crowd: Crowd, run: Running, i: int, c: int, gone: int, into: Ints) -> int:
     """The lowest price at which a server fits a cluster, and its split; -1: it does not fit.
 
-    Parameters
-    ----------
-    i, c
-        The server and the cluster.
-    gone
-        A server of that cluster that will have left it; -1: none.
-    into : int64[width]
-        Receives the MB from each pool.
+    ``i``, ``c``: the server and the cluster; ``gone``: a server of that cluster that will have left it; -1: none;
+    ``into``: int64[width], receives the MB from each pool.
     """
     start = land.first[c]
     width, compute = land.first[c + 1] - start, land.member[start]
@@ -97,12 +91,7 @@ def price_there(land: Land, crowd: Crowd, run: Running, i: int, c: int, gone: in
 def best_place(land: Land, crowd: Crowd, run: Running, i: int, rule: int, into: Ints) -> tuple[int, int]:
     """The open cluster, not its own, that a server should move to, and the price there; -1: none has room.
 
-    Parameters
-    ----------
-    rule
-        TIGHTEST or CHEAPEST; then the lowest id.
-    into : int64[width]
-        Receives the split there.
+    ``rule``: TIGHTEST or CHEAPEST; then the lowest id; ``into``: int64[width], receives the split there.
     """
     best, best_score, best_price = -1, 0, -1
     trial = np.zeros(run.mb.shape[1], np.int64)
@@ -127,10 +116,7 @@ def best_place(land: Land, crowd: Crowd, run: Running, i: int, rule: int, into: 
 def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tuple[int, int]:
     """A server that can move to another open cluster, and whose cluster then has room for server i; -1, -1: none.
 
-    Parameters
-    ----------
-    order : int64[any]
-        The servers to try, in order.
+    ``order``: int64[any], the servers to try, in order.
     """
     trial = np.zeros(run.mb.shape[1], np.int64)
     for k in range(len(order)):
@@ -149,10 +135,7 @@ def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tu
 def best_saving(land: Land, crowd: Crowd, run: Running, paid: Ints) -> tuple[int, int]:
     """The server whose move to an open cluster saves most, and that cluster; -1, -1: none saves anything.
 
-    Parameters
-    ----------
-    paid : int64[servers]
-        The price of each where it is.
+    ``paid``: int64[servers], the price of each where it is.
     """
     best, where, most = -1, -1, 0
     trial = np.zeros(run.mb.shape[1], np.int64)

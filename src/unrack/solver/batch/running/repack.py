@@ -105,6 +105,9 @@ def repack(
 ) -> Repacking:  # fmt: skip
     """Empty as many clusters as a number of moves allows, then lower the price.
 
+    Its bounds hold for any plan with as many moves. An InputError if ``moves`` is negative, or ``now`` holds
+    more than is installed or is not what servers ask.
+
     Parameters
     ----------
     supply
@@ -126,16 +129,6 @@ def repack(
     effort_s, share
         Work that may be done, in counted seconds, and part of the default: as of
         :func:`unrack.solver.batch.solve.place_batch`.
-
-    Returns
-    -------
-    Repacking
-        Its bounds hold for any plan with as many moves.
-
-    Raises
-    ------
-    InputError
-        ``moves`` is negative, or ``now`` holds more than is installed or is not what servers ask.
     """
     if moves < 0:
         raise InputError("moves", str(moves), "at least 0")

@@ -35,20 +35,10 @@ MOST_WEIGHT = 1_000_000
 def machine_from(content: Mapping[str, Any], where: str, name: str = "machine") -> Machine:
     """The machine that the keys describe.
 
-    Parameters
-    ----------
-    content
-        The keys, as of a TOML file: see :class:`unrack.resources.gpus.machines.reading.from_file.MachineFile`.
-    where
-        What errors call the source.
-    name
-        What to call the machine if it has no name of its own.
-
-    Raises
-    ------
-    ClusterError
-        A key is unknown or has a wrong value; a part does not exist or comes twice; GPUs are left out or cannot reach
-        each other; some links have a bandwidth and others have none.
+    ``content``: the keys, as of a TOML file: see :class:`unrack.resources.gpus.machines.reading.from_file.MachineFile`;
+    ``where``: what errors call the source; ``name``: what to call the machine if it has no name of its own. A
+    ClusterError if a key is unknown or has a wrong value; a part does not exist or comes twice; GPUs are left out or
+    cannot reach each other; some links have a bandwidth and others have none.
     """
     file = checked(content, where)
     build = _Build(file, where)
@@ -154,10 +144,7 @@ class _Build:
     def links(self) -> tuple[Link, ...]:
         """All links with their weights; where one has a bandwidth, all must have one, their own or that of their kind.
 
-        Raises
-        ------
-        ClusterError
-            Some links have a bandwidth and another has none.
+        A ClusterError if some links have a bandwidth and another has none.
         """
         by_kind = self.file.gb_s
         if by_kind is None and all(link.gb_s is None for link in self.asked.values()):
@@ -327,10 +314,7 @@ class MachineFile(Strict):
 def checked(content: Mapping[str, Any], where: str) -> MachineFile:
     """The keys of a file, checked one by one.
 
-    Raises
-    ------
-    ClusterError
-        A key is unknown, missing, or has a value that cannot be; it names the first.
+    A ClusterError if a key is unknown, missing, or has a value that cannot be; it names the first.
     """
     file = validated(MachineFile.model_validate, content, f"{where}, ", _known)
     if file.base is None and not file.sockets:

@@ -24,10 +24,7 @@ def is_xml(text: str) -> bool:
 def read_xml(text: str, where: str, name: str) -> Found:
     """What the file says; GPUs are numbered in the order of their PCI addresses, as CUDA is told to.
 
-    Raises
-    ------
-    ClusterError
-        It is not XML of hwloc.
+    A ClusterError if it is not XML of hwloc.
     """
     try:
         root = ElementTree.fromstring(text)

@@ -48,19 +48,9 @@ class _Row:
 def read_matrix(text: str, where: str, name: str) -> Found:
     """What the matrix says.
 
-    Parameters
-    ----------
-    text
-        What the tool printed, with or without escapes for terminals, legend and other text around it.
-    where
-        What errors call the source.
-    name
-        What to call the machine.
-
-    Raises
-    ------
-    ClusterError
-        There is no matrix, a row is missing or too short, or a word is not known; with the line.
+    ``text``: what the tool printed, with or without escapes for terminals, legend and other text around it; ``where``:
+    what errors call the source; ``name``: what to call the machine. A ClusterError if there is no matrix, a row is
+    missing or too short, or a word is not known; with the line.
     """
     text = plain(text)
     columns, rows = _table(text, where)

@@ -119,19 +119,9 @@ def machine_in(
 ) -> Machine:
     """The machine that a text describes.
 
-    Parameters
-    ----------
-    text
-        As of a file: see :func:`read_machine`.
-    where, name
-        What errors call the text; what to call the machine.
-    cpus, cpus_where
-        The output of ``numactl --hardware``, where ``text`` does not hold it, and what errors call it.
-
-    Raises
-    ------
-    ClusterError
-        As :func:`read_machine`.
+    ``text``: as of a file: see :func:`read_machine`; ``where``, ``name``: what errors call the text; what to call the
+    machine; ``cpus``, ``cpus_where``: the output of ``numactl --hardware``, where ``text`` does not hold it, and what
+    errors call it. Errors as of :func:`read_machine`.
     """
     if is_xml(text):
         return _without(cpus, machine_of(read_xml(text, where, name)))
