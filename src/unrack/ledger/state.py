@@ -287,8 +287,12 @@ class ClusterState(LeaseLedger):
             raise RefusedError(f"release job {job}: it is not running")
         if self.before is not None:
             self.before.held(job)
-        self.unforeseen += job in self.suspended or self._is_early(job, now)
+        early = job in self.suspended or self._is_early(job, now)
+        self.unforeseen += early
+        nodes = self.lease(job).nodes if len(self.open_to) > 1 else None
         extra = self.take_back(job)
+        if nodes is not None and not len(extra.claims):
+            self.note_where(nodes, early)
         self.forget_changes(job)
         self._note(job, -1)
         if self.devices is not None and extra.shares:

@@ -1,0 +1,318 @@
+"""How the nodes of a plan are grouped: as coarsely as is exact for the jobs that wait, and anew when others do.
+
+Nodes are one group as long as no waiting job, and no window that one of them could meet, tells them apart. So what no
+waiting job lacks (a partition that none of them names, a reservation that none of them reaches) divides nothing.
+Reservations are carried over from one grouping to the next at their time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unrack.kernels.arrays import Ints
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, nodes_of
+from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, ENDS_US, WHO
+from unrack.policy.discipline.queue_pass import Passes
+from unrack.policy.discipline.skyline.columns import (
+    CARRIED,
+    CLOSES_US,
+    FIRST_GROUP,
+    FIRST_OF,
+    FROM,
+    KEPT,
+    LAST_GROUP,
+    LAST_OF,
+    OPENS_US,
+    OWNER,
+    REACH,
+    Grain,
+    spans_of,
+)
+from unrack.units import NEVER_US
+from unrack.view import View
+
+Marks = tuple[bytes, bytes, int]
+"""What decides the groups: which sets wait, which windows they may meet, and how many nodes are told apart by name."""
+
+
+@dataclass(slots=True)
+class Grouped(Passes):
+    """Groups of nodes, and what divides them.
+
+    Attributes
+    ----------
+    place
+        By which rule nodes are chosen.
+    marks
+        What divided them when they were grouped.
+    named : int64[nodes]
+        1: a node that is a group of its own, as a job may use it that asks for more than a core a task.
+    judged
+        Of how many jobs it is known whether they do.
+    elsewhere
+        How often something was given back that was not on nodes alone.
+    """
+
+    place: Any = None
+    marks: Marks | None = None
+    named: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    judged: int = 0
+    elsewhere: int = -1
+
+    def group(self, view: View, place: Any) -> None:
+        """Group the nodes for the jobs that wait."""
+        self.place, self.judged, self.named = place, 0, np.zeros(view.total.shape[1], np.int64)
+        apart = self.chosen or (self.rule.whole and view.columns.suspended)  # who is has memory of idle nodes
+        self.named[:] = bool(apart)
+        self._name(view)
+        self._divide(view, *self._marks(view, view.queue, 0))
+
+    def regroup(self, view: View, jobs: Ints, now: int, reach_us: int = 0) -> Ints:
+        """Group the nodes for these jobs, if they are to be grouped otherwise than before.
+
+        Reservations keep their times, but where single cores of nodes were counted and now nodes are told apart by name:
+        there jobs are to be reserved for anew, in order of start.
+
+        Returns
+        -------
+        int64[k]
+            The jobs in the order in which they are to be looked at.
+        """
+        if self.rule.grain == Grain.NODES:
+            return jobs
+        before, fresh = self.named, self._name(view)
+        one = len(view.columns.open_to) == 1 and not len(self.columns.windows) and self.marks is not None
+        if one and not fresh:
+            return jobs
+        marks, masks, needed = self._marks(view, jobs, reach_us)
+        if marks == self.marks:
+            return jobs
+        of, grain = self.columns.of, self.rule.grain
+        self._divide(view, marks, masks, needed)
+        reserved = jobs[self.columns.start[jobs] >= 0]
+        if fresh:
+            reserved, jobs = self._without_places(view, reserved, jobs, self.named > before, bool(needed.any()))
+        if len(reserved):
+            self._carry(view, reserved[np.argsort(self.columns.start[reserved], kind="stable")], of, int(grain), now)
+        return jobs
+
+    def _without_places(
+        self, view: View, reserved: Ints, jobs: Ints, new: Any, windows: bool
+    ) -> tuple[Ints, Ints]:
+        """Forget reservations on nodes that are told apart now, if those who have them may all use the same nodes.
+
+        No reservation is later then: at the reserved start of a job those before it have begun, so that what is free
+        stays free. Returns who has a reservation still, and the jobs in the order in which they are to be looked at.
+        """
+        c = self.columns
+        own = c.set_of[reserved]
+        there = (view.columns.open_to[own, CPU] > 0) & new
+        hit = there.any(axis=1)
+        sets = np.unique(own[hit])
+        if windows or len(sets) != 1 or c.meets[sets[0], np.unique(own[~hit])].any():
+            return reserved, jobs
+        place = np.flatnonzero(np.isin(jobs, reserved[hit]) | (c.set_of[jobs] == sets[0]))
+        jobs = jobs.copy()
+        jobs[place] = self.by_start(jobs[place])
+        c.start[reserved[hit]] = -1
+        return reserved[~hit], jobs
+
+    def _name(self, view: View) -> bool:
+        """Note the nodes of jobs that ask for more than a core a task; whether there are others than before."""
+        first, self.judged = self.judged, view.jobs
+        if self.rule.whole or first == view.jobs or self.named.all():
+            return False
+        asks = view.columns.asks[:, first : view.jobs]
+        unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
+        sets = np.unique(view.columns.set_of[first : view.jobs][unlike])
+        here = (view.columns.open_to[sets, CPU] > 0).any(axis=0) & (self.named == 0)
+        self.named = np.where(here, 1, self.named)
+        return bool(here.any())
+
+    def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[Marks, Any, Any]:
+        """What divides the nodes; bool[k, nodes]: each set and each window of these; bool[windows]: which these are."""
+        c, columns = self.columns, view.columns
+        sets = np.unique(columns.set_of[jobs])
+        start = c.start[jobs]
+        ends = np.where(start >= 0, start + np.maximum(1, c.asks[ASKED_US, jobs]), 0)
+        reach_us = max(reach_us, int(ends.max(initial=0)), view.now + 1)
+        windows, own = c.windows, np.abs(columns.set_owner[sets])
+        met = (windows[:, OPENS_US] < reach_us) | np.isin(windows[:, OWNER], own[own > 0])
+        needed = met & (windows[:, CLOSES_US] > view.now) & (windows[:, LAST_OF] > windows[:, FIRST_OF])
+        masks = [columns.open_to[sets, CPU] > 0]
+        for window in windows[needed]:
+            kept = np.zeros((1, len(self.named)), np.bool_)
+            kept[0, c.window_rows[window[FIRST_OF] : window[LAST_OF], FIRST]] = True
+            masks.append(kept)
+        marks = sets.tobytes(), windows[needed].tobytes(), int(self.named.sum())
+        return marks, np.concatenate(masks), needed
+
+    def _divide(self, view: View, marks: Marks, masks: Any, needed: Any) -> None:
+        self.marks, nodes = marks, len(self.named)
+        rank: Any = None
+        if self.named.all():
+            of, first_node, needed = np.arange(nodes), np.arange(nodes), np.ones(len(needed), np.bool_)
+            grain = Grain.NODES
+        elif self.rule.whole:
+            kinds, first_node, of = np.unique(
+                np.concatenate([view.total, masks]), axis=1, return_index=True, return_inverse=True
+            )
+            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
+            rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(self.place, np.argsort(first_node))
+            grain = Grain.WHOLE
+        else:
+            alike = np.concatenate([masks, (self.named * np.arange(1, nodes + 1))[None]])
+            kinds, first_node, of = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+            # nodes that few may use are filled last, those that are told apart by name behind all others
+            order = np.lexsort((first_node, np.where(kinds[-1] > 0, nodes, kinds[:-1].sum(axis=0))))
+            first_node, of = first_node[order], np.argsort(order)[of.ravel()]
+            grain = Grain.CORES
+        self.rule = self.rule._replace(grain=int(grain))
+        total = view.columns.open_to[:, :, first_node]
+        rank = np.arange(len(first_node)) if rank is None else rank
+        of, total, rank, named = (
+            np.array(array, np.int64, order="C") for array in (of.ravel(), total, rank, self.named[first_node])
+        )
+        width, steps = total.shape[2] + len(self.columns.place_of), len(self.columns.times)
+        self.replace(
+            of=of, total=total, group_spans=spans_of(total), rank=rank, named=named,
+            level=np.zeros((steps, 2, width), np.int64), low=np.zeros((2, 2, width), np.int64),
+        )  # fmt: skip
+        self._windows_by_group(view.now, first_node, needed)
+        cursor = self.columns.cursor
+        cursor[KEPT] = cursor[CARRIED] = cursor[FROM] = 0
+        self.columns.grown[:] = NEVER_US
+
+    def _windows_by_group(self, now: int, first_node: Ints, needed: Any) -> None:
+        """What windows keep of groups, which are in a window whole or not at all; a plan ends before all others."""
+        c, rows = self.columns, list[list[int]]()
+        windows, whole = c.windows.copy(), self.rule.grain == Grain.WHOLE
+        there = np.ones(len(c.of), np.int64) if whole else c.installed[0, CPU]
+        amount = np.bincount(c.of, weights=there, minlength=len(first_node)).astype(np.int64)
+        mb = np.bincount(c.of, weights=c.installed[0, 1] * (not whole), minlength=len(first_node)).astype(np.int64)
+        for window, counts in zip(windows, needed.tolist(), strict=True):
+            inside = np.isin(first_node, c.window_rows[window[FIRST_OF] : window[LAST_OF], 0]) & counts
+            window[FIRST_GROUP] = len(rows)
+            rows += [[group, 1, 1, int(amount[group]), int(mb[group])] for group in np.flatnonzero(inside).tolist()]
+            window[LAST_GROUP] = len(rows)
+        self.replace(windows=windows, window_groups=np.array(rows, np.int64).reshape(-1, 5))
+        beyond = ~needed & (windows[:, LAST_OF] > windows[:, FIRST_OF]) & (windows[:, CLOSES_US] > now)
+        c.cursor[REACH] = windows[beyond, OPENS_US].min(initial=NEVER_US)
+
+    def look_at_sets(self, view: View) -> None:
+        """Take over which nodes jobs may use, and when; the groups stay until jobs wait that divide them."""
+        super(Grouped, self).look_at_sets(view)
+        self.marks = None
+        if self.columns.total.shape[2] and self.rule.grain == Grain.NODES:
+            self.replace(total=self.columns.installed, group_spans=self.columns.spans)
+
+    def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
+        """Lay reservations of other groups (int64[nodes]; by default nodes) on those of this plan."""
+        before = np.arange(len(self.columns.of)) if before is None else before
+        if not np.array_equal(before, self.columns.of):
+            order = np.argsort(self.columns.start[jobs], kind="stable")
+            self._carry(view, jobs[order], before, self.rule.grain, view.now)
+
+    def look_where(self, view: View, row: int, before: int) -> None:
+        """Let reservations stay that can have no part in what was given back since a mark, of a row of ``view.local``.
+
+        That is on nodes which they may not use, nor may others whose reservations move. Below 0: none need stay.
+        """
+        c, count = self.columns, len(view.columns.open_to)
+        if count == 1:
+            return
+        self.look(view)
+        local, stays = view.local[row], np.zeros(count, np.int64)
+        elsewhere, self.elsewhere = self.elsewhere, (view.releases if row else view.unforeseen) - int(local[-1])
+        waiting = view.queue
+        if before >= 0 and elsewhere == self.elsewhere and not np.ptp(c.fixed_at[:, waiting], axis=0).any():
+            sets = np.unique(c.set_of[waiting])
+            meets = c.meets[np.ix_(sets, sets)] > 0
+            hit = ((view.columns.open_to[sets, CPU] > 0) & (local[:-1] > before)).any(axis=1)
+            while (more := meets[hit].any(axis=0) | hit).sum() > hit.sum():
+                hit = more
+            stays[sets[~hit]] = 1
+        self.replace(stays=stays)
+
+    # --- what is reserved -------------------------------------------------------------------------------------------
+
+    def _carry(self, view: View, jobs: Ints, before: Ints, grain: int, now: int) -> None:
+        """Lay reservations on other groups, each at its time: ``jobs`` by start, on groups of nodes as ``before``."""
+        c, after = self.columns, self.columns.of
+        pairs, piece = np.unique(np.stack([before, after]), axis=1, return_inverse=True)
+        piece = piece.ravel()
+        splits = len(pairs[0]) > len(np.unique(pairs[0]))
+        room = Room(view, piece, len(pairs[0]), grain, now) if splits else None
+        found, at = list[list[int]](), 0
+        for job in jobs.tolist():
+            own = dict[int, list[int]]()  # of each group: tasks, cores or nodes, MB
+            start, length = int(c.start[job]), max(1, int(c.asks[ASKED_US, job]))
+            for row in c.rows[c.where[0, job] : c.where[1, job]].tolist():
+                for g in range(row[FIRST], row[FIRST] + row[NODES]):
+                    self._share(own, row, np.flatnonzero(pairs[0] == g), pairs[1], room, (start, length))
+            rows = [[g, 1, *amounts] for g, amounts in sorted(own.items())]
+            c.where[0, job], c.where[1, job], at = at, at + len(rows), at + len(rows)
+            found += rows
+        rows_then = np.array(found, np.int64).reshape(-1, 5)
+        more = np.zeros((max(0, len(c.new_rows) - len(rows_then)), 5), np.int64)
+        both = np.concatenate([rows_then, more])
+        self.replace(rows=both, new_rows=both.copy())
+
+    def _share(
+        self, own: dict[int, list[int]], row: list[int], pieces: Ints, group_of: Ints, room: Room | None,
+        when: tuple[int, int],
+    ) -> None:  # fmt: skip
+        """Lay what a reservation has of one group on those that are there now; the last takes what has no room."""
+        left, tasks_left = row[CORES], row[TASKS]
+        for p in pieces.tolist():
+            last = p == pieces[-1]
+            here = left if last or room is None else min(left, room.free(p, *when))
+            tasks = tasks_left if last else min(tasks_left, -(-row[TASKS] * here // max(1, row[CORES])))
+            if here > 0 or (last and tasks > 0):
+                amounts = own.setdefault(int(group_of[p]), [0, 0, 0])
+                amounts[0] += tasks
+                amounts[1] += here
+                amounts[2] += row[LOCAL_MB] if len(pieces) == 1 else 0
+                if room is not None:
+                    room.take(p, here, *when)
+            left, tasks_left = left - here, tasks_left - tasks
+
+
+class Room:
+    """What is free of pieces of groups at times to come, beside what was taken.
+
+    Parameters
+    ----------
+    piece, count
+        int64[nodes]: the piece of each node; and how many there are.
+    grain
+        What is counted: nodes where they are whole, else cores.
+    """
+
+    def __init__(self, view: View, piece: Ints, count: int, grain: int, now: int) -> None:
+        self._nodes, free = grain == Grain.WHOLE, view.free[CPU]
+        there = (free > 0) & (free == view.total[CPU]) if self._nodes else free
+        self._free = np.bincount(piece, weights=there, minlength=count).astype(np.int64)
+        self._ends, self._held = list[int](), list[Ints]()
+        for job, end in view.running[:, : view.running_count][[WHO, ENDS_US]].T.tolist():
+            self._ends.append(end if end == now else max(end, now + 1))
+            self._held.append(self._of(view.lease(job), piece, count))
+        self._taken = list[tuple[int, int, int, int]]()  # piece, amount, from, until
+
+    def _of(self, lease: Lease, piece: Ints, count: int) -> Ints:
+        each = np.repeat(lease.rows[:, CORES], lease.rows[:, NODES])
+        amounts = np.bincount(piece[nodes_of(lease.rows)], weights=None if self._nodes else each, minlength=count)
+        return amounts.astype(np.int64)
+
+    def free(self, piece: int, start_us: int, length_us: int) -> int:
+        """How much of a piece is free at a time; who starts later comes later."""
+        back = sum(int(held[piece]) for end, held in zip(self._ends, self._held, strict=True) if end <= start_us)
+        taken = sum(amount for p, amount, a, b in self._taken if p == piece and a <= start_us < b)
+        return max(0, int(self._free[piece]) + back - taken)
+
+    def take(self, piece: int, amount: int, start_us: int, length_us: int) -> None:
+        """It is taken for a while."""
+        self._taken.append((piece, amount, start_us, start_us + length_us))
