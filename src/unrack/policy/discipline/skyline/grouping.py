@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, nodes_of
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, nodes_of, ranges
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, ENDS_US, WHO
 from unrack.policy.discipline.queue_pass import Passes
 from unrack.policy.discipline.skyline.columns import (
@@ -34,8 +34,12 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.units import NEVER_US
 from unrack.view import View
 
-Marks = tuple[bytes, bytes, int]
-"""What decides the groups: which sets wait, which windows they may meet, and how many nodes are told apart by name."""
+Marks = tuple[bytes, bytes]
+"""Which sets of nodes wait, and which windows they may meet."""
+MOST_KNOWN = 256
+"""Of so many ways to divide the nodes it is known what they lead to."""
+Masks = dict[bytes, Any]
+"""Sets of nodes: bool[nodes] each, by their bytes."""
 
 
 @dataclass(slots=True)
@@ -47,7 +51,11 @@ class Grouped(Passes):
     place
         By which rule nodes are chosen.
     marks
-        What divided them when they were grouped.
+        What was to divide them when that was looked at last; ``None``: the sets and windows are others now.
+    divided, needed
+        What does divide them; and, bool[windows], which windows are known.
+    known_groups
+        How they were grouped by what divided them.
     named : int64[nodes]
         1: a node that is a group of its own, as a job may use it that asks for more than a core a task.
     judged
@@ -58,6 +66,9 @@ class Grouped(Passes):
 
     place: Any = None
     marks: Marks | None = None
+    divided: Masks = field(default_factory=dict)
+    needed: Any = None
+    known_groups: dict[frozenset[bytes], tuple[Grain, Ints, Ints, Ints]] = field(default_factory=dict)
     named: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     judged: int = 0
     elsewhere: int = -1
@@ -68,7 +79,8 @@ class Grouped(Passes):
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # who is has memory of idle nodes
         self.named[:] = bool(apart)
         self._name(view)
-        self._divide(view, *self._marks(view, view.queue, 0))
+        self.marks, masks, needed = self._marks(view, view.queue, 0)
+        self._divide(view, masks, needed)
 
     def regroup(self, view: View, jobs: Ints, now: int, reach_us: int = 0) -> Ints:
         """Group the nodes for these jobs, if they are to be grouped otherwise than before.
@@ -87,11 +99,22 @@ class Grouped(Passes):
         one = len(view.columns.open_to) == 1 and not len(self.columns.windows) and self.marks is not None
         if one and not fresh:
             return jobs
+        if fresh or self.marks is None:
+            self.marks = None
+            self.known_groups.clear()
         marks, masks, needed = self._marks(view, jobs, reach_us)
         if marks == self.marks:
             return jobs
+        exact = sum(mask.astype(np.int64) for mask in masks.values()).max(initial=0) <= 1 if masks else True
+        if not exact:  # counting is not, either, so what divided the nodes before may as well go on to
+            masks = self.divided | masks
+            needed = needed | (self.needed if self.marks is not None else False)
+        same = masks.keys() == self.divided.keys() and self.marks is not None
+        self.marks = marks
+        if same and np.array_equal(needed, self.needed):
+            return jobs
         of, grain = self.columns.of, self.rule.grain
-        self._divide(view, marks, masks, needed)
+        self._divide(view, masks, needed)
         reserved = jobs[self.columns.start[jobs] >= 0]
         if fresh:
             reserved, jobs = self._without_places(view, reserved, jobs, self.named > before, bool(needed.any()))
@@ -132,50 +155,37 @@ class Grouped(Passes):
         self.named = np.where(here, 1, self.named)
         return bool(here.any())
 
-    def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[Marks, Any, Any]:
-        """What divides the nodes; bool[k, nodes]: each set and each window of these; bool[windows]: which these are."""
+    def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[Marks, Masks, Any]:
+        """What divides the nodes: in short; each set and each window of these; bool[windows]: which these are."""
         c, columns = self.columns, view.columns
-        sets = np.unique(columns.set_of[jobs])
-        start = c.start[jobs]
-        ends = np.where(start >= 0, start + np.maximum(1, c.asks[ASKED_US, jobs]), 0)
-        reach_us = max(reach_us, int(ends.max(initial=0)), view.now + 1)
-        windows, own = c.windows, np.abs(columns.set_owner[sets])
-        met = (windows[:, OPENS_US] < reach_us) | np.isin(windows[:, OWNER], own[own > 0])
-        needed = met & (windows[:, CLOSES_US] > view.now) & (windows[:, LAST_OF] > windows[:, FIRST_OF])
-        masks = [columns.open_to[sets, CPU] > 0]
+        sets, windows = np.flatnonzero(np.bincount(columns.set_of[jobs])), c.windows
+        needed = np.zeros(len(windows), np.bool_)
+        if len(windows):
+            start, own = c.start[jobs], np.abs(columns.set_owner[sets])
+            ends = np.where(start >= 0, start + np.maximum(1, c.asks[ASKED_US, jobs]), 0)
+            reach_us = max(reach_us, int(ends.max(initial=0)), view.now + 1)
+            met = (windows[:, OPENS_US] < reach_us) | np.isin(windows[:, OWNER], own[own > 0])
+            needed = met & (windows[:, CLOSES_US] > view.now) & (windows[:, LAST_OF] > windows[:, FIRST_OF])
+        marks = sets.tobytes(), needed.tobytes()
+        if marks == self.marks:
+            return marks, {}, needed
+        masks = [*(columns.open_to[sets, CPU] > 0)]
         for window in windows[needed]:
-            kept = np.zeros((1, len(self.named)), np.bool_)
-            kept[0, c.window_rows[window[FIRST_OF] : window[LAST_OF], FIRST]] = True
+            kept = np.zeros(len(self.named), np.bool_)
+            kept[c.window_rows[window[FIRST_OF] : window[LAST_OF], FIRST]] = True
             masks.append(kept)
-        marks = sets.tobytes(), windows[needed].tobytes(), int(self.named.sum())
-        return marks, np.concatenate(masks), needed
+        return marks, {mask.tobytes(): mask for mask in masks}, needed
 
-    def _divide(self, view: View, marks: Marks, masks: Any, needed: Any) -> None:
-        self.marks, nodes = marks, len(self.named)
-        rank: Any = None
-        if self.named.all():
-            of, first_node, needed = np.arange(nodes), np.arange(nodes), np.ones(len(needed), np.bool_)
-            grain = Grain.NODES
-        elif self.rule.whole:
-            kinds, first_node, of = np.unique(
-                np.concatenate([view.total, masks]), axis=1, return_index=True, return_inverse=True
-            )
-            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
-            rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(self.place, np.argsort(first_node))
-            grain = Grain.WHOLE
-        else:
-            alike = np.concatenate([masks, (self.named * np.arange(1, nodes + 1))[None]])
-            kinds, first_node, of = np.unique(alike, axis=1, return_index=True, return_inverse=True)
-            # nodes that few may use are filled last, those that are told apart by name behind all others
-            order = np.lexsort((first_node, np.where(kinds[-1] > 0, nodes, kinds[:-1].sum(axis=0))))
-            first_node, of = first_node[order], np.argsort(order)[of.ravel()]
-            grain = Grain.CORES
+    def _divide(self, view: View, masks: Masks, needed: Any) -> None:
+        self.divided, self.needed, key = masks, needed, frozenset(masks)
+        if key not in self.known_groups:
+            if len(self.known_groups) == MOST_KNOWN:
+                self.known_groups.clear()
+            self.known_groups[key] = self._groups(view, masks)
+        grain, of, first_node, rank = self.known_groups[key]
+        needed = needed | (grain == Grain.NODES)
         self.rule = self.rule._replace(grain=int(grain))
-        total = view.columns.open_to[:, :, first_node]
-        rank = np.arange(len(first_node)) if rank is None else rank
-        of, total, rank, named = (
-            np.array(array, np.int64, order="C") for array in (of.ravel(), total, rank, self.named[first_node])
-        )
+        total, named = np.ascontiguousarray(view.columns.open_to[:, :, first_node]), self.named[first_node]
         width, steps = total.shape[2] + len(self.columns.place_of), len(self.columns.times)
         self.replace(
             of=of, total=total, group_spans=spans_of(total), rank=rank, named=named,
@@ -185,6 +195,25 @@ class Grouped(Passes):
         cursor = self.columns.cursor
         cursor[KEPT] = cursor[CARRIED] = cursor[FROM] = 0
         self.columns.grown[:] = NEVER_US
+
+    def _groups(self, view: View, masks: Masks) -> tuple[Grain, Ints, Ints, Ints]:
+        """What is counted; int64[nodes]: the group of each node; int64[groups]: the first node, and who is filled first."""
+        nodes = len(self.named)
+        if self.named.all():
+            every = np.arange(nodes)
+            return Grain.NODES, every, every, every
+        if self.rule.whole:
+            kinds, first_node, of = np.unique(
+                np.stack([*view.total, *masks.values()]), axis=1, return_index=True, return_inverse=True
+            )
+            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
+            rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(self.place, np.argsort(first_node))
+            return Grain.WHOLE, of.ravel(), first_node, np.ascontiguousarray(rank)
+        alike = np.stack([*masks.values(), self.named * np.arange(1, nodes + 1)])
+        kinds, first_node, of = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+        # nodes that few may use are filled last, those that are told apart by name behind all others
+        order = np.lexsort((first_node, np.where(kinds[-1] > 0, nodes, kinds[:-1].sum(axis=0))))
+        return Grain.CORES, np.argsort(order)[of.ravel()], first_node[order], np.arange(len(order))
 
     def _windows_by_group(self, now: int, first_node: Ints, needed: Any) -> None:
         """What windows keep of groups, which are in a window whole or not at all; a plan ends before all others."""
@@ -221,21 +250,23 @@ class Grouped(Passes):
 
         That is on nodes which they may not use, nor may others whose reservations move. Below 0: none need stay.
         """
-        c, count = self.columns, len(view.columns.open_to)
+        count = len(view.columns.open_to)
         if count == 1:
             return
         self.look(view)
-        local, stays = view.local[row], np.zeros(count, np.int64)
+        c = self.columns
+        local = view.local[row]
+        c.stays[:] = 0
         elsewhere, self.elsewhere = self.elsewhere, (view.releases if row else view.unforeseen) - int(local[-1])
-        waiting = view.queue
-        if before >= 0 and elsewhere == self.elsewhere and not np.ptp(c.fixed_at[:, waiting], axis=0).any():
-            sets = np.unique(c.set_of[waiting])
-            meets = c.meets[np.ix_(sets, sets)] > 0
-            hit = ((view.columns.open_to[sets, CPU] > 0) & (local[:-1] > before)).any(axis=1)
-            while (more := meets[hit].any(axis=0) | hit).sum() > hit.sum():
-                hit = more
-            stays[sets[~hit]] = 1
-        self.replace(stays=stays)
+        claims = self.fixed > 0 and np.ptp(c.fixed_at[:, view.queue], axis=0).any()
+        if before < 0 or elsewhere != self.elsewhere or claims:
+            return
+        sets = np.flatnonzero(np.bincount(c.set_of[view.queue], minlength=count))
+        meets = c.meets[sets][:, sets] > 0
+        hit = view.columns.open_to[sets, CPU][:, local[:-1] > before].any(axis=1)
+        while not hit.all() and (more := meets[hit].any(axis=0)).sum() > hit.sum():
+            hit = more
+        c.stays[sets[~hit]] = 1
 
     # --- what is reserved -------------------------------------------------------------------------------------------
 
@@ -293,23 +324,24 @@ class Room:
     """
 
     def __init__(self, view: View, piece: Ints, count: int, grain: int, now: int) -> None:
-        self._nodes, free = grain == Grain.WHOLE, view.free[CPU]
-        there = (free > 0) & (free == view.total[CPU]) if self._nodes else free
+        whole, free = grain == Grain.WHOLE, view.free[CPU]
+        there = (free > 0) & (free == view.total[CPU]) if whole else free
         self._free = np.bincount(piece, weights=there, minlength=count).astype(np.int64)
-        self._ends, self._held = list[int](), list[Ints]()
-        for job, end in view.running[:, : view.running_count][[WHO, ENDS_US]].T.tolist():
-            self._ends.append(end if end == now else max(end, now + 1))
-            self._held.append(self._of(view.lease(job), piece, count))
+        ends, jobs = view.running[[ENDS_US, WHO], : view.running_count]
+        first, rows = view.lease_at[:, jobs]
+        held, rows_of = view.pool[ranges(first, rows)], np.repeat(np.where(ends == now, now, ends.clip(now + 1)), rows)
+        each = np.repeat(np.ones(len(held), np.int64) if whole else held[:, CORES], held[:, NODES])
+        where, ends = piece[nodes_of(held)], np.repeat(rows_of, held[:, NODES])
+        order = np.lexsort((ends, where))
+        self._first = np.searchsorted(where[order], np.arange(count + 1))
+        self._ends, self._back = ends[order], np.append(0, np.cumsum(each[order]))
         self._taken = list[tuple[int, int, int, int]]()  # piece, amount, from, until
-
-    def _of(self, lease: Lease, piece: Ints, count: int) -> Ints:
-        each = np.repeat(lease.rows[:, CORES], lease.rows[:, NODES])
-        amounts = np.bincount(piece[nodes_of(lease.rows)], weights=None if self._nodes else each, minlength=count)
-        return amounts.astype(np.int64)
 
     def free(self, piece: int, start_us: int, length_us: int) -> int:
         """How much of a piece is free at a time; who starts later comes later."""
-        back = sum(int(held[piece]) for end, held in zip(self._ends, self._held, strict=True) if end <= start_us)
+        first, last = self._first[piece : piece + 2].tolist()
+        over = first + int(np.searchsorted(self._ends[first:last], start_us, "right"))
+        back = int(self._back[over] - self._back[first])
         taken = sum(amount for p, amount, a, b in self._taken if p == piece and a <= start_us < b)
         return max(0, int(self._free[piece]) + back - taken)
 
