@@ -2,8 +2,8 @@
 
     python benchmarks/site.py [POLICY ...] [--jobs 100000] [--single] [--profile]
 
-400 nodes of 32 cores in 20 partitions, 500 users of 40 accounts, a load of 0.9. ``--single``: every task asks for a core.
-Generating is not timed, nor is loading the compiled kernels: a small run goes first. On a busy machine times grow.
+400 nodes of 32 cores in 20 partitions, 500 users of 40 accounts, a load of 0.9. ``--single``: every task asks for a
+core. Generating is not timed, nor is loading the compiled kernels: a small run goes first. On a busy machine times grow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def site() -> dict[str, Any]:
 
 
 def jobs(count: int, single: bool, load: float = 0.9, seed: int = 0) -> Workload:
-    """Jobs of up to 64 cores (``single``: in tasks of one), some ten minutes to hours long, most in small partitions."""
+    """Jobs of up to 64 cores (``single``: in tasks of one), which run for minutes to hours, in all partitions."""
     draw = np.random.default_rng(seed)
     cores = 2 ** draw.integers(0, 7, count)
     tasks, each = (cores, np.ones(count, np.int64)) if single else (np.maximum(1, cores // 16), np.minimum(cores, 16))
@@ -56,7 +56,8 @@ def jobs(count: int, single: bool, load: float = 0.9, seed: int = 0) -> Workload
     submit = np.cumsum(draw.exponential(1 / rate, count)).astype(np.int64)
     user = draw.integers(0, USERS, count)
     table = job_table(
-        submit_us=submit * SECOND, work_us=run * SECOND, request_us=(run * draw.uniform(1, 4, count)).astype(int) * SECOND,
+        submit_us=submit * SECOND, work_us=run * SECOND,
+        request_us=(run * draw.uniform(1, 4, count)).astype(np.int64) * SECOND,
         tasks=tasks, cores=each, user=pl.Series([f"u{u}" for u in user]),
         extra=pl.DataFrame({
             "partition": [f"p{p}" for p in draw.integers(0, PARTITIONS, count)],

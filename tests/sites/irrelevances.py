@@ -66,10 +66,8 @@ def crowd(draw: np.random.Generator, alike: bool) -> Crowd:
         for _ in range(int(draw.integers(1, 4)))
     ]
     span = int(draw.integers(5, 150))
-    jobs = []
-    for name in range(int(draw.integers(8, 31))):
-        jobs.append(job_of(draw, name, 100 + int(draw.integers(0, span)), alike))
-    return Crowd(kinds, jobs)
+    names = range(int(draw.integers(8, 31)))
+    return Crowd(kinds, [job_of(draw, name, 100 + int(draw.integers(0, span)), alike) for name in names])
 
 
 def job_of(draw: np.random.Generator, name: int, submit: int, alike: bool) -> Row:
@@ -98,7 +96,8 @@ def of_all(draw: np.random.Generator, before: Crowd) -> Crowd:
     every = [f"0-{before.size - 1}"]
     words = [{}, {"partition": "a"}, {"partition": "b"}, {"constraint": "x"}, {"constraint": "x|y"}]
     jobs = [job | words[int(draw.integers(0, len(words)))] for job in before.jobs]
-    site = {"partitions": [{"name": "a", "nodes": every}, {"name": "b"}, {"name": "c", "nodes": some(draw, before.size)}]}
+    own = {"name": "c", "nodes": some(draw, before.size)}
+    site = {"partitions": [{"name": "a", "nodes": every}, {"name": "b"}, own]}
     return before.with_(jobs, **site, features={"x": every, "y": some(draw, before.size)})
 
 
@@ -163,7 +162,7 @@ def together(draw: np.random.Generator, before: Crowd) -> Crowd:
     """What is far, what no job names, and a visitor, at once."""
     found = unasked(draw, visitor(draw, before, late=True))
     found.site = {
-        "partitions": [{"name": "a", "nodes": some(draw, before.size)}, {"name": "b", "nodes": some(draw, before.size)}],
+        "partitions": [{"name": name, "nodes": some(draw, before.size)} for name in "ab"],
         "features": {"fast": some(draw, before.size)},
         "reservations": [*over(draw, before).site["reservations"], *far(draw, before).site["reservations"][1:]],
     }

@@ -85,8 +85,8 @@ class Grouped(Passes):
     def regroup(self, view: View, jobs: Ints, now: int, reach_us: int = 0) -> Ints:
         """Group the nodes for these jobs, if they are to be grouped otherwise than before.
 
-        Reservations keep their times, but where single cores of nodes were counted and now nodes are told apart by name:
-        there jobs are to be reserved for anew, in order of start.
+        Reservations keep their times, but where cores were counted and now nodes are told apart by name: there jobs are
+        to be reserved for anew, in order of start.
 
         Returns
         -------
@@ -122,9 +122,7 @@ class Grouped(Passes):
             self._carry(view, reserved[np.argsort(self.columns.start[reserved], kind="stable")], of, int(grain), now)
         return jobs
 
-    def _without_places(
-        self, view: View, reserved: Ints, jobs: Ints, new: Any, windows: bool
-    ) -> tuple[Ints, Ints]:
+    def _without_places(self, view: View, reserved: Ints, jobs: Ints, new: Any, windows: bool) -> tuple[Ints, Ints]:
         """Forget reservations on nodes that are told apart now, if those who have them may all use the same nodes.
 
         No reservation is later then: at the reserved start of a job those before it have begun, so that what is free
@@ -197,7 +195,7 @@ class Grouped(Passes):
         self.columns.grown[:] = NEVER_US
 
     def _groups(self, view: View, masks: Masks) -> tuple[Grain, Ints, Ints, Ints]:
-        """What is counted; int64[nodes]: the group of each node; int64[groups]: the first node, and who is filled first."""
+        """What is counted; int64[nodes]: the group of each; int64[groups]: the first node, and which is filled first."""
         nodes = len(self.named)
         if self.named.all():
             every = np.arange(nodes)

@@ -217,8 +217,8 @@ def earliest(
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
 
-    ``sky.low`` gets what is free throughout; of cores of one group nothing. ``mb``: the memory of all its tasks, where it
-    may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
+    ``sky.low`` gets what is free throughout; of cores of one group nothing. ``mb``: the memory of all its tasks, where
+    it may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
     """
     times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
     tasks, counts, first = asked.tasks, only_cores(groups, asked), groups.first
