@@ -104,8 +104,7 @@ class NodeLedger:
     def note_where(self, nodes: Ints, early: bool) -> None:
         """What was given back last, maybe ``early``, was on these nodes alone."""
         local = self.local.copy()
-        local[:, nodes] = [[self.unforeseen if early else 0], [self.releases]]
-        np.maximum(local, self.local, out=local)
+        local[1 - early :, nodes] = [[self.unforeseen], [self.releases]][1 - early :]
         local[:, -1] += early, 1
         self.local = sealed(local)
 

@@ -1,8 +1,7 @@
 """How the nodes of a plan are grouped: as coarsely as is exact for the jobs that wait, and anew when others do.
 
-Nodes are one group as long as no waiting job, and no window that one of them could meet, tells them apart. So what no
-waiting job lacks (a partition that none of them names, a reservation that none of them reaches) divides nothing.
-Reservations are carried over from one grouping to the next at their time.
+Nodes are one group as long as no waiting job, and no window that one of them could meet, tells them apart: what no
+waiting job lacks divides nothing. Reservations are carried over from one grouping to the next at their time.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, nodes_of, ranges
+from unrack.ledger.growing import grown_rows
+from unrack.ledger.lease import CORES, FIRST, NODES, nodes_of, ranges
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, ENDS_US, WHO
 from unrack.policy.discipline.queue_pass import Passes
 from unrack.policy.discipline.skyline.columns import (
@@ -34,8 +34,6 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.units import NEVER_US
 from unrack.view import View
 
-Marks = tuple[bytes, bytes]
-"""Which sets of nodes wait, and which windows they may meet."""
 MOST_KNOWN = 256
 """Of so many ways to divide the nodes it is known what they lead to."""
 Masks = dict[bytes, Any]
@@ -44,60 +42,38 @@ Masks = dict[bytes, Any]
 
 @dataclass(slots=True)
 class Grouped(Passes):
-    """Groups of nodes, and what divides them.
+    """Groups of nodes, and what divides them."""
 
-    Attributes
-    ----------
-    place
-        By which rule nodes are chosen.
-    marks
-        What was to divide them when that was looked at last; ``None``: the sets and windows are others now.
-    divided, needed
-        What does divide them; and, bool[windows], which windows are known.
-    known_groups
-        How they were grouped by what divided them.
-    named : int64[nodes]
-        1: a node that is a group of its own, as a job may use it that asks for more than a core a task.
-    judged
-        Of how many jobs it is known whether they do.
-    elsewhere
-        How often something was given back that was not on nodes alone.
-    """
-
-    place: Any = None
-    marks: Marks | None = None
-    divided: Masks = field(default_factory=dict)
-    needed: Any = None
-    known_groups: dict[frozenset[bytes], tuple[Grain, Ints, Ints, Ints]] = field(default_factory=dict)
+    place: Any = None  # by which rule nodes are chosen
+    # which sets waited, and which windows they might meet, at the last look; ``None``: these are others now
+    marks: tuple[bytes, bytes] | None = None
+    divided: Masks = field(default_factory=dict)  # what does divide them
+    needed: Any = None  # bool[windows]: by which windows
+    known_groups: dict[frozenset[bytes], tuple[Grain, Ints, Ints, Ints]] = field(
+        default_factory=dict
+    )  # by what divides
+    # int64[nodes]: 1: a node that is a group of its own, as a job may use it that asks for more than a core a task
     named: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    judged: int = 0
-    elsewhere: int = -1
+    judged: int = 0  # of how many jobs it is known whether they do
+    elsewhere: int = -1  # how often something was given back that was not on nodes alone
 
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
-        self.place, self.judged, self.named = place, 0, np.zeros(view.total.shape[1], np.int64)
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # who is has memory of idle nodes
-        self.named[:] = bool(apart)
+        self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
         self._divide(view, masks, needed)
 
-    def regroup(self, view: View, jobs: Ints, now: int, reach_us: int = 0) -> Ints:
+    def regroup(self, view: View, jobs: Ints, reach_us: int = 0) -> Ints:
         """Group the nodes for these jobs, if they are to be grouped otherwise than before.
 
         Reservations keep their times, but where cores were counted and now nodes are told apart by name: there jobs are
-        to be reserved for anew, in order of start.
-
-        Returns
-        -------
-        int64[k]
-            The jobs in the order in which they are to be looked at.
+        to be reserved for anew, in order of start. Returns the jobs in the order in which they are to be looked at.
         """
-        if self.rule.grain == Grain.NODES:
-            return jobs
         before, fresh = self.named, self._name(view)
         one = len(view.columns.open_to) == 1 and not len(self.columns.windows) and self.marks is not None
-        if one and not fresh:
+        if (one and not fresh) or self.rule.grain == Grain.NODES:
             return jobs
         if fresh or self.marks is None:
             self.marks = None
@@ -105,21 +81,20 @@ class Grouped(Passes):
         marks, masks, needed = self._marks(view, jobs, reach_us)
         if marks == self.marks:
             return jobs
-        exact = sum(mask.astype(np.int64) for mask in masks.values()).max(initial=0) <= 1 if masks else True
-        if not exact:  # counting is not, either, so what divided the nodes before may as well go on to
+        # where they overlap counting is not exact, so what divided the nodes before may as well go on to
+        if sum(map(np.count_nonzero, masks.values())) > np.count_nonzero(sum(masks.values())):
             masks = self.divided | masks
             needed = needed | (self.needed if self.marks is not None else False)
-        same = masks.keys() == self.divided.keys() and self.marks is not None
-        self.marks = marks
-        if same and np.array_equal(needed, self.needed):
+        known, self.marks = self.marks is not None and masks.keys() == self.divided.keys(), marks
+        if known and np.array_equal(needed, self.needed):
             return jobs
-        of, grain = self.columns.of, self.rule.grain
+        of = self.columns.of
         self._divide(view, masks, needed)
         reserved = jobs[self.columns.start[jobs] >= 0]
         if fresh:
             reserved, jobs = self._without_places(view, reserved, jobs, self.named > before, bool(needed.any()))
         if len(reserved):
-            self._carry(view, reserved[np.argsort(self.columns.start[reserved], kind="stable")], of, int(grain), now)
+            self.lay(view, reserved, of)
         return jobs
 
     def _without_places(self, view: View, reserved: Ints, jobs: Ints, new: Any, windows: bool) -> tuple[Ints, Ints]:
@@ -130,13 +105,12 @@ class Grouped(Passes):
         """
         c = self.columns
         own = c.set_of[reserved]
-        there = (view.columns.open_to[own, CPU] > 0) & new
-        hit = there.any(axis=1)
+        hit = ((view.columns.open_to[own, CPU] > 0) & new).any(axis=1)
         sets = np.unique(own[hit])
         if windows or len(sets) != 1 or c.meets[sets[0], np.unique(own[~hit])].any():
             return reserved, jobs
         place = np.flatnonzero(np.isin(jobs, reserved[hit]) | (c.set_of[jobs] == sets[0]))
-        jobs = jobs.copy()
+        jobs = np.copy(jobs)
         jobs[place] = self.by_start(jobs[place])
         c.start[reserved[hit]] = -1
         return reserved[~hit], jobs
@@ -153,7 +127,7 @@ class Grouped(Passes):
         self.named = np.where(here, 1, self.named)
         return bool(here.any())
 
-    def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[Marks, Masks, Any]:
+    def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[tuple[bytes, bytes], Masks, Any]:
         """What divides the nodes: in short; each set and each window of these; bool[windows]: which these are."""
         c, columns = self.columns, view.columns
         sets, windows = np.flatnonzero(np.bincount(columns.set_of[jobs])), c.windows
@@ -195,20 +169,17 @@ class Grouped(Passes):
         self.columns.grown[:] = NEVER_US
 
     def _groups(self, view: View, masks: Masks) -> tuple[Grain, Ints, Ints, Ints]:
-        """What is counted; int64[nodes]: the group of each; int64[groups]: the first node, and which is filled first."""
-        nodes = len(self.named)
+        """What is counted; int64[nodes]: the group of each; int64[groups]: the first node, and the order."""
+        nodes, whole = len(self.named), self.rule.whole
         if self.named.all():
             every = np.arange(nodes)
             return Grain.NODES, every, every, every
-        if self.rule.whole:
-            kinds, first_node, of = np.unique(
-                np.stack([*view.total, *masks.values()]), axis=1, return_index=True, return_inverse=True
-            )
-            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
+        alike = np.stack([*masks.values(), *(view.total if whole else [self.named * np.arange(1, nodes + 1)])])
+        kinds, first_node, of = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+        if whole:
+            by_size = np.lexsort((first_node, kinds[-1], kinds[-2]))
             rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(self.place, np.argsort(first_node))
             return Grain.WHOLE, of.ravel(), first_node, np.ascontiguousarray(rank)
-        alike = np.stack([*masks.values(), self.named * np.arange(1, nodes + 1)])
-        kinds, first_node, of = np.unique(alike, axis=1, return_index=True, return_inverse=True)
         # nodes that few may use are filled last, those that are told apart by name behind all others
         order = np.lexsort((first_node, np.where(kinds[-1] > 0, nodes, kinds[:-1].sum(axis=0))))
         return Grain.CORES, np.argsort(order)[of.ravel()], first_node[order], np.arange(len(order))
@@ -217,13 +188,12 @@ class Grouped(Passes):
         """What windows keep of groups, which are in a window whole or not at all; a plan ends before all others."""
         c, rows = self.columns, list[list[int]]()
         windows, whole = c.windows.copy(), self.rule.grain == Grain.WHOLE
-        there = np.ones(len(c.of), np.int64) if whole else c.installed[0, CPU]
-        amount = np.bincount(c.of, weights=there, minlength=len(first_node)).astype(np.int64)
-        mb = np.bincount(c.of, weights=c.installed[0, 1] * (not whole), minlength=len(first_node)).astype(np.int64)
+        each = [np.ones(len(c.of)), np.zeros(len(c.of))] if whole else c.installed[0]
+        sums = [np.bincount(c.of, weights=one, minlength=len(first_node)).astype(int).tolist() for one in each]
         for window, counts in zip(windows, needed.tolist(), strict=True):
             inside = np.isin(first_node, c.window_rows[window[FIRST_OF] : window[LAST_OF], 0]) & counts
             window[FIRST_GROUP] = len(rows)
-            rows += [[group, 1, 1, int(amount[group]), int(mb[group])] for group in np.flatnonzero(inside).tolist()]
+            rows += [[group, 1, 1, sums[0][group], sums[1][group]] for group in np.flatnonzero(inside).tolist()]
             window[LAST_GROUP] = len(rows)
         self.replace(windows=windows, window_groups=np.array(rows, np.int64).reshape(-1, 5))
         beyond = ~needed & (windows[:, LAST_OF] > windows[:, FIRST_OF]) & (windows[:, CLOSES_US] > now)
@@ -236,13 +206,6 @@ class Grouped(Passes):
         if self.columns.total.shape[2] and self.rule.grain == Grain.NODES:
             self.replace(total=self.columns.installed, group_spans=self.columns.spans)
 
-    def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
-        """Lay reservations of other groups (int64[nodes]; by default nodes) on those of this plan."""
-        before = np.arange(len(self.columns.of)) if before is None else before
-        if not np.array_equal(before, self.columns.of):
-            order = np.argsort(self.columns.start[jobs], kind="stable")
-            self._carry(view, jobs[order], before, self.rule.grain, view.now)
-
     def look_where(self, view: View, row: int, before: int) -> None:
         """Let reservations stay that can have no part in what was given back since a mark, of a row of ``view.local``.
 
@@ -252,8 +215,7 @@ class Grouped(Passes):
         if count == 1:
             return
         self.look(view)
-        c = self.columns
-        local = view.local[row]
+        c, local = self.columns, view.local[row]
         c.stays[:] = 0
         elsewhere, self.elsewhere = self.elsewhere, (view.releases if row else view.unforeseen) - int(local[-1])
         claims = self.fixed > 0 and np.ptp(c.fixed_at[:, view.queue], axis=0).any()
@@ -266,83 +228,62 @@ class Grouped(Passes):
             hit = more
         c.stays[sets[~hit]] = 1
 
-    # --- what is reserved -------------------------------------------------------------------------------------------
+    def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
+        """Lay reservations of other groups (int64[nodes]; by default nodes) on those of this plan, by start.
 
-    def _carry(self, view: View, jobs: Ints, before: Ints, grain: int, now: int) -> None:
-        """Lay reservations on other groups, each at its time: ``jobs`` by start, on groups of nodes as ``before``."""
-        c, after = self.columns, self.columns.of
-        pairs, piece = np.unique(np.stack([before, after]), axis=1, return_inverse=True)
-        piece = piece.ravel()
-        splits = len(pairs[0]) > len(np.unique(pairs[0]))
-        room = Room(view, piece, len(pairs[0]), grain, now) if splits else None
+        What a reservation has of a group goes to parts of it that are free then; the last takes what has no room.
+        """
+        c = self.columns
+        before, jobs = (
+            np.arange(len(c.of)) if before is None else before,
+            jobs[np.argsort(c.start[jobs], kind="stable")],
+        )
+        (old, new), piece = np.unique(np.stack([before, c.of]), axis=1, return_inverse=True)
+        room = Room(view, piece.ravel(), len(old), self.rule.whole) if len(np.unique(old)) < len(old) else None
         found, at = list[list[int]](), 0
         for job in jobs.tolist():
             own = dict[int, list[int]]()  # of each group: tasks, cores or nodes, MB
             start, length = int(c.start[job]), max(1, int(c.asks[ASKED_US, job]))
-            for row in c.rows[c.where[0, job] : c.where[1, job]].tolist():
-                for g in range(row[FIRST], row[FIRST] + row[NODES]):
-                    self._share(own, row, np.flatnonzero(pairs[0] == g), pairs[1], room, (start, length))
+            for first, nodes, tasks, amount, mb in c.rows[c.where[0, job] : c.where[1, job]].tolist():
+                for g in range(first, first + nodes):
+                    pieces, left, tasks_left = np.flatnonzero(old == g).tolist(), amount, tasks
+                    for p in pieces:
+                        last = room is None or p == pieces[-1]
+                        here = left if last or room is None else min(left, room.free(p, start))
+                        with_them = tasks_left if last else min(tasks_left, -(-tasks * here // max(1, amount)))
+                        if here > 0 or with_them > 0:
+                            has = own.setdefault(int(new[p]), [0, 0, 0])
+                            has[:] = has[0] + with_them, has[1] + here, has[2] + mb * (len(pieces) == 1)
+                        if room is not None:
+                            room.taken.append((p, here, start, start + length))
+                        left, tasks_left = left - here, tasks_left - with_them
             rows = [[g, 1, *amounts] for g, amounts in sorted(own.items())]
             c.where[0, job], c.where[1, job], at = at, at + len(rows), at + len(rows)
             found += rows
-        rows_then = np.array(found, np.int64).reshape(-1, 5)
-        more = np.zeros((max(0, len(c.new_rows) - len(rows_then)), 5), np.int64)
-        both = np.concatenate([rows_then, more])
-        self.replace(rows=both, new_rows=both.copy())
-
-    def _share(
-        self, own: dict[int, list[int]], row: list[int], pieces: Ints, group_of: Ints, room: Room | None,
-        when: tuple[int, int],
-    ) -> None:  # fmt: skip
-        """Lay what a reservation has of one group on those that are there now; the last takes what has no room."""
-        left, tasks_left = row[CORES], row[TASKS]
-        for p in pieces.tolist():
-            last = p == pieces[-1]
-            here = left if last or room is None else min(left, room.free(p, *when))
-            tasks = tasks_left if last else min(tasks_left, -(-row[TASKS] * here // max(1, row[CORES])))
-            if here > 0 or (last and tasks > 0):
-                amounts = own.setdefault(int(group_of[p]), [0, 0, 0])
-                amounts[0] += tasks
-                amounts[1] += here
-                amounts[2] += row[LOCAL_MB] if len(pieces) == 1 else 0
-                if room is not None:
-                    room.take(p, here, *when)
-            left, tasks_left = left - here, tasks_left - tasks
+        kept = grown_rows(np.array(found, np.int64).reshape(-1, 5), len(c.new_rows))
+        self.replace(rows=kept, new_rows=kept.copy())
 
 
 class Room:
-    """What is free of pieces of groups at times to come, beside what was taken.
+    """What is free of pieces of groups (int64[nodes]) at times to come, in nodes or in cores, beside what is taken."""
 
-    Parameters
-    ----------
-    piece, count
-        int64[nodes]: the piece of each node; and how many there are.
-    grain
-        What is counted: nodes where they are whole, else cores.
-    """
-
-    def __init__(self, view: View, piece: Ints, count: int, grain: int, now: int) -> None:
-        whole, free = grain == Grain.WHOLE, view.free[CPU]
+    def __init__(self, view: View, piece: Ints, count: int, whole: bool) -> None:
+        free, now = view.free[CPU], view.now
         there = (free > 0) & (free == view.total[CPU]) if whole else free
         self._free = np.bincount(piece, weights=there, minlength=count).astype(np.int64)
         ends, jobs = view.running[[ENDS_US, WHO], : view.running_count]
         first, rows = view.lease_at[:, jobs]
-        held, rows_of = view.pool[ranges(first, rows)], np.repeat(np.where(ends == now, now, ends.clip(now + 1)), rows)
+        held, ends = view.pool[ranges(first, rows)], np.repeat(np.where(ends == now, now, ends.clip(now + 1)), rows)
         each = np.repeat(np.ones(len(held), np.int64) if whole else held[:, CORES], held[:, NODES])
-        where, ends = piece[nodes_of(held)], np.repeat(rows_of, held[:, NODES])
+        where, ends = piece[nodes_of(held)], np.repeat(ends, held[:, NODES])
         order = np.lexsort((ends, where))
         self._first = np.searchsorted(where[order], np.arange(count + 1))
         self._ends, self._back = ends[order], np.append(0, np.cumsum(each[order]))
-        self._taken = list[tuple[int, int, int, int]]()  # piece, amount, from, until
+        self.taken = list[tuple[int, int, int, int]]()  # piece, amount, from, until
 
-    def free(self, piece: int, start_us: int, length_us: int) -> int:
+    def free(self, piece: int, start_us: int) -> int:
         """How much of a piece is free at a time; who starts later comes later."""
         first, last = self._first[piece : piece + 2].tolist()
         over = first + int(np.searchsorted(self._ends[first:last], start_us, "right"))
-        back = int(self._back[over] - self._back[first])
-        taken = sum(amount for p, amount, a, b in self._taken if p == piece and a <= start_us < b)
-        return max(0, int(self._free[piece]) + back - taken)
-
-    def take(self, piece: int, amount: int, start_us: int, length_us: int) -> None:
-        """It is taken for a while."""
-        self._taken.append((piece, amount, start_us, start_us + length_us))
+        taken = sum(amount for p, amount, a, b in self.taken if p == piece and a <= start_us < b)
+        return max(0, int(self._free[piece] + self._back[over] - self._back[first]) - taken)

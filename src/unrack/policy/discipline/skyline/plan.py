@@ -73,7 +73,7 @@ class Plan(Grouped):
     def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
         self.look(view)
-        jobs = self.regroup(view, jobs, now)
+        jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
@@ -106,7 +106,7 @@ class Plan(Grouped):
             if line is not None and cursor[SHORT] in (BOOKED, SHARERS):
                 line.more(bool(cursor[SHORT] == SHARERS))
             elif cursor[SHORT] == FURTHER:
-                self.regroup(view, jobs, now, int(cursor[REACH]))
+                self.regroup(view, jobs, int(cursor[REACH]))
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE], cursor[KEPT] = BEGIN, 0

@@ -150,7 +150,7 @@ class Reserved:
             c = plan.columns  # with room for as many as the kernel may write before it asks for more
             own_rows, own_claims = np.concatenate(rows), np.concatenate(claims)
             plan.replace(rows=grown_rows(own_rows, len(c.new_rows)), claims=grown_rows(own_claims, len(c.new_claims)))
-            plan.lay(view, np.array([job for job, _ in kept]), None if grains == {NODES} else view.promises.of)
+            plan.lay(view, np.array([job for job, _ in kept]), None if NODES in grains else view.promises.of)
         return plan
 
     def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
@@ -162,10 +162,11 @@ class Reserved:
         if job in view.columns.components.of and (lease is None or not lease.parts):
             return None
         claims = NO_CLAIMS if lease is None else lease.claims
-        counts, of = self.grain == Grain.CORES, view.promises.of
+        counts, of = self.grain == Grain.CORES, None if promise.grain == NODES else view.promises.of
         first, last = self.columns.group_spans[self.columns.set_of[job]].tolist()
         if counts and lease is None and last == first + 1 and self.columns.wants[job] == Wants.NODES:
-            rows = np.array([[first, 1, tasks, tasks, 0]], np.int64)
+            node = int(np.argmax(self.columns.of == first))  # one stands for its group
+            rows = np.array([[node if of is None else of[node], 1, tasks, tasks, 0]], np.int64)
             return Lease(job, rows, claims=claims)
         known = promise.grain == self.grain or (counts and promise.grain == NODES)
         if lease is None or not known or (len(lease.borrowed) and not self.lends):

@@ -47,7 +47,6 @@ def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, 
     if groups.grain == 2:
         if groups.total.shape[1] == 1:
             return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
-        one = span.last - span.first == 1 and rows[span.first, NODES] == 1
         left, own = zeros(groups.total.shape[1]), zeros(2 * node_total.shape[1]).reshape((2, node_total.shape[1]))
         for r in range(span.first, span.last):
             for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
@@ -55,14 +54,12 @@ def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, 
         for node in range(free.shape[1]):
             if left[groups.of[node]] == 0:
                 continue
-            own[CPU, node] = node_total[CPU, node]
-            here = tasks_on(free[CPU, node], free[MEM, node], node_total[CPU, node], cores, mb, False)
-            here = min(left[groups.of[node]], here)
-            if here > 0 and not one:
+            own[CPU, node], g = node_total[CPU, node], groups.of[node]
+            here = min(left[g], tasks_on(free[CPU, node], free[MEM, node], own[CPU, node], cores, mb, False))
+            if here > 0 and left[g] < asked.tasks:
                 at = add_node(out, start, at, node, here, here * cores, here * mb)
-                left[groups.of[node]] -= here
-                tasks -= here
-        if one:
+                tasks, left[g] = tasks - here, left[g] - here
+        if at == start:  # all in one group
             return place_job(free, own, tasks, cores, mb, False, fit, out, at)
         return at if tasks == 0 else -1
     for r in range(span.first, span.last):
