@@ -289,10 +289,7 @@ class ClusterState(LeaseLedger):
             self.before.held(job)
         early = job in self.suspended or self._is_early(job, now)
         self.unforeseen += early
-        nodes = self.lease(job).nodes if len(self.open_to) > 1 else None
-        extra = self.take_back(job)
-        if nodes is not None and not len(extra.claims):
-            self.note_where(nodes, early)
+        extra = self.take_back(job, early)
         self.forget_changes(job)
         self._note(job, -1)
         if self.devices is not None and extra.shares:

@@ -207,8 +207,6 @@ class View:
         """Grows by one whenever a node goes offline or comes back."""
         return self._state.capacity_version
 
-    # --- running jobs -------------------------------------------------------------------------------------------
-
     @property
     def running(self) -> Ints:
         """int64[2, room]: booked end (µs) and job, in that order; only the first ``running_count`` columns count."""

@@ -234,10 +234,7 @@ class Grouped(Passes):
         What a reservation has of a group goes to parts of it that are free then; the last takes what has no room.
         """
         c = self.columns
-        before, jobs = (
-            np.arange(len(c.of)) if before is None else before,
-            jobs[np.argsort(c.start[jobs], kind="stable")],
-        )
+        before, jobs = np.arange(len(c.of)) if before is None else before, self.by_start(jobs)
         (old, new), piece = np.unique(np.stack([before, c.of]), axis=1, return_inverse=True)
         room = Room(view, piece.ravel(), len(old), self.rule.whole) if len(np.unique(old)) < len(old) else None
         found, at = list[list[int]](), 0
