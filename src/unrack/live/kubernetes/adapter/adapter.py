@@ -23,6 +23,10 @@ from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
 from unrack.live.kubernetes.client.objects import PODS, Node, Pod
 from unrack.live.kubernetes.client.orders import bind, delete
+from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
+from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
+from unrack.live.kubernetes.gangs.naming import KINDS
+from unrack.live.kubernetes.gangs.starting import LATER, start_all, stop_all, take_back
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -37,7 +41,8 @@ class Nodes(NamedTuple):
 class KubernetesAdapter:
     """The pods that name a scheduler: see :class:`unrack.live.driver.contract.Orchestrator`.
 
-    Its own record of a job is the pod, that of all :class:`Nodes`; it keeps nothing with an entry.
+    Its own record of a job is the pod, or of a gang a :class:`Gang` or :class:`Begun`; that of all is :class:`Nodes`.
+    With an entry it keeps which pods a gang is of: a :class:`Kept`.
 
     Parameters
     ----------
@@ -60,10 +65,10 @@ class KubernetesAdapter:
     ) -> None:  # fmt: skip
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
         self.picture = Picture(scheduler)
-        self.watching = Watching(access, self.picture, timeout_s)
+        self.watching = Watching(access, self.picture, timeout_s, KINDS)
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[int, Terms] | None = None
-        self._asked: dict[str, tuple[Pod, Terms, Job | Problem]] = {}
+        self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -81,13 +86,16 @@ class KubernetesAdapter:
         picture = self.picture
         with picture.lock:
             self._version = picture.version
-            picture.gone = {key: job for key, job in picture.gone.items() if table.get(key) is not None}
+            known = {key for entry in table for key, _ in members_of(entry)}
+            picture.gone = {key: job for key, job in picture.gone.items() if key in known or table.get(key) is not None}
             found = {
                 key: job for key, job in picture.shown.items() if job.shown != Shown.OVER or table.get(key) is not None
             }
+            taken, gangs = picture.gangs.gathered(table, picture.gone)
+            found = {key: job for key, job in (found | picture.gone).items() if key not in taken} | gangs
             nodes = Nodes(picture.nodes_version, dict(picture.nodes))
             unreadable = tuple(picture.unreadable.values())
-            return Seen(time.time(), picture.seen_nodes(), found | picture.gone, nodes, unreadable)
+            return Seen(time.time(), picture.seen_nodes(), found, nodes, unreadable)
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""
@@ -104,24 +112,40 @@ class KubernetesAdapter:
         for kept in (self._asked, self._told):
             for key in [key for key in kept if key not in seen.jobs]:
                 del kept[key]
+        for key, job in seen.jobs.items():  # which pods of a gang ask is another matter than what they ask
+            entry = table.get(key) if isinstance(job.own, Gang) else None
+            if entry is not None and entry.phase in OPEN and (own := self.queued(entry, job)) != entry.own:
+                entry.own = own
+                table.touch(entry)
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
-        assert self._terms is not None
-        terms, kept = self._terms[1], self._asked.get(entry.key)
-        if kept is None or kept[0] is not job.own or kept[1] is not terms:
-            kept = self._asked[entry.key] = job.own, terms, terms.asked(job.own, entry.key)
-        found = kept[2]
+        if isinstance(job.own, Begun):
+            return Problem(ANEW)
+        found, own = self._asks(entry.key, job.own)[0], job.own
+        if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
+            return Problem(behind, since_us=self._now)
         if isinstance(found, Problem):
-            gated = bool(job.own.spec.scheduling_gates)
-            if self.events and not gated and self._told.get(entry.key) != found.why:
+            comes = own.comes if isinstance(own, Gang) else bool(own.spec.scheduling_gates)
+            if self.events and not comes and self._told.get(entry.key) != found.why:
                 self._told[entry.key] = found.why
-                self.watching.say(job.own, "FailedScheduling", found.why)
-            return replace(found, since_us=self._now) if gated else found
-        since_us = entry.known.since_us
+                for pod in own.pods if isinstance(own, Gang) else (own,):
+                    self.watching.say(pod, "FailedScheduling", found.why)
+            return replace(found, since_us=self._now) if comes else found
+        since_us, since_s = entry.known.since_us, own.since_s if isinstance(own, Gang) else job.submit_s
         if since_us is None:
-            since_us = self._now - max(0, round((self._at_s - job.submit_s) * SECOND_US)) if job.submit_s else self._now
-        return Asked(replace(found, submit_us=since_us))
+            since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
+        every = [replace(one, submit_us=since_us) for one in found.every]
+        return Asked(replace(every[0], components=tuple(every[1:])))
+
+    def _asks(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
+        """What pods ask, or why they are not to be started now; of a gang its pods in the order of its tasks."""
+        assert self._terms is not None
+        terms, kept = self._terms[1], self._asked.get(key)
+        if kept is None or kept[0] is not own or kept[1] is not terms:
+            found = asked_together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
+            kept = self._asked[key] = own, terms, *found
+        return kept[2:]
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -131,25 +155,38 @@ class KubernetesAdapter:
         return False
 
     def stands(self, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
-        """What a pod that is bound holds."""
+        """What pods that are bound hold."""
         assert self._terms is not None
+        terms = self._terms[1]
+        if isinstance(job.own, Begun):
+            nodes = [names.node_of.get(pod.spec.node_name) for pod in job.own.pods]
+            found = [
+                terms.stands(pod, job.key, node, names.cluster)
+                for pod, node in zip(job.own.pods, nodes, strict=True)
+                if node is not None
+            ]
+            return standing_together(job.key, found)
         node = next((names.node_of[name] for name in job.nodes if name in names.node_of), None)
-        return None if node is None else self._terms[1].stands(job.own, job.key, node, names.cluster)
+        return None if node is None else terms.stands(job.own, job.key, node, names.cluster)
 
-    def own_of(self, record: Mapping[str, Any]) -> None:
-        """Nothing is kept."""
+    def own_of(self, record: Mapping[str, Any]) -> Kept | None:
+        """The pods of a gang."""
+        return kept_of(record)
 
-    def queued(self, entry: Entry, job: SeenJob) -> None:
-        """Nothing is kept."""
+    def queued(self, entry: Entry, job: SeenJob) -> Kept | None:
+        """The pods of a gang, in the order of its tasks."""
+        order = self._asks(entry.key, job.own)[1]
+        return Kept(tuple((key, "") for key in order)) if order else None
 
-    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> None:
-        """Nothing is kept."""
+    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Kept | None:
+        """The pods of a gang with their nodes."""
+        return with_nodes(entry.own, lease, names) if isinstance(entry.own, Kept) and lease is not None else entry.own
 
     def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
         """Bind and delete, all at once; what is not answered, or has no room yet, is ordered again."""
         found = self.watching.do(self._all(orders))
         yield [
-            Answer(order, _WORDS[order.act], "" if one == _LATER else one, one != _LATER)
+            Answer(order, _WORDS[order.act], "" if one == LATER else one, one != LATER)
             for order, one in zip(orders, found, strict=True)
             if isinstance(one, str)
         ]
@@ -161,9 +198,16 @@ class KubernetesAdapter:
 
     async def _carry_out(self, order: Order) -> str | Exception:
         """``""``: it is done; or why not, that there is no room yet, or that nothing is known of it."""
-        pod = self.picture.pods.get(order.entry.key)
+        pod, members = self.picture.pods.get(order.entry.key), members_of(order.entry)
         if order.act == Act.MORE:
             return "pods are given no more time"
+        if members:
+            connection, picture = self.watching.connection, self.picture
+            if order.act == Act.START:
+                return await start_all(connection, picture, members)
+            if order.act == Act.HOLD:
+                return await take_back(connection, picture, members)
+            return await stop_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
@@ -180,7 +224,7 @@ class KubernetesAdapter:
         with picture.lock:
             picture.assume_not(entry.key)
             if not picture.has_room(entry.key, name):  # who is to make room has not ended yet
-                return _LATER
+                return LATER
             picture.assume(entry.key, name)
         try:
             await bind(self.watching.connection, pod, name)
@@ -222,4 +266,3 @@ class KubernetesAdapter:
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "delete", Act.MORE: "lengthen"}
-_LATER = "later"

@@ -9,7 +9,10 @@ from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
 from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, limit_s, moment, room_of
-from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.objects import Kind, Node, Pod
+from unrack.live.kubernetes.client.others import Other
+from unrack.live.kubernetes.gangs.gathering import Gathering
+from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -64,6 +67,7 @@ class Picture:
         self._held: dict[str, Counter[str]] = {}
         self._ranks: dict[str, int] = {}
         self._came = 0
+        self.gangs = Gathering(self.shown)
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -84,11 +88,18 @@ class Picture:
         """Pods came, changed or went."""
         for before, after in changes:
             if after is not None:
+                if before is None and (gang := gang_of(after)) is not None:
+                    self.gangs.keys.setdefault(gang, {})[key_of(after)] = None
                 self.pods[key_of(after)] = after
                 self._show(key_of(after))
             elif before is not None:
                 self._go(key_of(before))
             self.version += 1
+
+    def take_others(self, kind: Kind[Other], changes: list[tuple[Other | None, Other | None]], lacking: str) -> None:
+        """Objects of another kind came, changed or went; or why those that there may be are not known."""
+        self.gangs.groups.take(kind, changes, lacking)
+        self.version += 1
 
     def _go(self, key: str) -> None:
         self._hold(key, "", None)
@@ -98,6 +109,8 @@ class Picture:
             self.gone[key] = was._replace(
                 shown=Shown.OVER, state=over, ran=bool(was.nodes) or was.ran, nodes=frozenset()
             )
+        if (pod := self.pods.get(key)) is not None and (gang := gang_of(pod)) is not None:
+            self.gangs.forget(gang, key)
         for of in (self.pods, self._assumed, self._ranks, self.unreadable):
             of.pop(key, None)
 
