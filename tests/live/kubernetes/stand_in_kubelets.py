@@ -23,7 +23,7 @@ class Kubelets:
     """All of them, in threads of their own; end with :meth:`stop`."""
 
     def __init__(self, admin: Admin) -> None:
-        self._admin = admin
+        self._admin, self.slow_s = admin, 0.0  # slow_s: how long a pod that is deleted takes to end
         self._stopped = threading.Event()
         self._todo: queue.SimpleQueue[tuple[str, Content] | None] = queue.SimpleQueue()
         self._ends: list[tuple[float, int, Content]] = []
@@ -92,6 +92,7 @@ class Kubelets:
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if what == "go":
+            self._stopped.wait(self.slow_s)
             self._admin.delete(path, gracePeriodSeconds=0, preconditions={"uid": metadata["uid"]})
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,11 +20,11 @@ GROUP = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 
 @pytest.fixture
-def bed(kubernetes: KubernetesBed) -> Iterator[KubernetesBed]:
+def bed(kubernetes: KubernetesBed) -> KubernetesBed:
     for group in kubernetes.admin.get(GROUP)["items"]:  # the controller that lets them go does not run
         kubernetes.admin.patch(f"{GROUP}/{group['metadata']['name']}", {"metadata": {"finalizers": []}})
     kubernetes.admin.delete_all("/apis/scheduling.k8s.io/v1beta1/podgroups")
-    yield kubernetes
+    return kubernetes
 
 
 def add_group(bed: KubernetesBed, name: str, least: int | None) -> None:

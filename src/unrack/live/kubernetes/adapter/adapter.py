@@ -15,27 +15,30 @@ from unrack.live.driver.seen import Seen, SeenJob, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.driver.state.table import Table
+from unrack.live.kubernetes.adapter.nominations import Nominations
 from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture
 from unrack.live.kubernetes.adapter.terms import Terms
+from unrack.live.kubernetes.adapter.tiers import Tier, preempts
 from unrack.live.kubernetes.adapter.watching import Watching
 from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.access import Access
-from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
-from unrack.live.kubernetes.client.objects import PODS, Node, Pod
-from unrack.live.kubernetes.client.orders import bind, delete
+from unrack.live.kubernetes.client.answers import DeniedError
+from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
-from unrack.live.kubernetes.gangs.starting import LATER, start_all, stop_all, take_back
+from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, take_back
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
 
 class Nodes(NamedTuple):
-    """The nodes of a reading, and a number for them that is another once they are others."""
+    """The nodes of a reading, who may preempt whom there, and a number that is another once any of that is."""
 
     version: int
     of: Mapping[str, Node]
+    tiers: frozenset[Tier]
 
 
 class KubernetesAdapter:
@@ -64,8 +67,9 @@ class KubernetesAdapter:
         timeout_s: float = 30.0, events: bool = True,
     ) -> None:  # fmt: skip
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
-        self.picture = Picture(scheduler)
+        self.picture = Picture(scheduler, preempts(policy))
         self.watching = Watching(access, self.picture, timeout_s, KINDS)
+        self.nominations = Nominations(self.picture)
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[int, Terms] | None = None
         self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
@@ -93,7 +97,7 @@ class KubernetesAdapter:
             }
             taken, gangs = picture.gangs.gathered(table, picture.gone)
             found = {key: job for key, job in (found | picture.gone).items() if key not in taken} | gangs
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes))
+            nodes = Nodes(picture.nodes_version, dict(picture.nodes), picture.tiers)
             unreadable = tuple(picture.unreadable.values())
             return Seen(time.time(), picture.seen_nodes(), found, nodes, unreadable)
 
@@ -103,7 +107,7 @@ class KubernetesAdapter:
 
     def _terms_of(self, nodes: Nodes) -> Terms:
         if self._terms is None or self._terms[0] != nodes.version:
-            self._terms = nodes.version, Terms(nodes.of, self.longest_us)
+            self._terms = nodes.version, Terms(nodes.of, self.longest_us, nodes.tiers)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
@@ -120,6 +124,7 @@ class KubernetesAdapter:
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
+        assert self._terms is not None
         if isinstance(job.own, Begun):
             return Problem(ANEW)
         found, own = self._asks(entry.key, job.own)[0], job.own
@@ -135,7 +140,8 @@ class KubernetesAdapter:
         since_us, since_s = entry.known.since_us, own.since_s if isinstance(own, Gang) else job.submit_s
         if since_us is None:
             since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
-        every = [replace(one, submit_us=since_us) for one in found.every]
+        said = self._terms[1].said(own.pods if isinstance(own, Gang) else (own,))
+        every = [replace(one, submit_us=since_us, said={**one.said, **said}) for one in found.every]
         return Asked(replace(every[0], components=tuple(every[1:])))
 
     def _asks(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
@@ -186,7 +192,7 @@ class KubernetesAdapter:
         """Bind and delete, all at once; what is not answered, or has no room yet, is ordered again."""
         found = self.watching.do(self._all(orders))
         yield [
-            Answer(order, _WORDS[order.act], "" if one == LATER else one, one != LATER)
+            Answer(order, _WORDS[order.act], "" if one == LATER else one, one != LATER, stays=order.act == Act.STOP)
             for order, one in zip(orders, found, strict=True)
             if isinstance(one, str)
         ]
@@ -197,6 +203,16 @@ class KubernetesAdapter:
         return await asyncio.gather(*map(self._carry_out, orders))
 
     async def _carry_out(self, order: Order) -> str | Exception:
+        found = await self._done(order)
+        if self.picture.preempts and order.act in (Act.START, Act.HOLD):
+            waits = order.act == Act.START and found == LATER
+            members = members_of(order.entry) or [(order.entry.key, node) for node in order.entry.nodes]
+            await self.nominations.say(
+                self.watching.connection, [(key, node if waits else "") for key, node in members]
+            )
+        return found
+
+    async def _done(self, order: Order) -> str | Exception:
         """``""``: it is done; or why not, that there is no room yet, or that nothing is known of it."""
         pod, members = self.picture.pods.get(order.entry.key), members_of(order.entry)
         if order.act == Act.MORE:
@@ -207,11 +223,11 @@ class KubernetesAdapter:
                 return await start_all(connection, picture, members)
             if order.act == Act.HOLD:
                 return await take_back(connection, picture, members)
-            return await stop_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
+            return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
-            return await self._stop(pod)
+            return "" if pod is None else await evict_all(self.watching.connection, [pod])
         return await self._start(order.entry, pod)
 
     async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
@@ -237,19 +253,6 @@ class KubernetesAdapter:
             picture.assume_not(entry.key)
         return found
 
-    async def _stop(self, pod: Pod | None) -> str | Exception:
-        if pod is None or not pod.spec.node_name or pod.metadata.deletion_timestamp:
-            return ""
-        try:
-            await delete(self.watching.connection, PODS, pod)
-        except (AbsentError, ConflictError):
-            return ""
-        except answers.UnreachableError as error:
-            return error
-        except DeniedError as error:
-            return str(error)
-        return ""
-
     def forgotten(self, key: str) -> bool:
         """The API server forgets nothing."""
         return False
@@ -265,4 +268,4 @@ class KubernetesAdapter:
         """A pod is bound."""
 
 
-_WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "delete", Act.MORE: "lengthen"}
+_WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

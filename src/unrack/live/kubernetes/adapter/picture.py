@@ -9,6 +9,7 @@ from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
 from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, limit_s, moment, room_of
+from unrack.live.kubernetes.adapter.tiers import MOST, Tier, tier_of
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.gangs.gathering import Gathering
@@ -45,6 +46,8 @@ class Picture:
     ----------
     scheduler
         Pods that name it are ours.
+    preempts
+        Whether it matters who may preempt whom.
 
     Attributes
     ----------
@@ -54,10 +57,12 @@ class Picture:
         The pods that are jobs or hold something, by key; those that are gone are in :attr:`gone` until they are told.
     version, nodes_version
         Another number whenever anything has changed; and whenever something of nodes has that matters.
+    tiers
+        The tiers of the pods that are ours, and were.
     """
 
-    def __init__(self, scheduler: str) -> None:
-        self.scheduler, self.lock = scheduler, threading.RLock()
+    def __init__(self, scheduler: str, preempts: bool = False) -> None:
+        self.scheduler, self.preempts, self.lock = scheduler, preempts, threading.RLock()
         self.nodes, self.pods = dict[str, Node](), dict[str, Pod]()
         self.shown, self.gone = dict[str, SeenJob](), dict[str, SeenJob]()
         self.version = self.nodes_version = 0
@@ -68,6 +73,7 @@ class Picture:
         self._ranks: dict[str, int] = {}
         self._came = 0
         self.gangs = Gathering(self.shown)
+        self.tiers = frozenset[Tier]()
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -90,11 +96,20 @@ class Picture:
             if after is not None:
                 if before is None and (gang := gang_of(after)) is not None:
                     self.gangs.keys.setdefault(gang, {})[key_of(after)] = None
+                self._note_tier(after)
                 self.pods[key_of(after)] = after
                 self._show(key_of(after))
             elif before is not None:
                 self._go(key_of(before))
             self.version += 1
+
+    def _note_tier(self, pod: Pod) -> None:
+        """Note a priority that was not there before: the nodes count as others then, as they say who preempts whom."""
+        if self.preempts and pod.spec.scheduler_name == self.scheduler:
+            tier = tier_of((pod,))
+            if tier not in self.tiers and len(self.tiers) < MOST:
+                self.tiers |= {tier}
+                self.nodes_version += 1
 
     def take_others(self, kind: Kind[Other], changes: list[tuple[Other | None, Other | None]], lacking: str) -> None:
         """Objects of another kind came, changed or went; or why those that there may be are not known."""

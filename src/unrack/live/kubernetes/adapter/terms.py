@@ -20,6 +20,7 @@ from unrack.live.kubernetes.adapter.asks import (
     room_of,
 )
 from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
+from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
@@ -44,6 +45,8 @@ class Terms:
         All of them, by name.
     longest_us
         How long a pod that says nothing is expected to run, µs.
+    tiers
+        Who may preempt whom; none: no pod is preempted.
 
     Raises
     ------
@@ -51,7 +54,8 @@ class Terms:
         There is none, or one has an amount that is none.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], longest_us: int) -> None:
+    def __init__(self, nodes: Mapping[str, Node], longest_us: int, tiers: frozenset[Tier] = frozenset()) -> None:
+        self.tiers = tiers
         counted = [node for _, node in sorted(nodes.items()) if has_said(node)]
         everything = {resource: Fraction(1) for node in counted for resource in amounts_of(node)}
         names = [node.metadata.name for node in counted]
@@ -59,6 +63,7 @@ class Terms:
             counted, [{**everything, "cpu": Fraction(1, 1000)}], dict.fromkeys(names, 1)
         )
         self.content = {key: value for key, value in self.machines.content.items() if key != "drained"}
+        self.content["site"] = {**self.content["site"], **keys_of(tiers)}
         number_of = Cluster.from_dict(self.content, "cluster").number_of
         self.names = tuple(sorted(names, key=number_of.__getitem__))
         self.longest_us = longest_us
@@ -94,6 +99,11 @@ class Terms:
             return Problem(why)
         request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         return replace(self._job(pod, key, asks, request_us), said={"exc_nodes": without})
+
+    def said(self, pods: tuple[Pod, ...]) -> dict[str, str]:
+        """What a pod, or a gang, says of whom it may preempt."""
+        tier = tier_of(pods) if self.tiers else None
+        return {"qos": tier.name} if tier in self.tiers and tier is not None else {}
 
     def stands(self, pod: Pod, key: str, node: int, cluster: Cluster) -> tuple[Job, Lease]:
         """What a pod that is bound holds of its node, at most what that has; one that cannot be read: nothing much."""

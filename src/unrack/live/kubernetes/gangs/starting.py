@@ -10,14 +10,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
+from unrack.live.kubernetes.adapter.asks import OVER
 from unrack.live.kubernetes.adapter.picture import Picture
 from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import PODS, Pod
-from unrack.live.kubernetes.client.orders import bind, delete
+from unrack.live.kubernetes.client.orders import bind, delete, evict
 
 LATER = "later"
 """There is no room yet, or it is not seen yet what became of it: it is ordered again."""
@@ -48,15 +49,18 @@ async def take_back(connection: Connection, picture: Picture, members: Members) 
     """Delete those that are bound where that was decided; ``""``: that is done, or there are none."""
     with picture.lock:
         bound = [picture.pods[key] for key, node in members if key in picture.pods and _is_on(picture.pods[key], node)]
-    return await stop_all(connection, bound)
+    return _worst(await asyncio.gather(*(_ended(delete(connection, PODS, pod)) for pod in bound if _is_there(pod))))
 
 
-async def stop_all(connection: Connection, pods: Sequence[Pod]) -> str | Exception:
-    """Delete pods that have nodes, with their own grace; ``""``: that is done."""
-    found: list[str | Exception] = await asyncio.gather(
-        *(_deleted(connection, pod) for pod in pods if pod.spec.node_name and not pod.metadata.deletion_timestamp)
-    )
-    return _worst(found)
+async def evict_all(connection: Connection, pods: Sequence[Pod]) -> str | Exception:
+    """Evict pods that have nodes, one by one, with their own grace; ``""``: that is done.
+
+    If a budget of disruptions does not allow the first, none is; any other is evicted as soon as it does.
+    """
+    for number, pod in enumerate(one for one in pods if _is_there(one)):
+        if found := await _ended(evict(connection, pod)):
+            return LATER if number and isinstance(found, str) else found
+    return ""
 
 
 def _cannot_go_on(picture: Picture, key: str, node: str) -> str:
@@ -94,9 +98,9 @@ async def _bound(connection: Connection, pod: Pod, node: str) -> str | Exception
     return ""
 
 
-async def _deleted(connection: Connection, pod: Pod) -> str | Exception:
+async def _ended(work: Awaitable[None]) -> str | Exception:
     try:
-        await delete(connection, PODS, pod)
+        await work
     except answers.UnreachableError as error:
         return error
     except (AbsentError, ConflictError):
@@ -114,6 +118,10 @@ def _worst(found: Sequence[str | Exception]) -> str | Exception:
             return one
         worst = one if one and worst in ("", LATER) else worst
     return worst
+
+
+def _is_there(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not pod.metadata.deletion_timestamp and pod.status.phase not in OVER
 
 
 def _is_on(pod: Pod, node: str) -> bool:
