@@ -25,6 +25,8 @@ from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import DeniedError
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.client.orders import bind
+from unrack.live.kubernetes.client.others import NAMESPACES
+from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
 from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
@@ -68,7 +70,8 @@ class KubernetesAdapter:
     ) -> None:  # fmt: skip
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
         self.picture = Picture(scheduler, preempts(policy))
-        self.watching = Watching(access, self.picture, timeout_s, KINDS)
+        self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.in_turn = InTurn()
         self.nominations = Nominations(self.picture)
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[int, Terms] | None = None
@@ -116,6 +119,8 @@ class KubernetesAdapter:
         for kept in (self._asked, self._told):
             for key in [key for key in kept if key not in seen.jobs]:
                 del kept[key]
+        with self.picture.lock:
+            self.in_turn.begin(seen, table, self.picture.beside.known)
         for key, job in seen.jobs.items():  # which pods of a gang ask is another matter than what they ask
             entry = table.get(key) if isinstance(job.own, Gang) else None
             if entry is not None and entry.phase in OPEN and (own := self.queued(entry, job)) != entry.own:
@@ -127,20 +132,20 @@ class KubernetesAdapter:
         assert self._terms is not None
         if isinstance(job.own, Begun):
             return Problem(ANEW)
-        found, own = self._asks(entry.key, job.own)[0], job.own
+        found, own = self._asks_beside(entry.key, job.own)[0], job.own
         if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
             return Problem(behind, since_us=self._now)
         if isinstance(found, Problem):
             comes = own.comes if isinstance(own, Gang) else bool(own.spec.scheduling_gates)
-            if self.events and not comes and self._told.get(entry.key) != found.why:
+            if self.events and not comes and found.why != WAITS and self._told.get(entry.key) != found.why:
                 self._told[entry.key] = found.why
-                for pod in own.pods if isinstance(own, Gang) else (own,):
+                for pod in _pods(own):
                     self.watching.say(pod, "FailedScheduling", found.why)
             return replace(found, since_us=self._now) if comes else found
         since_us, since_s = entry.known.since_us, own.since_s if isinstance(own, Gang) else job.submit_s
         if since_us is None:
             since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
-        said = self._terms[1].said(own.pods if isinstance(own, Gang) else (own,))
+        said = self._terms[1].said(_pods(own))
         every = [replace(one, submit_us=since_us, said={**one.said, **said}) for one in found.every]
         return Asked(replace(every[0], components=tuple(every[1:])))
 
@@ -152,6 +157,24 @@ class KubernetesAdapter:
             found = asked_together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
             kept = self._asked[key] = own, terms, *found
         return kept[2:]
+
+    def _asks_beside(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
+        """What pods ask beside those that are there; of pods that may be in each other's way one at a time."""
+        assert self._terms is not None
+        terms, beside, members = self._terms[1], self.picture.beside, own.keys if isinstance(own, Gang) else (key,)
+        with self.picture.lock:
+            required = [beside.required(*one) for one in zip(members, _pods(own), strict=True)]
+            if not any(map(beside.matters, required)):
+                return self._asks(key, own)
+            if isinstance(own, Gang) and (words := next((one.words for one in required if any(one)), "")):
+                why = f"a pod of its gang asks for {words}: not kept of gangs by this scheduler"
+                return Problem(why, misread=True), ()
+            off = set[str]().union(*map(beside.forbidden, _pods(own), required))
+        if isinstance(own, Gang):
+            return asked_together(own, key, lambda pod, key: terms.asked(pod, key, off))
+        found = terms.asked(own, key, off)
+        first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
+        return (found if first else Problem(WAITS)), ()
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -181,7 +204,7 @@ class KubernetesAdapter:
 
     def queued(self, entry: Entry, job: SeenJob) -> Kept | None:
         """The pods of a gang, in the order of its tasks."""
-        order = self._asks(entry.key, job.own)[1]
+        order = self._asks_beside(entry.key, job.own)[1] if isinstance(job.own, Gang) else ()
         return Kept(tuple((key, "") for key in order)) if order else None
 
     def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Kept | None:
@@ -239,6 +262,8 @@ class KubernetesAdapter:
             return ""
         with picture.lock:
             picture.assume_not(entry.key)
+            if why := picture.keeps_off(entry.key, name):
+                return why
             if not picture.has_room(entry.key, name):  # who is to make room has not ended yet
                 return LATER
             picture.assume(entry.key, name)
@@ -266,6 +291,10 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
+
+
+def _pods(own: Pod | Gang) -> tuple[Pod, ...]:
+    return own.pods if isinstance(own, Gang) else (own,)
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

@@ -11,7 +11,8 @@ from unrack.live.driver.seen import SeenJob, SeenNode, Shown
 from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, limit_s, moment, room_of
 from unrack.live.kubernetes.adapter.tiers import MOST, Tier, tier_of
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
-from unrack.live.kubernetes.client.others import Other
+from unrack.live.kubernetes.client.others import NAMESPACES, Other
+from unrack.live.kubernetes.constraints.beside import Beside
 from unrack.live.kubernetes.gangs.gathering import Gathering
 from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
@@ -74,6 +75,7 @@ class Picture:
         self._came = 0
         self.gangs = Gathering(self.shown)
         self.tiers = frozenset[Tier]()
+        self.beside = Beside(self.nodes)
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -113,7 +115,13 @@ class Picture:
 
     def take_others(self, kind: Kind[Other], changes: list[tuple[Other | None, Other | None]], lacking: str) -> None:
         """Objects of another kind came, changed or went; or why those that there may be are not known."""
-        self.gangs.groups.take(kind, changes, lacking)
+        if kind is NAMESPACES:
+            for before, after in changes:
+                name = (after or before or Other()).metadata.name
+                self.beside.namespaces[name] = {} if after is None else after.metadata.labels
+            self.beside.version += 1
+        else:
+            self.gangs.groups.take(kind, changes, lacking)
         self.version += 1
 
     def _go(self, key: str) -> None:
@@ -126,6 +134,7 @@ class Picture:
             )
         if (pod := self.pods.get(key)) is not None and (gang := gang_of(pod)) is not None:
             self.gangs.forget(gang, key)
+        self.beside.forget(key)
         for of in (self.pods, self._assumed, self._ranks, self.unreadable):
             of.pop(key, None)
 
@@ -164,6 +173,7 @@ class Picture:
         """Count what a pod holds of a node; ``""``: nothing."""
         if (was := self._holds.pop(key, None)) is not None:
             self._held[was[0]].subtract(was[1])
+        self.beside.put(key, self.pods.get(key), node)
         if node and asks is not None:
             self._holds[key] = node, asks
             self._held.setdefault(node, Counter()).update(asks)
@@ -186,6 +196,14 @@ class Picture:
         held = self._held.get(name, Counter[str]())
         free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
         return not beyond(asked_of(self.pods[key]), free)
+
+    def keeps_off(self, key: str, name: str) -> str:
+        """Why a pod may not run on a node beside the pods that are there or are being bound; ``""``: it may."""
+        pod = self.pods[key]
+        terms = self.beside.required(key, pod)
+        if not self.beside.matters(terms) or name not in self.beside.forbidden(pod, terms):
+            return ""
+        return f"pods that are there by now keep it off node {name}"
 
     def assume(self, key: str, name: str) -> None:
         """A pod is being bound."""

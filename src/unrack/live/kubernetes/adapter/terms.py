@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -76,8 +76,11 @@ class Terms:
         """The cluster, and a policy."""
         return Beginning(dict(self.content), self.names, policy)
 
-    def asked(self, pod: Pod, key: str) -> Job | Problem:
-        """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are."""
+    def asked(self, pod: Pod, key: str, off: Collection[str] = ()) -> Job | Problem:
+        """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are.
+
+        ``off``: nodes that the pods which are there keep it off.
+        """
         if pod.spec.scheduling_gates:
             gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
             return Problem(printable(f"it is gated: {gates}", 300))
@@ -97,6 +100,12 @@ class Terms:
             return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
         if why := self._beyond_all(here, without, asks):
             return Problem(why)
+        if off:
+            left = [name for name in here if name not in off]
+            if not left:
+                return Problem(f"pods that are there keep it off all of the {len(here)} nodes that it may run on")
+            if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
+                return Problem(why)
         request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         return replace(self._job(pod, key, asks, request_us), said={"exc_nodes": without})
 

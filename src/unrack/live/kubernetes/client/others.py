@@ -17,6 +17,7 @@ class Other(Part, frozen=True):
     status: dict[str, Any] = field(default_factory=dict)
 
 
+NAMESPACES = Kind("/api/v1", "namespaces", Other, namespaced=False)
 POD_GROUPS = Kind("/apis/scheduling.k8s.io/v1beta1", "podgroups", Other)
 PLUGINS_POD_GROUPS = Kind("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", Other)
 """PodGroups of Kubernetes itself; and those of scheduler-plugins, a definition that a site installs."""

@@ -82,6 +82,10 @@ def _assumed(picture: Picture, left: Members) -> str:
             for other, _ in left[:number]:
                 picture.assume_not(other)
             return f"pod {_short(key)}: node {node} has no room for it"
+        if why := picture.keeps_off(key, node):
+            for other, _ in left[:number]:
+                picture.assume_not(other)
+            return f"pod {_short(key)}: {why}"
         picture.assume(key, node)
     return ""
 
