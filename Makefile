@@ -94,7 +94,7 @@ k8sbox:
 	@$(PYTHON) tools/k8sbox/make_k8sbox.py
 
 live-kubernetes: env
-	$(BIN)/python -m pytest tests/live/kubernetes -m live --durations=5
+	$(BIN)/python -m pytest tests/live/kubernetes -m "live and not slow" --durations=5
 
 test-pythons:
 	.ci/pythons tests

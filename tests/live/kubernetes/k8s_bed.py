@@ -272,8 +272,23 @@ class KubernetesBed:
     def _allow(self) -> None:
         shipped = [yaml.safe_load(text) for text in _SHIPPED.read_text().split("---\n")]
         rules = next(one["rules"] for one in shipped if one["kind"] == "ClusterRole")
+        election = next(one for one in shipped if one["kind"] == "Role")
+        path = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"
+        self.wait_until(lambda: self._made(f"{path}/roles", election))
+        subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DRIVER}]
+        binding = next(one for one in shipped if one["kind"] == "RoleBinding")
+        self.admin.post(f"{path}/rolebindings", {**binding, "subjects": subjects})
         for user, its in ((USER, RIGHTS), (DRIVER, rules)):
             self._allow_one(user, its)
+
+    def _made(self, path: str, content: Content) -> bool:
+        """Whether something could be made: its namespace is not there at first."""
+        try:
+            return bool(self.admin.post(path, content))
+        except AdminError as error:
+            if error.code != 404:
+                raise
+            return False
 
     def _allow_one(self, user: str, rules: list[Content]) -> None:
         group = "rbac.authorization.k8s.io"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -59,6 +59,8 @@ class KubernetesAdapter:
         How long an answer may take, s.
     events
         Whether pods that cannot be started are told why.
+    leads
+        Whether this is the one that schedules; default: always.
     """
 
     name = "Kubernetes"
@@ -66,12 +68,12 @@ class KubernetesAdapter:
 
     def __init__(
         self, access: Access, scheduler: str, policy: Spec, *, longest_us: int, start_timeout_us: int = 120 * SECOND_US,
-        timeout_s: float = 30.0, events: bool = True,
+        timeout_s: float = 30.0, events: bool = True, leads: Callable[[], bool] | None = None,
     ) -> None:  # fmt: skip
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
         self.picture = Picture(scheduler, preempts(policy))
         self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
-        self.in_turn = InTurn()
+        self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[int, Terms] | None = None
@@ -226,6 +228,8 @@ class KubernetesAdapter:
         return await asyncio.gather(*map(self._carry_out, orders))
 
     async def _carry_out(self, order: Order) -> str | Exception:
+        if self._leads is not None and not self._leads():
+            return UnreachableError("another replica may schedule by now")
         found = await self._done(order)
         if self.picture.preempts and order.act in (Act.START, Act.HOLD):
             waits = order.act == Act.START and found == LATER
