@@ -11,8 +11,12 @@ from preempting import ORDER, Preempting, mixed_site, preempting_site
 
 import unrack
 from unrack.cluster.spec import Cluster
+from unrack.core import Core
 from unrack.errors import ClusterError
+from unrack.events import ROUND, Submitted
 from unrack.ledger.state import Status
+from unrack.policy.complete import complete
+from unrack.policy.contract import Requeue, Start
 from unrack.policy.preemption.preempting import site_of
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
@@ -22,7 +26,7 @@ from unrack.sim.simulate import prepared
 from unrack.sim.usage.memory_changes import make_memory_changes
 from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
-from unrack.workload.job import Workload, job_table
+from unrack.workload.job import Demand, Job, Workload, job_table
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -136,6 +140,19 @@ def test_work_and_times_of_those_who_are_stopped(
     found = unrack.simulate(cluster, workload, policy, world=physics).placements
     rows = found.select("job", "start_s", "end_s", "outcome").iter_rows()
     assert {(int(job), round(start), round(end), outcome) for job, start, end, outcome in rows} == wanted
+
+
+def test_jobs_that_come_one_by_one_preempt_each_other() -> None:
+    qos = [{"name": "low"}, {"name": "high", "preempts": ["low"]}]
+    site = {"qos": qos, "preempt": {"by": "qos", "mode": "requeue"}}
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 4}], "site": site})
+    core = Core(cluster, None, complete(parse_policy("easy(preempt=yes)"), "policy"))
+    for now, (name, cores) in enumerate((("", 1), ("low", 3), ("high", 2))):
+        demand = Demand(1, cores)
+        core.handle(Submitted(Job(0, name or "no", now, 10**9, None, 0, "u", "", demand, {"qos": name})), now)
+        decided = core.handle(ROUND, now)
+    assert [type(one) for one in decided] == [Requeue, Start]
+    assert decided[0].job == 1
 
 
 def test_a_policy_may_say_no() -> None:

@@ -58,6 +58,7 @@ class DrivenPods:
             self.driver.step()
         except UnreachableError:
             time.sleep(0.1)
+        assert self.driver.policy is None  # no other took its place
         time.sleep(0.02)
 
     def until(self, holds: Callable[[], bool], timeout_s: float = 30) -> None:

@@ -282,10 +282,27 @@ class KubernetesBed:
     def _allow(self) -> None:
         shipped = [one for path in _SHIPPED for one in yaml.safe_load_all(path.read_text())]
         rules = {one["metadata"]["name"]: one["rules"] for one in shipped if one["kind"] == "ClusterRole"}
+        election = next(one for one in shipped if one["kind"] == "Role")
+        path = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"
+        self.wait_until(lambda: self._made(f"{path}/roles", election))
+        subjects = [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name} for name in (DRIVER, SERVING)
+        ]
+        binding = next(one for one in shipped if one["kind"] == "RoleBinding")
+        self.admin.post(f"{path}/rolebindings", {**binding, "subjects": subjects})
         driver, composer = rules["unrack-driver"], rules["unrack-composer"]
         serving = driver + rules["unrack-server-pods"]
         for user, its in ((USER, RIGHTS), (DRIVER, driver), (SERVING, serving), (COMPOSER, composer)):
             self._allow_one(user, its)
+
+    def _made(self, path: str, content: Content) -> bool:
+        """Whether something could be made: its namespace is not there at first."""
+        try:
+            return bool(self.admin.post(path, content))
+        except AdminError as error:
+            if error.code != 404:
+                raise
+            return False
 
     def _allow_one(self, user: str, rules: list[Content]) -> None:
         group = "rbac.authorization.k8s.io"

@@ -28,6 +28,7 @@ class Kubelets:
 
     def __init__(self, admin: Admin) -> None:
         self._admin, self.echoes = admin, Echoes()
+        self.slow_s = 0.0  # how long a pod that is deleted takes to end
         self._stopped = threading.Event()
         self._todo: queue.SimpleQueue[tuple[str, Content] | None] = queue.SimpleQueue()
         self._ends: list[tuple[float, int, Content]] = []
@@ -98,6 +99,7 @@ class Kubelets:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if what == "go":
             self.echoes.close(metadata["uid"])
+            self._stopped.wait(self.slow_s)
             self._admin.delete(path, gracePeriodSeconds=0, preconditions={"uid": metadata["uid"]})
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,7 +12,7 @@ from unrack.live.driver.contract import Act, Answer, Orchestrator, Order
 from unrack.live.driver.portable import Names
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
-from unrack.live.driver.state.stage import Decided, Detaching, Phase, Released, Running, attached_of
+from unrack.live.driver.state.stage import Decided, Detaching, Phase, Released, Running, Stopped, attached_of
 from unrack.live.driver.state.steps import recalled
 from unrack.live.driver.state.table import Table
 from unrack.live.driver.turns.turn import Turn
@@ -104,6 +104,8 @@ class Acting:
                 self.table.touch(entry)
             if isinstance(stage, Running) and answer.problem:  # it ends at its limit
                 self.table.move(entry, replace(stage, more=replace(stage.more, given_s=None)))
+            if isinstance(stage, Stopped) and answer.problem and answer.stays:  # what is seen next is that it runs
+                self.table.move(entry, replace(stage, phase=Phase.HOLDING, why=answer.problem[:300]))
             if not isinstance(stage, Decided) or stage.phase != Phase.ORDERING:
                 continue
             if answer.problem:

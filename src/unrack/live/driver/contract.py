@@ -64,6 +64,7 @@ class Answer(NamedTuple):
     problem: str = ""
     done: bool = True  # without a problem: whether this was the last step
     own: Any = None  # what is kept with the job from now on, in :attr:`Entry.own`; ``None``: what was
+    stays: bool = False  # with a problem: whether a job that was to be stopped runs on, and is not asked again
 
 
 class Orchestrator(Protocol):

@@ -61,6 +61,7 @@ class SeenJob(NamedTuple):
     # in_parts, broken: whether it has parts, each of which may end by itself; why it cannot start with all of them
     in_parts: bool = False
     broken: str = ""
+    parts: int = 0  # how many of them hold something, where its nodes do not say; 0: they do
 
     def is_another(self, submit_s: int) -> bool:
         """True if it only has the key of one that was submitted at ``submit_s``, s since 1970."""

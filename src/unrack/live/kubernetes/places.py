@@ -20,12 +20,20 @@ def may_run(pod: Pod, node: Node) -> bool:
 
     A node that is cordoned is for pods that tolerate the taint ``node.kubernetes.io/unschedulable``, which it has.
     """
+    return is_wanted(pod, node) and is_tolerated(pod, node)
+
+
+def is_wanted(pod: Pod, node: Node) -> bool:
+    """True if it is one of the nodes that a pod selects, and requires."""
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
     required = inside(pod.spec.affinity, *_REQUIRED)
-    if required is not None and not any(_holds(term, node) for term in entries(required, "nodeSelectorTerms")):
-        return False
+    return required is None or any(_holds(term, node) for term in entries(required, "nodeSelectorTerms"))
+
+
+def is_tolerated(pod: Pod, node: Node) -> bool:
+    """True if a pod tolerates the taints of a node that keep pods out."""
     return all(tolerated(taint, pod.spec.tolerations) for taint in node.spec.taints if taint.effect in KEEPING_OUT)
 
 
@@ -58,11 +66,13 @@ def _holds(term: Mapping[str, Any], node: Node) -> bool:
     of_labels, of_fields = entries(term, "matchExpressions"), entries(term, "matchFields")
     fields = {"metadata.name": node.metadata.name}
     return bool(of_labels or of_fields) and (
-        all(_is(said, node.metadata.labels) for said in of_labels) and all(_is(said, fields) for said in of_fields)
+        all(labels_hold(said, node.metadata.labels) for said in of_labels)
+        and all(labels_hold(said, fields) for said in of_fields)
     )
 
 
-def _is(said: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def labels_hold(said: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """True if an expression of a selector holds of labels."""
     key, operator, values = str(said.get("key")), said.get("operator"), said.get("values") or []
     match operator:
         case "In":

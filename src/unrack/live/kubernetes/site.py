@@ -9,11 +9,28 @@ from pydantic import Field, PrivateAttr
 
 from unrack.live.driver.service.tables import ServiceTable, SitePath, time_between
 from unrack.live.kubernetes.adapter.terms import Added
+from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
+from unrack.resources.checked import Strict
 from unrack.study.input.document import Document
 from unrack.units import SECOND_US
 
 _UNKEPT = "molding", "resizing", "extension"
+
+
+class ElectionTable(Strict):
+    """The ``[election]`` table: of several replicas one schedules, the one that holds a Lease."""
+
+    # the namespace and name of the Lease, which all replicas share; each has a state folder of its own
+    lease: str = Field(default="kube-system/unrack", pattern=r"^[a-z0-9][a-z0-9-]{0,62}/[a-z0-9][a-z0-9.-]{0,251}$")
+    # another replica takes over when the one that holds it has not renewed it for so long
+    duration_us: Annotated[int, time_between(2, 3600)] = Field(default=15 * SECOND_US, alias="duration")
+
+    @property
+    def of(self) -> Lease:
+        """The Lease."""
+        namespace, _, name = self.lease.partition("/")
+        return Lease(namespace, name, round(self.duration_us / SECOND_US))
 
 
 class KubernetesSite(ServiceTable):
@@ -30,6 +47,7 @@ class KubernetesSite(ServiceTable):
     )
     # how long an answer of the server may take
     timeout_us: Annotated[int, time_between(0.1, 600)] = Field(default=30 * SECOND_US, alias="timeout")
+    election: ElectionTable | None = None  # default: there is one replica
     # what the server tells is known at once: to look costs nothing
     poll_us: Annotated[int, time_between(0.05, 60)] = Field(default=SECOND_US // 20, alias="poll")
     poll_slowest_us: Annotated[int, time_between(0.05, 3600)] = Field(default=SECOND_US // 10, alias="poll_slowest")

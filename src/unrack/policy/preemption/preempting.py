@@ -96,7 +96,8 @@ class Preempting(AroundAnother):
             memory.inner, memory.stopped, memory.kept = anew(self.inner, memory.inner, seen), (), seen is not view
         decisions, memory.inner = self.inner.decide(seen, memory.inner, now)
         plan = decisions
-        if memory.ranks is not None:
+        if memory.ranks is not None and (site := site_of(view.cluster)) is not None:
+            memory.ranks = site.ranks or memory.ranks  # a job that came alone may be of a class that there was not
             plan = self._preempted(view, memory, memory.ranks, decisions, now)
             if view.columns.suspended:
                 plan = [*plan, *going_on(view, memory.ranks, memory.started, plan, now)]

@@ -38,6 +38,8 @@ class Said(NamedTuple):
         Its time limit once it ran; ``None``: none.
     state
         The orchestrator's word for how it ended; ``""``: it has not.
+    parts
+        How many of its parts held something once it ran, as of :attr:`unrack.live.driver.seen.SeenJob.parts`.
     """
 
     submit_s: int = 0
@@ -46,6 +48,7 @@ class Said(NamedTuple):
     end_s: int = 0
     limit_s: int | None = None
     state: str = ""
+    parts: int = 0
 
 
 class Known(NamedTuple):

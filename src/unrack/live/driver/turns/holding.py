@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unrack.events import Adopted, Expected, Expired, Started, Withdrawn
-from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, together
 from unrack.ledger.state import RUNNING
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said, Trouble
@@ -55,7 +55,7 @@ class Holding(Part):
             return
         entry.trouble = Trouble()
         self.orchestrator.started(entry.key)
-        entry.said = entry.said._replace(limit_s=job.limit_s)
+        entry.said = entry.said._replace(limit_s=job.limit_s, parts=job.parts)
         self.epoch.tell(Started(entry.number), self.now)
         runs = acknowledged(entry.stage, self.now)
         self.table.move(entry, runs)
@@ -70,7 +70,8 @@ class Holding(Part):
             self.table.touch(entry)
             if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        if job.in_parts and not job.completing and not entry.operations and job.nodes != set(entry.nodes):
+        changed = job.nodes != set(entry.nodes) or job.parts != entry.said.parts
+        if job.in_parts and not job.completing and not entry.operations and changed:
             self.elsewhere(entry, job)  # a part has ended, or was started, before the others
         elif is_short(entry.stage) and self._has_room(entry):
             self.withdraw(entry, "counted anew")
@@ -184,7 +185,8 @@ class Holding(Part):
         asked, lease = stands
         lease = self._with_claims(asked, lease)
         ran_us = 0 if not job.start_s else max(0, self.now - self._moment_us(job.start_s))
-        entry.said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts)
+        said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts, parts=job.parts)
+        entry.said = said
         entry.stage = elsewhere(entry.stage, self.now - ran_us)
         self.adopt(entry, job_record(asked), lease)
         if is_short(entry.stage):
@@ -193,6 +195,9 @@ class Holding(Part):
 
     def _with_claims(self, asked: Job, lease: Lease) -> Lease:
         """A lease with what its job claims of places, wherever these are free."""
+        if lease.parts:
+            each = [self._with_claims(*one) for one in zip(asked.every, lease.parts, strict=True)]
+            return together(lease.job, each)
         claimed, places = self.epoch.core.state.claimed, self.epoch.names.cluster.places
         if claimed is None or not asked.demand.devices:
             return lease

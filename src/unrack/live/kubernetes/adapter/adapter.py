@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,25 +15,34 @@ from unrack.live.driver.seen import Seen, SeenJob, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.driver.state.table import Table
+from unrack.live.kubernetes.adapter.nominations import Nominations
 from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture, key_of
 from unrack.live.kubernetes.adapter.terms import Added, Terms
+from unrack.live.kubernetes.adapter.tiers import Tier, preempts
 from unrack.live.kubernetes.adapter.watching import Watching
 from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.access import Access
-from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
-from unrack.live.kubernetes.client.objects import PODS, Node, Pod
-from unrack.live.kubernetes.client.orders import bind, delete
-from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken
+from unrack.live.kubernetes.client.answers import DeniedError
+from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.orders import bind
+from unrack.live.kubernetes.client.others import NAMESPACES
+from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
+from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
+from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
+from unrack.live.kubernetes.gangs.naming import KINDS
+from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, take_back
+from unrack.live.kubernetes.remote.pool import KIND, NONE_TAKEN, Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
 
 class Nodes(NamedTuple):
-    """The nodes of a reading, and a number for them that is another once they are others."""
+    """The nodes of a reading, who may preempt whom there, and a number that is another once any of that is."""
 
     version: int
     of: Mapping[str, Node]
+    tiers: frozenset[Tier]
     # taken, held: of the GPUs that are served those that are not for clients, and those that clients have
     taken: Taken = NONE_TAKEN
     held: frozenset[str] = frozenset()
@@ -42,7 +51,8 @@ class Nodes(NamedTuple):
 class KubernetesAdapter:
     """The pods that name a scheduler: see :class:`unrack.live.driver.contract.Orchestrator`.
 
-    Its own record of a job is the pod, that of all :class:`Nodes`; it keeps nothing with an entry.
+    Its own record of a job is the pod, or of a gang a :class:`Gang` or :class:`Begun`; that of all is :class:`Nodes`.
+    With an entry it keeps which pods a gang is of: a :class:`Kept`.
 
     Parameters
     ----------
@@ -54,6 +64,8 @@ class KubernetesAdapter:
         How long an answer may take, s.
     events
         Whether pods that cannot be started are told why.
+    leads
+        Whether this is the one that schedules; default: always.
     """
 
     name = "Kubernetes"
@@ -61,18 +73,20 @@ class KubernetesAdapter:
 
     def __init__(
         self, access: Access, scheduler: str, policy: Spec, *, added: Added, start_timeout_us: int = 120 * SECOND_US,
-        timeout_s: float = 30.0, events: bool = True,
+        timeout_s: float = 30.0, events: bool = True, leads: Callable[[], bool] | None = None,
     ) -> None:  # fmt: skip
         self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
         self.longest_us = added.longest_us
-        self.picture = Picture(scheduler)
-        self.watching = Watching(access, self.picture, timeout_s)
+        self.picture = Picture(scheduler, preempts(policy))
+        self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.in_turn, self._leads = InTurn(), leads
+        self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None
         if added.servers is not None:
             self.servers = ServerFabric(added.servers, self.watching, self.picture, scheduler)
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[tuple[int, Taken], Terms] | None = None
-        self._asked: dict[str, tuple[Pod, Terms, Job | Problem]] = {}
+        self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -90,15 +104,18 @@ class KubernetesAdapter:
         picture = self.picture
         with picture.lock:
             self._version = picture.version
-            picture.gone = {key: job for key, job in picture.gone.items() if table.get(key) is not None}
+            known = {key for entry in table for key, _ in members_of(entry)}
+            picture.gone = {key: job for key, job in picture.gone.items() if key in known or table.get(key) is not None}
             found = {
                 key: job for key, job in picture.shown.items() if job.shown != Shown.OVER or table.get(key) is not None
             }
-            taken = NONE_TAKEN if self.servers is None else self.servers.taken(_operations(table))
+            given = NONE_TAKEN if self.servers is None else self.servers.taken(_operations(table))
             held = frozenset(device for entry in table for device in entry.devices)
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes), taken, held)
+            taken, gangs = picture.gangs.gathered(table, picture.gone)
+            found = {key: job for key, job in (found | picture.gone).items() if key not in taken} | gangs
+            nodes = Nodes(picture.nodes_version, dict(picture.nodes), picture.tiers, given, held)
             unreadable = tuple(picture.unreadable.values())
-            return Seen(time.time(), picture.seen_nodes(), found | picture.gone, nodes, unreadable)
+            return Seen(time.time(), picture.seen_nodes(), found, nodes, unreadable)
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""
@@ -107,7 +124,7 @@ class KubernetesAdapter:
     def _terms_of(self, nodes: Nodes) -> Terms:
         version = nodes.version, nodes.taken
         if self._terms is None or self._terms[0] != version:
-            self._terms = version, Terms(nodes.of, self.added, nodes.taken, nodes.held)
+            self._terms = version, Terms(nodes.of, self.added, nodes.tiers, nodes.taken, nodes.held)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
@@ -116,6 +133,13 @@ class KubernetesAdapter:
         for kept in (self._asked, self._told):
             for key in [key for key in kept if key not in seen.jobs]:
                 del kept[key]
+        with self.picture.lock:
+            self.in_turn.begin(seen, table, self.picture.beside.known)
+        for key, job in seen.jobs.items():  # which pods of a gang ask is another matter than what they ask
+            entry = table.get(key) if isinstance(job.own, Gang) else None
+            if entry is not None and entry.phase in OPEN and (own := self.queued(entry, job)) != entry.own:
+                entry.own = own
+                table.touch(entry)
         if self.servers is not None:
             self._look_after_clients(seen, table)
 
@@ -132,25 +156,28 @@ class KubernetesAdapter:
             stops = self.servers.options.on_lost == "stop"
             self._tell(client, "LostGpus", f"{why}: it is stopped" if stops else why)
             if stops and not client.metadata.deletion_timestamp:
-                self.watching.do(self._stop(client))
+                self.watching.do(evict_all(self.watching.connection, [client]))
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
         assert self._terms is not None
-        terms, kept = self._terms[1], self._asked.get(entry.key)
-        if kept is None or kept[0] is not job.own or kept[1] is not terms:
-            kept = self._asked[entry.key] = job.own, terms, terms.asked(job.own, entry.key)
-        found = kept[2]
+        if isinstance(job.own, Begun):
+            return Problem(ANEW)
+        found, own = self._asks_beside(entry.key, job.own)[0], job.own
+        if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
+            return Problem(behind, since_us=self._now)
         if isinstance(found, Problem):
-            gated = bool(job.own.spec.scheduling_gates)
-            if not gated:
-                self._tell(job.own, "FailedScheduling", found.why)
-            return replace(found, since_us=self._now) if gated else found
-        since_us = entry.known.since_us
+            comes = own.comes if isinstance(own, Gang) else bool(own.spec.scheduling_gates)
+            for pod in () if comes or found.why == WAITS else _pods(own):
+                self._tell(pod, "FailedScheduling", found.why)
+            return replace(found, since_us=self._now) if comes else found
+        since_us, since_s = entry.known.since_us, own.since_s if isinstance(own, Gang) else job.submit_s
         if since_us is None:
-            since_us = self._now - max(0, round((self._at_s - job.submit_s) * SECOND_US)) if job.submit_s else self._now
-        deadline_us = None if found.deadline_us is None else since_us + found.deadline_us
-        return Asked(replace(found, submit_us=since_us, deadline_us=deadline_us))
+            since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
+        said = self._terms[1].said(_pods(own))
+        due_us = None if found.deadline_us is None else since_us + found.deadline_us
+        every = [replace(one, submit_us=since_us, deadline_us=due_us, said={**one.said, **said}) for one in found.every]
+        return Asked(replace(every[0], components=tuple(every[1:])))
 
     def _tell(self, pod: Pod, reason: str, note: str) -> None:
         """Tell a pod something in an event, once."""
@@ -158,6 +185,39 @@ class KubernetesAdapter:
         if self.events and self._told.get(key) != note:
             self._told[key] = note
             self.watching.say(pod, reason, note)
+
+    def _asks(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
+        """What pods ask, or why they are not to be started now; of a gang its pods in the order of its tasks."""
+        assert self._terms is not None
+        terms, kept = self._terms[1], self._asked.get(key)
+        if kept is None or kept[0] is not own or kept[1] is not terms:
+            found = asked_together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
+            if (
+                isinstance(own, Gang)
+                and isinstance(found[0], Job)
+                and any(KIND in one.demand.devices for one in found[0].every)
+            ):
+                found = Problem("it asks for GPUs of other nodes: not kept of gangs", misread=True), ()
+            kept = self._asked[key] = own, terms, *found
+        return kept[2:]
+
+    def _asks_beside(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
+        """What pods ask beside those that are there; of pods that may be in each other's way one at a time."""
+        assert self._terms is not None
+        terms, beside, members = self._terms[1], self.picture.beside, own.keys if isinstance(own, Gang) else (key,)
+        with self.picture.lock:
+            required = [beside.required(*one) for one in zip(members, _pods(own), strict=True)]
+            if not any(map(beside.matters, required)):
+                return self._asks(key, own)
+            if isinstance(own, Gang) and (words := next((one.words for one in required if any(one)), "")):
+                why = f"a pod of its gang asks for {words}: not kept of gangs by this scheduler"
+                return Problem(why, misread=True), ()
+            off = set[str]().union(*map(beside.forbidden, _pods(own), required))
+        if isinstance(own, Gang):
+            return asked_together(own, key, lambda pod, key: terms.asked(pod, key, off))
+        found = terms.asked(own, key, off)
+        first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
+        return (found if first else Problem(WAITS)), ()
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -167,25 +227,38 @@ class KubernetesAdapter:
         return False
 
     def stands(self, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
-        """What a pod that is bound holds."""
+        """What pods that are bound hold."""
         assert self._terms is not None
+        terms = self._terms[1]
+        if isinstance(job.own, Begun):
+            nodes = [names.node_of.get(pod.spec.node_name) for pod in job.own.pods]
+            found = [
+                terms.stands(pod, job.key, node, names.cluster)
+                for pod, node in zip(job.own.pods, nodes, strict=True)
+                if node is not None
+            ]
+            return standing_together(job.key, found)
         node = next((names.node_of[name] for name in job.nodes if name in names.node_of), None)
-        return None if node is None else self._terms[1].stands(job.own, job.key, node, names.cluster)
+        return None if node is None else terms.stands(job.own, job.key, node, names.cluster)
 
-    def own_of(self, record: Mapping[str, Any]) -> None:
-        """Nothing is kept."""
+    def own_of(self, record: Mapping[str, Any]) -> Kept | None:
+        """The pods of a gang."""
+        return kept_of(record)
 
-    def queued(self, entry: Entry, job: SeenJob) -> None:
-        """Nothing is kept."""
+    def queued(self, entry: Entry, job: SeenJob) -> Kept | None:
+        """The pods of a gang, in the order of its tasks."""
+        order = self._asks_beside(entry.key, job.own)[1] if isinstance(job.own, Gang) else ()
+        return Kept(tuple((key, "") for key in order)) if order else None
 
-    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> None:
-        """Nothing is kept."""
+    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Kept | None:
+        """The pods of a gang with their nodes."""
+        return with_nodes(entry.own, lease, names) if isinstance(entry.own, Kept) and lease is not None else entry.own
 
     def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
         """Bind and delete, all at once; what is not answered, or has no room yet, is ordered again."""
         found = self.watching.do(self._all(orders))
         yield [
-            Answer(order, _WORDS[order.act], "" if one == _LATER else one, one != _LATER)
+            Answer(order, _WORDS[order.act], "" if one == LATER else one, one != LATER, stays=order.act == Act.STOP)
             for order, one in zip(orders, found, strict=True)
             if isinstance(one, str)
         ]
@@ -196,14 +269,33 @@ class KubernetesAdapter:
         return await asyncio.gather(*map(self._carry_out, orders))
 
     async def _carry_out(self, order: Order) -> str | Exception:
+        if self._leads is not None and not self._leads():
+            return UnreachableError("another replica may schedule by now")
+        found = await self._done(order)
+        if self.picture.preempts and order.act in (Act.START, Act.HOLD):
+            waits = order.act == Act.START and found == LATER
+            members = members_of(order.entry) or [(order.entry.key, node) for node in order.entry.nodes]
+            await self.nominations.say(
+                self.watching.connection, [(key, node if waits else "") for key, node in members]
+            )
+        return found
+
+    async def _done(self, order: Order) -> str | Exception:
         """``""``: it is done; or why not, that there is no room yet, or that nothing is known of it."""
-        pod = self.picture.pods.get(order.entry.key)
+        pod, members = self.picture.pods.get(order.entry.key), members_of(order.entry)
         if order.act == Act.MORE:
             return "pods are given no more time"
+        if members:
+            connection, picture = self.watching.connection, self.picture
+            if order.act == Act.START:
+                return await start_all(connection, picture, members)
+            if order.act == Act.HOLD:
+                return await take_back(connection, picture, members)
+            return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
-            return await self._stop(pod)
+            return "" if pod is None else await evict_all(self.watching.connection, [pod])
         return await self._start(order.entry, pod)
 
     async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
@@ -215,8 +307,10 @@ class KubernetesAdapter:
             return ""
         with picture.lock:
             picture.assume_not(entry.key)
+            if why := picture.keeps_off(entry.key, name):
+                return why
             if not picture.has_room(entry.key, name):  # who is to make room has not ended yet
-                return _LATER
+                return LATER
             picture.assume(entry.key, name)
         try:
             await bind(self.watching.connection, pod, name)
@@ -228,19 +322,6 @@ class KubernetesAdapter:
         with picture.lock:
             picture.assume_not(entry.key)
         return found
-
-    async def _stop(self, pod: Pod | None) -> str | Exception:
-        if pod is None or not pod.spec.node_name or pod.metadata.deletion_timestamp:
-            return ""
-        try:
-            await delete(self.watching.connection, PODS, pod)
-        except (AbsentError, ConflictError):
-            return ""
-        except answers.UnreachableError as error:
-            return error
-        except DeniedError as error:
-            return str(error)
-        return ""
 
     def forgotten(self, key: str) -> bool:
         """The API server forgets nothing."""
@@ -257,9 +338,12 @@ class KubernetesAdapter:
         """A pod is bound."""
 
 
+def _pods(own: Pod | Gang) -> tuple[Pod, ...]:
+    return own.pods if isinstance(own, Gang) else (own,)
+
+
 def _operations(table: Table) -> list[str]:
     return [operation for entry in table for operation in entry.operations]
 
 
-_WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "delete", Act.MORE: "lengthen"}
-_LATER = "later"
+_WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

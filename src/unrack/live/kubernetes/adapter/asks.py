@@ -10,21 +10,17 @@ from typing import Any
 import msgspec
 
 from unrack.kubernetes_text.asked import asked_by
-from unrack.kubernetes_text.objects import entries, moment_s
-from unrack.live.kubernetes.client.objects import Container, Node, Pod
+from unrack.kubernetes_text.objects import moment_s
+from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted
-from unrack.live.kubernetes.snapshot import GANG, is_claimed
+from unrack.live.kubernetes.snapshot import is_claimed
 
+OLD_LABEL = "pod-group.scheduling.sigs.k8s.io"
 OVER = ("Succeeded", "Failed")
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
-    ("affinity to other pods", lambda pod: entries(pod.spec.affinity, "podAffinity", _REQUIRED)),
-    ("anti-affinity to other pods", lambda pod: entries(pod.spec.affinity, "podAntiAffinity", _REQUIRED)),
-    ("topology spread", lambda pod: any(map(_spreads, pod.spec.topology_spread_constraints))),
-    ("a gang", lambda pod: pod.spec.scheduling_group or GANG & set(pod.metadata.labels)),
+    ("a gang by the label pod-group.scheduling.sigs.k8s.io", lambda pod: OLD_LABEL in pod.metadata.labels),
     ("claims of devices", lambda pod: pod.spec.resource_claims),
     ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
-    ("ports of its node", lambda pod: any(map(_has_ports, (*pod.spec.containers, *pod.spec.init_containers)))),
 )
 """What a pod may require and is not kept; and how it is seen."""
 Amounts = Mapping[str, int]
@@ -90,11 +86,3 @@ def moment(text: str | None) -> float:
         return moment_s(text) or 0.0
     except ValueError:
         return 0.0
-
-
-def _spreads(constraint: Mapping[str, Any]) -> bool:
-    return str(constraint.get("whenUnsatisfiable")) != "ScheduleAnyway"
-
-
-def _has_ports(container: Container) -> bool:
-    return any(bool(port.get("hostPort")) for port in container.ports)

@@ -9,7 +9,12 @@ from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
 from unrack.live.kubernetes.adapter.asks import OVER, Amounts, asked_of, beyond, moment, room_of
-from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.adapter.tiers import MOST, Tier, tier_of
+from unrack.live.kubernetes.client.objects import Kind, Node, Pod
+from unrack.live.kubernetes.client.others import NAMESPACES, Other
+from unrack.live.kubernetes.constraints.beside import Beside
+from unrack.live.kubernetes.gangs.gathering import Gathering
+from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.run_time import limit_s
 
@@ -43,6 +48,8 @@ class Picture:
     ----------
     scheduler
         Pods that name it are ours.
+    preempts
+        Whether it matters who may preempt whom.
 
     Attributes
     ----------
@@ -52,10 +59,12 @@ class Picture:
         The pods that are jobs or hold something, by key; those that are gone are in :attr:`gone` until they are told.
     version, nodes_version
         Another number whenever anything has changed; and whenever something of nodes has that matters.
+    tiers
+        The tiers of the pods that are ours, and were.
     """
 
-    def __init__(self, scheduler: str) -> None:
-        self.scheduler, self.lock = scheduler, threading.RLock()
+    def __init__(self, scheduler: str, preempts: bool = False) -> None:
+        self.scheduler, self.preempts, self.lock = scheduler, preempts, threading.RLock()
         self.nodes, self.pods = dict[str, Node](), dict[str, Pod]()
         self.shown, self.gone = dict[str, SeenJob](), dict[str, SeenJob]()
         self.version = self.nodes_version = 0
@@ -65,6 +74,9 @@ class Picture:
         self._held: dict[str, Counter[str]] = {}
         self._ranks: dict[str, int] = {}
         self._came = 0
+        self.gangs = Gathering(self.shown)
+        self.tiers = frozenset[Tier]()
+        self.beside = Beside(self.nodes)
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -85,11 +97,33 @@ class Picture:
         """Pods came, changed or went."""
         for before, after in changes:
             if after is not None:
+                if before is None and (gang := gang_of(after)) is not None:
+                    self.gangs.keys.setdefault(gang, {})[key_of(after)] = None
+                self._note_tier(after)
                 self.pods[key_of(after)] = after
                 self._show(key_of(after))
             elif before is not None:
                 self._go(key_of(before))
             self.version += 1
+
+    def _note_tier(self, pod: Pod) -> None:
+        """Note a priority that was not there before: the nodes count as others then, as they say who preempts whom."""
+        if self.preempts and pod.spec.scheduler_name == self.scheduler:
+            tier = tier_of((pod,))
+            if tier not in self.tiers and len(self.tiers) < MOST:
+                self.tiers |= {tier}
+                self.nodes_version += 1
+
+    def take_others(self, kind: Kind[Other], changes: list[tuple[Other | None, Other | None]], lacking: str) -> None:
+        """Objects of another kind came, changed or went; or why those that there may be are not known."""
+        if kind is NAMESPACES:
+            for before, after in changes:
+                name = (after or before or Other()).metadata.name
+                self.beside.namespaces[name] = {} if after is None else after.metadata.labels
+            self.beside.version += 1
+        else:
+            self.gangs.groups.take(kind, changes, lacking)
+        self.version += 1
 
     def _go(self, key: str) -> None:
         self._hold(key, "", None)
@@ -99,6 +133,9 @@ class Picture:
             self.gone[key] = was._replace(
                 shown=Shown.OVER, state=over, ran=bool(was.nodes) or was.ran, nodes=frozenset()
             )
+        if (pod := self.pods.get(key)) is not None and (gang := gang_of(pod)) is not None:
+            self.gangs.forget(gang, key)
+        self.beside.forget(key)
         for of in (self.pods, self._assumed, self._ranks, self.unreadable):
             of.pop(key, None)
 
@@ -137,6 +174,7 @@ class Picture:
         """Count what a pod holds of a node; ``""``: nothing."""
         if (was := self._holds.pop(key, None)) is not None:
             self._held[was[0]].subtract(was[1])
+        self.beside.put(key, self.pods.get(key), node)
         if node and asks is not None:
             self._holds[key] = node, asks
             self._held.setdefault(node, Counter()).update(asks)
@@ -159,6 +197,14 @@ class Picture:
         held = self._held.get(name, Counter[str]())
         free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
         return not beyond(asked_of(self.pods[key]), free)
+
+    def keeps_off(self, key: str, name: str) -> str:
+        """Why a pod may not run on a node beside the pods that are there or are being bound; ``""``: it may."""
+        pod = self.pods[key]
+        terms = self.beside.required(key, pod)
+        if not self.beside.matters(terms) or name not in self.beside.forbidden(pod, terms):
+            return ""
+        return f"pods that are there by now keep it off node {name}"
 
     def assume(self, key: str, name: str) -> None:
         """A pod is being bound."""

@@ -22,6 +22,7 @@ from unrack.live.kubernetes.adapter.asks import (
     room_of,
 )
 from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
+from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
@@ -63,6 +64,8 @@ class Terms:
         All of them, by name.
     added
         What a site adds to them, and how long a pod that says nothing is expected to run.
+    tiers
+        Who may preempt whom; none: no pod is preempted.
     taken, held
         Of the GPUs that are served those that are not for clients, and those that clients have.
 
@@ -73,8 +76,10 @@ class Terms:
     """
 
     def __init__(
-        self, nodes: Mapping[str, Node], added: Added, taken: Taken = NONE_TAKEN, held: Collection[str] = ()
-    ) -> None:
+        self, nodes: Mapping[str, Node], added: Added, tiers: frozenset[Tier] = frozenset(), taken: Taken = NONE_TAKEN,
+        held: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        self.tiers = tiers
         told, servers = nodes, added.servers
         if servers is not None:
             nodes = {name: without_gpus(servers, node) for name, node in nodes.items()}
@@ -85,6 +90,7 @@ class Terms:
             counted, [{**everything, "cpu": Fraction(1, 1000)}], dict.fromkeys(names, 1)
         )
         content = {key: value for key, value in self.machines.content.items() if key != "drained"}
+        content["site"] = {**content["site"], **keys_of(tiers)}
         number_of = Cluster.from_dict(content, "cluster").number_of
         self.names = tuple(sorted(names, key=number_of.__getitem__))
         self.content, self.added = added.additions.joined(content, self.names), added
@@ -103,10 +109,10 @@ class Terms:
         """The cluster, and a policy."""
         return Beginning(dict(self.content), self.names, policy, self.added.models, devices=self.devices)
 
-    def asked(self, pod: Pod, key: str) -> Job | Problem:
+    def asked(self, pod: Pod, key: str, off: Collection[str] = ()) -> Job | Problem:
         """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are.
 
-        A deadline is counted from when it was submitted.
+        A deadline is counted from when it was submitted. ``off``: nodes that the pods which are there keep it off.
         """
         if pod.spec.scheduling_gates:
             gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
@@ -128,6 +134,12 @@ class Terms:
             return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
         if why := self._beyond_all(here, without, asks):
             return Problem(why)
+        if off:
+            left = [name for name in here if name not in off]
+            if not left:
+                return Problem(f"pods that are there keep it off all of the {len(here)} nodes that it may run on")
+            if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
+                return Problem(why)
         request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         job = self._job(pod, key, asks, request_us)
         devices = {kind: dict(of) for kind, of in job.demand.devices.items()}
@@ -157,6 +169,11 @@ class Terms:
         if found.memory_mb is not None or found.priority is not None:
             raise AskError(ASKS, "memory or a priority", "neither: the pod itself says so")
         return found
+
+    def said(self, pods: tuple[Pod, ...]) -> dict[str, str]:
+        """What a pod, or a gang, says of whom it may preempt."""
+        tier = tier_of(pods) if self.tiers else None
+        return {"qos": tier.name} if tier in self.tiers and tier is not None else {}
 
     def stands(self, pod: Pod, key: str, node: int, cluster: Cluster) -> tuple[Job, Lease]:
         """What a pod that is bound holds of its node, at most what that has; one that cannot be read: nothing much."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -12,16 +12,19 @@ from unrack.errors import InputError, RunError
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.kubernetes.adapter.picture import Picture
 from unrack.live.kubernetes.client.access import Access
-from unrack.live.kubernetes.client.answers import ForbiddenError
-from unrack.live.kubernetes.client.connection import Connection
+from unrack.live.kubernetes.client.answers import AbsentError, DeniedError, ForbiddenError
+from unrack.live.kubernetes.client.connection import Connection, Listed
 from unrack.live.kubernetes.client.objects import NODES, PODS, Kind, Pod
 from unrack.live.kubernetes.client.orders import tell
+from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
 from unrack.live.printable import printable
 
 T = TypeVar("T")
 MOST_EVENTS = 1000
 """Events that wait to be written; of more, the last are not."""
+AGAIN_S = 10.0
+"""After how long it looks again for a kind that the server does not have, s."""
 BY = "unrack.io/driver"
 
 
@@ -34,11 +37,14 @@ class Watching:
         How the server is reached, and what is kept up to date.
     timeout_s
         How long an answer may take, s.
+    also
+        Other kinds that are watched if the server has them and lets us look.
     """
 
-    def __init__(self, access: Access, picture: Picture, timeout_s: float) -> None:
-        self.picture, self._timeout_s, self._access = picture, timeout_s, access
-        self._why = {kind.plural: "nothing is known yet" for kind in (NODES, PODS)}  # why what is known may be old
+    def __init__(self, access: Access, picture: Picture, timeout_s: float, also: Sequence[Kind[Other]] = ()) -> None:
+        self.picture, self._timeout_s, self._access, self._also = picture, timeout_s, access, also
+        kinds: list[Kind[Any]] = [NODES, PODS, *also]
+        self._why = {kind.path(): "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
         self._told, self._ready = threading.Event(), threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -104,7 +110,8 @@ class Watching:
     async def _work(self) -> None:
         async with Connection(self._access, timeout_s=self._timeout_s) as self._connection:
             works = [
-                self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write()
+                self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write(),
+                *map(self._follow_if_there, self._also),
             ]  # fmt: skip
             tasks = [asyncio.create_task(work) for work in works]
             self._ready.set()
@@ -114,20 +121,44 @@ class Watching:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:
-        known: Known[Any] = Known()
         try:
-            async for seen in watch(self.connection, kind):
-                with self.picture.lock:
-                    take(known.take(seen))
-                    self._why[kind.plural] = seen.why if isinstance(seen, Interrupted) else ""
-                if not any(self._why.values()):
-                    self._told.set()
+            await self._take(kind, Known(), take)
         except ForbiddenError as error:
             want = "the rights to list and watch pods and nodes: docs/kubernetes-rights.yaml"
             self._failed = InputError("the API server", str(error), want)
         except Exception as error:
             self._failed = error
         self._told.set()
+
+    async def _follow_if_there(self, kind: Kind[Other]) -> None:
+        known: Known[Other] = Known()
+        while True:
+            why = ""
+            try:
+                await self._take(kind, known, lambda changes: self.picture.take_others(kind, changes, ""))
+            except AbsentError:
+                why = "the server has none of that kind"
+            except DeniedError as error:
+                why = str(error)
+            except Exception as error:
+                self._failed = error
+            with self.picture.lock:
+                nothing = Listed[Other]([], "")
+                self.picture.take_others(kind, known.take(nothing), why)
+                self._why[kind.path()] = ""
+            self._check_known()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _take(self, kind: Kind[Any], known: Known[Any], take: Callable[[Any], None]) -> None:
+        async for seen in watch(self.connection, kind):
+            with self.picture.lock:
+                take(known.take(seen))
+                self._why[kind.path()] = seen.why if isinstance(seen, Interrupted) else ""
+            self._check_known()
+
+    def _check_known(self) -> None:
+        if not any(self._why.values()):
+            self._told.set()
 
     async def _write(self) -> None:
         while True:

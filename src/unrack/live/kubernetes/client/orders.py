@@ -96,6 +96,26 @@ async def delete(connection: Connection, kind: Kind[T], thing: T, *, grace_s: in
     await _send(connection, "DELETE", kind.path(at.namespace, at.name), options)
 
 
+async def evict(connection: Connection, pod: Pod) -> None:
+    """End a pod with its own grace, if its budgets of disruptions allow that, but no other that has its name by now.
+
+    Raises
+    ------
+    BusyError
+        They do not.
+    ConflictError, AbsentError
+        It is another; or it is gone.
+    """
+    at = pod.metadata
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": at.name, "namespace": at.namespace},
+        "deleteOptions": {"preconditions": {"uid": at.uid}},
+    }
+    await _send(connection, "POST", PODS.path(at.namespace, at.name, "eviction"), eviction)
+
+
 async def tell(
     connection: Connection, pod: Pod, reason: str, note: str, *, action: str, by: str, warning: bool = False
 ) -> None:
