@@ -103,7 +103,10 @@ class Composed:
         if not (folder / "fabric.json").exists():
             return {}
         found = dict[str, Attachment]()
-        for path in folder.glob("attached/*/*/[!.]*.json"):
+        paths = [Path(at, name) for at, _, names in os.walk(folder / "attached") for name in names]  # folders may go
+        for path in paths:
+            if path.name.startswith(".") or path.suffix != ".json":
+                continue
             try:
                 content = json.loads(path.read_text())
             except FileNotFoundError:

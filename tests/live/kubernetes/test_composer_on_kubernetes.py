@@ -28,6 +28,7 @@ from composed import (
     allocate,
     audit,
     claim_said,
+    claims_of,
     deallocate,
     published,
     slices,
@@ -429,15 +430,18 @@ def test_all_pods_of_a_queue_get_their_drives_while_composer_and_fabric_break(
             scheduler = {"schedulerName": "default-scheduler", "resourceClaims": claims}
             bed.add_pod(f"p{number}", {"cpu": "1"}, run_s=1, **scheduler)
 
+        said = [0]
+
         def done() -> bool:
-            if random.random() < 0.03:
+            if random.random() < 0.1 and len(composed.logged()) > said[-1]:  # it has done something since
+                said.append(len(composed.logged()))
                 composed.kill()
                 composed.start()
             assert audit(composed) == []
             for pod in bed.admin.get("/api/v1/pods")["items"]:  # what runs has its drives, on its node
                 if pod["status"]["phase"] == "Running":
                     own = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
-                    uid = bed.admin.get(f"{CLAIMS}/{own}")["metadata"]["uid"]
+                    uid = next((uid for uid, one in claims_of(bed).items() if one["metadata"]["name"] == own), "")
                     has = [one for one in composed.attached().values() if one.job == uid]
                     still = bed.pod(pod["metadata"]["name"])["status"]["phase"] == "Running"  # type: ignore[index]
                     assert not still or {one.node for one in has} == {pod["spec"]["nodeName"]}
@@ -446,6 +450,7 @@ def test_all_pods_of_a_queue_get_their_drives_while_composer_and_fabric_break(
 
         bed.wait_until(done, 150, "all pods have ended")
         composed.until(lambda: composed.attached() == {}, 30, "all drives are back")
+        assert len(said) > 3
     bed.admin.delete(f"{path}/two")
 
 
