@@ -271,7 +271,7 @@ def test_no_more_is_tried_than_is_allowed_and_nothing_where_a_job_starts_at_once
         (["--at", "1 h"], "--at: got 1 h, wanted no time for a study that begins with running jobs"),
         (["--out", "page.pdf"], "--out: got 'page.pdf'"),
         (["--job", "3", "job.sh"], "--job: got '3' beside job.sh"),
-        (["pod.yaml"], "ASK: got pod.yaml, a manifest, beside a study"),
+        (["pod.yaml"], "ASK: got pod.yaml beside"),
     ],
 )
 def test_a_question_that_cannot_be_is_refused_with_its_place(words: list[str], said: str, tmp_path: Path) -> None:
@@ -284,7 +284,9 @@ def test_a_question_that_cannot_be_is_refused_with_its_place(words: list[str], s
 def test_the_answer_in_words_as_json_and_as_a_page(tmp_path: Path) -> None:
     path = study(tmp_path, JOBS)
     asked = [path, "--cores", 16, "--time", "1:00:00", "--partition", "main"]
-    words = command(*asked, "--out", tmp_path / "page.html").output
+    found = command(*asked, "--out", tmp_path / "page.html")
+    assert found.exception is None
+    words = found.output
     for part in ("starts     2h40", "2 jobs ahead", "3 lack cores", "in partition short"):
         assert part in words
     told_ = json.loads(command(*asked, "--json").output)

@@ -314,6 +314,11 @@ def test_the_command_schedules_until_it_is_told_to_end(kubernetes: KubernetesBed
         [*command[:4], "replay", str(tmp_path / "state")], capture_output=True, text=True, timeout=60
     )
     assert again.stdout.endswith("all the same\n"), again.stderr
+    compared = subprocess.run(
+        [*command[:4], "compare", str(tmp_path / "state"), "--json"], capture_output=True, text=True, timeout=120
+    )
+    assert compared.returncode == 0, compared.stderr
+    assert json.loads(compared.stdout)["jobs"] == 4
 
 
 PREEMPTS = '''\

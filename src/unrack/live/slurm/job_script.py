@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from unrack.errors import TraceError
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError, TraceError
+from unrack.live.driver.contract import Problem
+from unrack.live.slurm.jobs import JobReading, job_of, odd
 from unrack.live.slurm.reading import SlurmJob
+from unrack.slurm_text import tres
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.times import span_s
-from unrack.slurm_text.tres import gres, licences, memory
+from unrack.workload.job import Job
 
 SHORT = {
     "J": "job-name", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "t": "time", "p": "partition", "A": "account",
@@ -28,7 +32,7 @@ FLAGS = frozenset({
 """Options that may stand without a value."""
 KEPT = frozenset({
     "job-name", "nodes", "ntasks", "cpus-per-task", "time", "partition", "account", "qos", "constraint", "nodelist",
-    "exclude", "gpus", "licenses", "mem", "mem-per-cpu", "mem-per-gpu", "gres", "gpus-per-node", "gpus-per-task",
+    "exclude", "gpus", "licenses", "mem", "mem-per-cpu", "gres", "gpus-per-node", "gpus-per-task",
     "ntasks-per-node", "exclusive", "reservation", "nice",
 })  # fmt: skip
 NO_PLACE = frozenset({
@@ -38,6 +42,28 @@ NO_PLACE = frozenset({
 })  # fmt: skip
 """Options that say nothing of when and where it runs."""
 MOST_BYTES = 4_000_000
+
+
+def asked_by_script(path: Path, cluster: Callable[[bool], Cluster], memory: bool) -> tuple[Job, tuple[str, ...]]:
+    """What a script asks of a cluster, and what of it is not kept, a sentence each.
+
+    ``cluster``: given whether devices or licences are asked for; ``memory``: whether memory counts there.
+
+    Raises
+    ------
+    InputError
+        As of :func:`read_script`, or no node could hold it.
+    """
+    job, left_out = read_script(path)
+    there = cluster(bool(job.gres or job.gres_total or job.licences))
+    made = job_of(job, there, JobReading(memory=memory, lenient=True), key=job.name, now_us=1)
+    if isinstance(made, Problem):
+        raise InputError(str(path), made.why, "a job that this system could hold")
+    notes = [f"Not kept of {path.name}: --{name}." for name in left_out]
+    notes += [f"Not kept of {path.name}: {words}." for words in odd(job, there)]
+    if job.limit_s is None:
+        notes.append(f"{path.name} says no time limit: it is taken to run for 7 days (--time).")
+    return made, tuple(notes)
 
 
 def read_script(path: Path) -> tuple[SlurmJob, tuple[str, ...]]:
@@ -112,11 +138,9 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
     fewest, most = read("nodes", _nodes, (0, 0))
     per_node = read("ntasks-per-node", _count, 0)
     tasks = tasks or max(fewest, 1) * (per_node or 1)
-    on_node = read("gres", lambda value: gres(value), None)
-    each_node = dict(on_node.gres) if on_node is not None else {}
-    types = tuple(
-        f"{kind}:{name}" for kind, of in (on_node.types if on_node is not None else {}).items() for name in of
-    )
+    on_node = read("gres", tres.gres, tres.Tres())
+    each_node = dict(on_node.gres)
+    types = tuple(f"{kind}:{name}" for kind, of in on_node.types.items() for name in of)
     total: dict[str, int] = {}
     for name, times in (("gpus-per-node", 0), ("gpus-per-task", tasks), ("gpus", 1)):
         count, kind = read(name, _gpus, (0, ""))
@@ -125,8 +149,8 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
             total["gpu"] = count * times
         elif count:
             each_node["gpu"] = count
-    mem = read("mem", memory, None)
-    per_cpu = read("mem-per-cpu", memory, None)
+    mem = read("mem", tres.memory, None)
+    per_cpu = read("mem-per-cpu", tres.memory, None)
     limit = read("time", span_s, None)
     return SlurmJob(
         id=0, state="PENDING", name=text("job-name") or path.name, partition=text("partition"),
@@ -134,7 +158,7 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
         limit_s=None if limit is None else max(round(limit), 60), nodes_min=fewest, nodes_max=most, tasks=tasks,
         cpus=tasks * each, cpus_per_task=each, tasks_per_node=per_node,
         node_memory_mb=0 if mem is None else mem.mb, cpu_memory_mb=0 if per_cpu is None else per_cpu.mb,
-        gres=each_node, gres_total=total, licences=read("licenses", licences, {}), types=types,
+        gres=each_node, gres_total=total, licences=read("licenses", tres.licences, {}), types=types,
         required_nodes=tuple(read("nodelist", expand, ())), excluded_nodes=tuple(read("exclude", expand, ())),
         exclusive="exclusive" in said and said["exclusive"][0] in ("", "yes"), nice=read("nice", _nice, 0),
     )  # fmt: skip

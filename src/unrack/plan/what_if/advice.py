@@ -36,7 +36,7 @@ class Suggestion(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Suggestions, the earliest start first, and of as early ones the cheapest."""
+    """Suggestions, the earliest start first, and of as early ones those that cost others least."""
 
     found: tuple[Suggestion, ...] = ()
     tried: int = 0
@@ -80,7 +80,7 @@ def advise(
     most = min(tries, max(JOB_TRIES // max(len(scene.jobs), 1), 3))
     ids = [str(columns["id"]) for columns in asked]
     own_us = max(after.of(ids))
-    tried, found = 0, list[Suggestion]()
+    tried, found = 0, list[tuple[int, Suggestion]]()
     best = [own_us] * len(ladders)
     for rung in range(max(map(len, ladders), default=0)):  # the smallest of all kinds first
         for kind, steps in enumerate(ladders):
@@ -92,11 +92,10 @@ def advise(
             if start_us < best[kind] - SECOND_US:
                 best[kind] = start_us
                 gained = None if own_us >= NEVER_US else (own_us - start_us) / SECOND_US
-                found.append(
-                    _suggestion(steps[rung], (start_us - scene.now_us) / SECOND_US, gained, after, starts, ids)
-                )
-    found.sort(key=lambda one: (one.start_s, one.lost_core_h, one.later_h - one.earlier_h))
-    return Advice(tuple(found), tried, total)
+                start_s = (start_us - scene.now_us) / SECOND_US
+                found.append((kind, _suggestion(steps[rung], start_s, gained, after, starts, ids)))
+    found.sort(key=lambda one: (round(one[1].start_s), one[1].lost_core_h, one[1].later_h, one[0]))
+    return Advice(tuple(one for _, one in found), tried, total)
 
 
 def _suggestion(

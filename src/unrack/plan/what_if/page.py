@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unrack.facts import memory_words, some
+from unrack.facts import counted, memory_words, some
 from unrack.plan.what_if.asked import Columns
 from unrack.plan.what_if.room import Room
 from unrack.units import NEVER_US, SECOND_US, seconds_text
@@ -82,10 +82,10 @@ def page(found: Answer, source: str) -> str:
     facts = [("system", f"{source}: {found.runs} jobs run, {found.waits} wait"), ("policy", found.policy)]
     facts += [("if", "; ".join(found.changes))] * bool(found.changes)
     facts += [("job", job_words(columns)) for columns in found.asked[:20]]
+    room = "" if found.look is None or found.look.room is None else room_words(found.look.room)
     return template("what_if.html.j2").render(
-        found=found, facts=facts, room="" if found.look is None or found.look.room is None else
-        room_words(found.look.room), when=_when, hours=lambda value: f"{value:,.1f} h", bars=_bars(found),
-        never=some([f"{job} ({why})" for job, why in found.others.never.items()], 10),
+        found=found, facts=facts, room=room, when=_when, hours=lambda value: f"{value:,.1f} h", counted=counted,
+        bars=_bars(found), never=some([f"{job} ({why})" for job, why in found.others.never.items()], 10),
     )  # fmt: skip
 
 

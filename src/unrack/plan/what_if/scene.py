@@ -95,10 +95,6 @@ class Source:
         self.table = first | ({} if policy is None else {"policies": [policy]})
         self.seed = whole.seeds[0]
 
-    def read(self) -> None:
-        """Read all files of it now, as they may be gone later."""
-        self.scene()
-
     def scene(self, changes: Sequence[Change] = (), spare: bool = False) -> Scene:
         """The moment, with changes.
 
