@@ -96,7 +96,7 @@ def test_the_rule_that_is_nearest_is_offered(folder: Path) -> None:
     rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
     summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
-    assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0})
+    assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})
     assert [(one["job"], one["load"]) for one in summary["jobs"]] == [("reader", 0.7), ("calm", 0.7)]
     assert summary["jobs"][0]["error"] == pytest.approx(0.01)
     same = dict.fromkeys(rules, (10.0, 10.0))

@@ -207,7 +207,8 @@ def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     rules: dict[str, dict[str, float]] = {}
     for how in Together:
         off = [abs(_off(one.predicted_s[how][i], time)) for one in outcomes for i, time in enumerate(one.measured_s)]
-        rules[how.value] = {"median": median(off), "mean": fmean(off), "most": max(off)}
+        ends = [abs(_off(_end(one, one.predicted_s[how]), _end(one, one.measured_s))) for one in outcomes]
+        rules[how.value] = {"median": median(off), "mean": fmean(off), "most": max(off), "ends": median(ends)}
     offered = min(rules, key=lambda name: (round(rules[name]["median"], 4), list(rules).index(name)))
     jobs = [
         {"mix": one.mix.name, "job": job.label, "at_s": job.at_s, "alone_s": alone_s(job.profile),
@@ -216,6 +217,11 @@ def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         for one in outcomes for i, job in enumerate(one.mix.jobs)
     ]  # fmt: skip
     return {"rules": rules, "offered": offered, "jobs": jobs}
+
+
+def _end(outcome: Outcome, times: Sequence[float]) -> float:
+    """When the last job of a mix ends."""
+    return max(job.at_s + time for job, time in zip(outcome.mix.jobs, times, strict=True))
 
 
 def _off(predicted: float, measured: float) -> float:
