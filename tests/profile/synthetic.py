@@ -1,4 +1,4 @@
-"""Applications whose curve is known, measured without a machine; and the text of their files."""
+"""Applications of known curves, measured without a machine; and the text of their files."""
 
 from __future__ import annotations
 

@@ -143,3 +143,15 @@ def test_1_2_4_and_8_readers_share_a_drive_by_the_arithmetic_of_its_cap(tmp_path
     for sharers in (2, 4, 8):  # what starting takes is in both
         arithmetic = (sharers - 1) * 64 * 2**20 / 20e6
         assert times[sharers] - times[1] == pytest.approx(arithmetic, rel=0.05)
+
+
+def test_an_application_has_its_drive_along_its_other_axes_too(tmp_path: Path) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    (tmp_path / "blob").write_bytes(bytes(4_000_000))
+    script = SECONDS.format("import sys\nassert '-drive/0' in sys.argv[1]\nopen(sys.argv[1] + '/blob', 'rb').read()")
+    drives = '[[axes]]\nkind = "drives"\nlevels = [[1, 2]]\nrate = "8 MB/s"\nsize = "32 MB"\n'
+    app = made(tmp_path, script, f'kind = "cpu"\nlevels = [0.5]\n{drives}', TOOK + "inputs = ['blob']\n")
+    for run in run_at(app, tmp_path, 0.5, None):
+        assert run.time_s > 0.4
+        assert run.held

@@ -96,7 +96,7 @@ def test_the_rule_that_is_nearest_is_offered(folder: Path) -> None:
     rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
     summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
-    assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0})
+    assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})
     assert [(one["job"], one["load"]) for one in summary["jobs"]] == [("reader", 0.7), ("calm", 0.7)]
     assert summary["jobs"][0]["error"] == pytest.approx(0.01)
     same = dict.fromkeys(rules, (10.0, 10.0))
@@ -176,7 +176,7 @@ def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
     found = json.loads(called("check", tmp_path / "mixes.toml", "-o", out, "--json"))
     assert found == json.loads((out / CHECK).read_text())
     assert [path.name for path in out.iterdir()] == [CHECK]
-    assert all(one["measured_s"] > 0.75 for one in found["jobs"])  # 8 MB at 8 MB/s
+    assert all(one["measured_s"] > 0.4 for one in found["jobs"])  # 4 MB at 8 MB/s at most, less a tenth of a second
     assert all(abs(one["error"]) < 1 for one in found["jobs"])
     assert "off by" in called("check", tmp_path / "mixes.toml", "-o", out)
 
@@ -190,3 +190,18 @@ def test_a_job_of_a_mix_that_fails_is_said(tmp_path: Path) -> None:
     path = mixes(tmp_path, '[[mixes]]\njobs = [{app = "reader"}]\n', '["reader"]')
     with pytest.raises(UnrackError, match="reader: false: exit code 1"):
         called("check", path, "-o", tmp_path / "out")
+
+
+def test_jobs_of_a_mix_have_links_and_quotas_of_their_own(tmp_path: Path) -> None:
+    if why := lacking("drives", tmp_path) or lacking("network", tmp_path) or lacking("cpu", tmp_path):
+        pytest.skip(why)
+    link = '[[axes]]\nkind = "network"\nlevels = [0.5]\nrate = 20\nserve = ["sleep", "100"]\n'
+    profile(tmp_path, "reader", DRIVES)
+    profile(tmp_path, "talker", link + CPU)
+    app = tmp_path / "talker/app.toml"
+    app.write_text(app.read_text().replace('["true"]', '["test", "{peer}", "=", "198.18.0.2"]'))
+    jobs = '{app = "reader"}, {app = "talker"}, {app = "talker", levels = {cpu = 0.5, network = 0.5}}'
+    path = mixes(tmp_path, f"repeats = 1\n[[mixes]]\njobs = [{jobs}]\n", '["reader", "talker"]')
+    found = json.loads(called("check", path, "-o", tmp_path / "out", "--json"))
+    assert [one["job"] for one in found["jobs"]] == ["reader", "talker", "talker, cpu 0.5, network 0.5"]
+    assert len(found["rules"]) == 3

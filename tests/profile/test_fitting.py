@@ -1,4 +1,4 @@
-"""Fits of applications whose curve is known."""
+"""Fits of applications of known curves."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_processes_are_ended_with_all_that_they_started(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     pids = tmp_path / "pids"
     child = f"import os, time; open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(100)"
-    # the second is in a session of its own, and nobody's child when the first is gone
+    # the second is in a session of its own, and no child of it when the first is gone
     script = (
         f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n{child}"
     )

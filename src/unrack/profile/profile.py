@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -197,21 +197,28 @@ def _claim(folder: Path, application: Application, fresh: bool) -> None:
 
 @contextmanager
 def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measure]:
-    """What measures an application along an axis, for real; what the machine refuses is a RunError."""
-    actuator = actuator_of(axis, rig.machine, rig.journal)
+    """What measures an application along an axis, for real; what the machine refuses is a RunError.
+
+    An application with a drive or a link of its own has them along its other axes too, as in the controls of those.
+    """
+    around = [one for one in application.axes if one.surrounds and one != axis]
+    ways = [(one, actuator_of(one, rig.machine, rig.journal)) for one in (axis, *around)]
     try:
-        with actuator.stand(axis, rig) as at:
+        with ExitStack() as stack:
+            at, *others = [stack.enter_context(way.stand(one, rig)) for one, way in ways]
 
             def measure(level: Level | None) -> Run:
                 wanted = axis.base if level is None else level
-                if wanted is None:
-                    return _run(application, Held(), rig)
-                with at(wanted) as held:
+                with ExitStack() as levels:
+                    held = Held() if wanted is None else levels.enter_context(at(wanted))
+                    for one, other in zip(around, others, strict=True):
+                        assert one.base is not None
+                        held = held.beside(levels.enter_context(other(one.base)))
                     return _run(application, held, rig)
 
             yield measure
     except OSError as error:
-        raise RunError(f"axis {axis.label}, by {actuator.name}: {error}") from error
+        raise RunError(f"axis {axis.label}: {error}") from error
 
 
 def _run(application: Application, held: Held, rig: Rig) -> Run:

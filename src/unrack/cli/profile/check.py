@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-_OFF = {"median": "at the median", "mean": "in the mean", "most": "at most"}
+_OFF = {
+    "median": "at the median",
+    "mean": "in the mean",
+    "most": "at most",
+    "ends": "at the median for when a mix ends",
+}
 
 
 def check(
@@ -45,9 +50,8 @@ def check(
 def _page(found: dict[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    table = grid(
-        "predicted against measured", ["mix", "job"], ["begins, s", "alone, s", "measured, s", "predicted, s", "off"]
-    )
+    columns = ["begins", "alone", "measured", "predicted", "off"]
+    table = grid("predicted against measured, seconds", ["mix", "job"], columns)
     for one in found["jobs"]:
         numbers = [f"{one[name]:.2f}" for name in ("at_s", "alone_s", "measured_s", "predicted_s")]
         table.add_row(one["mix"], one["job"], *numbers, f"{one['error']:+.1%}")

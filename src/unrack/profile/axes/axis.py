@@ -70,9 +70,6 @@ class Held:
         )  # fmt: skip
 
 
-NOTHING = Held()
-
-
 @dataclass(frozen=True)
 class Rig:
     """What actuators work with."""
@@ -108,7 +105,8 @@ class AxisFile(Strict):
     base: ClassVar[Level | None] = None  # the level of controls; None: the application alone, nothing held
     falls: ClassVar[bool] = True  # whether speed falls as the level grows
     unit: ClassVar[str] = ""  # of levels
-    shape_only: ClassVar[bool] = False  # whether figures are good for their order of magnitude alone
+    # True: its controls run on something that is made for them, and so do runs along the other axes
+    surrounds: ClassVar[bool] = False
 
     @field_validator("levels")
     @classmethod

@@ -30,6 +30,7 @@ class DrivesFile(AxisFile):
     error: None = None
 
     base: ClassVar[Level | None] = (1, 1)
+    surrounds: ClassVar[bool] = True
     unit: ClassVar[str] = "drives × sharers"
 
     @field_validator("rate")

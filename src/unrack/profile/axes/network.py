@@ -35,6 +35,7 @@ class NetworkFile(AxisFile):
 
     base: ClassVar[Level | None] = 1.0
     falls: ClassVar[bool] = False
+    surrounds: ClassVar[bool] = True
     unit: ClassVar[str] = "share of the link"
 
     @field_validator("rate")

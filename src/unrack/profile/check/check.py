@@ -18,8 +18,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
-from unrack.profile.axes.axis import Held, Rig
-from unrack.profile.axes.drives import Drive, capped_drive
+from unrack.profile.axes.axis import AxisFile, Held, Level, Rig
+from unrack.profile.axes.drives import Drive, DrivesFile, capped_drive
 from unrack.profile.axes.table import actuator_of
 from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
 from unrack.profile.machine.journal import Journal
@@ -181,10 +181,16 @@ def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
 
 
 def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
-    """What a job needs: the drive that all share, and its own levels."""
+    """What a job needs: the drive that all share, a link of its own if it has one, and its own levels."""
     held = shared if job.drives is not None else Held()
     own = job.profile.application
-    for axis, level in job.levels:
+    levels: dict[str, tuple[AxisFile, Level]] = {
+        axis.label: (axis, axis.base)
+        for axis in own.axes
+        if axis.surrounds and axis.base is not None and not isinstance(axis, DrivesFile)
+    }
+    levels |= {axis.label: (axis, level) for axis, level in job.levels}
+    for axis, level in levels.values():
         rack = Rig(rig.machine, rig.journal, rig.scratch, own.file.cores, own.memory_mb)
         actuator = actuator_of(axis, rig.machine, rig.journal)
         at = stack.enter_context(actuator.stand(axis, rack))
@@ -201,7 +207,8 @@ def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     rules: dict[str, dict[str, float]] = {}
     for how in Together:
         off = [abs(_off(one.predicted_s[how][i], time)) for one in outcomes for i, time in enumerate(one.measured_s)]
-        rules[how.value] = {"median": median(off), "mean": fmean(off), "most": max(off)}
+        ends = [abs(_off(_end(one, one.predicted_s[how]), _end(one, one.measured_s))) for one in outcomes]
+        rules[how.value] = {"median": median(off), "mean": fmean(off), "most": max(off), "ends": median(ends)}
     offered = min(rules, key=lambda name: (round(rules[name]["median"], 4), list(rules).index(name)))
     jobs = [
         {"mix": one.mix.name, "job": job.label, "at_s": job.at_s, "alone_s": alone_s(job.profile),
@@ -210,6 +217,11 @@ def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         for one in outcomes for i, job in enumerate(one.mix.jobs)
     ]  # fmt: skip
     return {"rules": rules, "offered": offered, "jobs": jobs}
+
+
+def _end(outcome: Outcome, times: Sequence[float]) -> float:
+    """When the last job of a mix ends."""
+    return max(job.at_s + time for job, time in zip(outcome.mix.jobs, times, strict=True))
 
 
 def _off(predicted: float, measured: float) -> float:

@@ -115,7 +115,7 @@ def read_mixes(path: Path) -> Mixes:
         if profile.name in profiles:
             raise InputError(f"{path}, profiles", f"two of {profile.name!r}", "one of each application")
         if profile.application.file.progress is not None:
-            want = "applications whose runs are over when their command ends"
+            want = "applications that are done when their command ends"
             raise InputError(f"{path}, profiles", f"{profile.name}, which has a progress of its own", want)
         profiles[profile.name] = profile
     mixes = [_mix(mix, i, profiles, str(path)) for i, mix in enumerate(file.mixes)]

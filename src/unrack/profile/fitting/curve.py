@@ -70,7 +70,7 @@ FORMS: dict[str, tuple[str, Callable[[Points], Curve]]] = {
 }
 """Name → what it is, and what makes it of points; the plainest first."""
 TIE = 1e-3
-"""Of two forms whose errors differ by less than this, the plainer is offered."""
+"""Of two forms with errors that differ by less than this, the plainer is offered."""
 
 
 class FormError(NamedTuple):
@@ -134,7 +134,7 @@ class Fit:
 
 
 def fit_axis(axis: AxisFile, estimates: Sequence[Estimate]) -> Fit:
-    """Curves along an axis whose levels are numbers."""
+    """Curves along an axis with numbers as levels."""
     rows = [(number(one.level), one.speed, one.low, one.high) for one in estimates]
     if axis.origin is not None:
         rows.append((axis.origin, 1.0, 1.0, 1.0))

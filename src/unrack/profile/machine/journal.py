@@ -1,7 +1,7 @@
-"""A journal of what is made on a machine, so that all of it can be undone, also after a kill -9 of whoever made it.
+"""A journal of what is made on a machine, so that all of it can be undone, also after a kill -9.
 
 Each thing is written down, and on disk, before it is made. Processes are found by a word in their environment, the
-other things by names that hold the same word; so what somebody else made is never touched.
+other things by names that hold the same word; so nothing else is ever touched.
 """
 
 from __future__ import annotations

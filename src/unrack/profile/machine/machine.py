@@ -85,11 +85,6 @@ class Machine:
         return tuple(sorted(found))
 
     @property
-    def boot(self) -> str:
-        """An id of the time since the machine was started."""
-        return self.text("/proc/sys/kernel/random/boot_id").strip()
-
-    @property
     def load(self) -> float:
         """Load average of the last minute; 0 where it is not known."""
         first = self.text("/proc/loadavg").partition(" ")[0]

@@ -1,6 +1,6 @@
 """A profile's runs: blocks of all levels in random order, with controls between, until the intervals are narrow.
 
-Who measures is handed in, so that the same session is run with a real application and with one whose curve is known.
+What measures is handed in, so that the same session runs a real application and one of a known curve.
 """
 
 from __future__ import annotations
