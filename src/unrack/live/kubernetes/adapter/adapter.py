@@ -72,10 +72,10 @@ class KubernetesAdapter:
     ) -> None:  # fmt: skip
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
         self.picture = Picture(scheduler, preempts(policy))
-        self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
-        self._version, self._now, self._at_s = -1, 0, 0.0
+        self._now, self._at_s = 0, 0.0
         self._terms: tuple[int, Terms] | None = None
         self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
@@ -87,14 +87,14 @@ class KubernetesAdapter:
     def changed(self, now: int) -> bool:
         """Whether anything has changed."""
         self.watching.check()
-        return self.picture.version != self._version
+        return self.picture.version != self.picture.read_version
 
     def read(self, table: Table) -> Seen:
         """All that there is now; of pods that are over those that are in the table."""
         self.watching.check()
         picture = self.picture
         with picture.lock:
-            self._version = picture.version
+            picture.read_version = picture.version
             known = {key for entry in table for key, _ in members_of(entry)}
             picture.gone = {key: job for key, job in picture.gone.items() if key in known or table.get(key) is not None}
             found = {
