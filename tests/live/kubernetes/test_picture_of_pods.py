@@ -16,7 +16,9 @@ from unrack.live.driver.seen import Shown
 from unrack.live.kubernetes.adapter.asks import asked_of, required
 from unrack.live.kubernetes.adapter.picture import Picture, key_of
 from unrack.live.kubernetes.adapter.terms import Terms
-from unrack.live.kubernetes.client.objects import Pod
+from unrack.live.kubernetes.client.objects import Metadata, Pod
+from unrack.live.kubernetes.client.others import POD_GROUPS, Other
+from unrack.live.kubernetes.gangs.naming import KUEUE_COUNT, KUEUE_LABEL, GangName, Groups, gang_of
 from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.kubernetes.site import KubernetesSite
 from unrack.workload.job import Job
@@ -143,14 +145,12 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
     [
         ({"schedulingGates": [{"name": "g\x1b[31m"}]}, "it is gated"),
         ({"resourceClaims": [{"name": "c"}]}, "claims of devices"),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "a gang"),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volumes"),
         ({"nodeSelector": {"zone": "nowhere"}}, "none of 2 nodes"),
         ({"nodeSelector": {f"k{i}": "v" * 60 for i in range(1000)}}, "characters where it may run"),
-        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "anti-affinity"),
         ({"metadata": {"annotations": {"unrack.io/run-time": "0"}}}, "not a time above 0"),
         ({"metadata": {"annotations": {"unrack.io/run-time": "9" * 10_000}}}, "time"),
-        ({"metadata": {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}}}, "a gang"),
+        ({"metadata": {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}}, "a gang"),
     ],
 )
 def test_what_is_not_kept_is_refused_with_the_reason(keys: dict[str, Any], why: str) -> None:
@@ -158,6 +158,28 @@ def test_what_is_not_kept_is_refused_with_the_reason(keys: dict[str, Any], why: 
     assert isinstance(found, Problem)
     assert why in found.why
     assert len(found.why) < 400
+
+
+def test_gangs_are_named_by_what_their_pods_say() -> None:
+    groups = Groups()
+    pod = ours("p", {}, schedulingGroup={"podGroupName": "g"})
+    name = gang_of(pod)
+    assert name == ("scheduling.k8s.io", "work", "g")
+    assert gang_of(ours("p", {})) is None
+    assert groups.least(name, pod) == "its PodGroup g (scheduling.k8s.io) is not there"
+    wide = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    for spec, least in (
+        ({"schedulingPolicy": {"basic": {}}}, 1), ({"schedulingPolicy": {"gang": {"minCount": 3}}}, 3), ({}, 1),
+        (wide, "its PodGroup g (scheduling.k8s.io) asks for schedulingConstraints: not kept by this scheduler"),
+    ):  # fmt: skip
+        groups.take(POD_GROUPS, [(None, Other(Metadata("g", "work"), spec))], "")
+        assert groups.least(name, pod) == least
+    for count, least in (("4", 4), ("0", 0), ("-1", 0), ("1e3", 0), ("9" * 30, 0), ("\x1b[31m", 0)):
+        at = {"labels": {KUEUE_LABEL: "q"}, "annotations": {KUEUE_COUNT: count}}
+        pod = ours("p", {}, metadata=at)
+        found = groups.least(GangName("kueue.x-k8s.io", "work", "q"), pod)
+        assert found == least if least else "not a number of pods" in str(found)
+        assert str(found).isprintable()
 
 
 def test_wishes_are_no_reason_to_wait() -> None:
@@ -186,6 +208,8 @@ def test_run_times() -> None:
         ("fabric = { kind = 'files' }", "no fabric"),
         ("timeout = '50 s'", "stalled_after"),
         ("longest = 'soon'", "longest"),
+        ("election = { lease = 'no namespace' }", "lease"),
+        ("election = { duration = '1 s' }", "duration"),
     ],
 )
 def test_site_files_are_checked_wholly(tmp_path: Path, text: str, why: str) -> None:

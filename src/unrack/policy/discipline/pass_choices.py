@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown_rows
-from unrack.ledger.lease import Lease
 from unrack.ledger.memory.loan_rows import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule
@@ -71,7 +70,7 @@ class PassChoices:
     def __init__(self, passes: Passes, made: Choices, rule: PassRule) -> None:
         self.passes, self.made, self.rule = passes, made, rule
         self._starts: dict[int, Start] = {}  # what was chosen, by job
-        self._beside: dict[int, Lease] = {}  # what those hold that start in this pass
+        self._beside: dict[int, AssumedRun] = {}  # those that start in this pass
         # the last for whom a place was chosen, if it is open whether it starts
         self._open: tuple[int, Chosen] | None = None
         made.slow = passes.modelled
@@ -166,7 +165,7 @@ class PassChoices:
             change(then, left, c.slot, *as_rows(chosen.lease, self.passes.places), -1)
         for other, (before, after) in chosen.moved.items():
             if (before > time) != (after > time):
-                lease = self._beside.get(other) or made.view.lease(other)
+                lease = self._beside[other].lease if other in self._beside else made.view.lease(other)
                 change(then, left, c.slot, *as_rows(lease, self.passes.places), 1 if before > time else -1)
         tasks, cores, mb = c.asks[:ESTIMATE, head].tolist()
         wants = int(c.wants[head])
@@ -208,13 +207,16 @@ class PassChoices:
         started = self._columns.started[:, : self._columns.walk[COUNT]]
         for job, (_, after) in chosen.moved.items():
             started[UNTIL, started[JOB] == job] = after
+            if job in self._beside:
+                self._beside[job] = self._beside[job]._replace(end_us=after)
         self.passes.expect(self.made.running())
 
     def _follow(self) -> None:
         """Take notice of those who have started since."""
         for s in range(len(self._beside), int(self._columns.walk[COUNT])):
             job = int(self._columns.started[JOB, s])
-            self._beside[job] = self._starts[job].lease if job in self._starts else self.passes.lease(s)
+            lease = self._starts[job].lease if job in self._starts else self.passes.lease(s)
+            self._beside[job] = AssumedRun(int(self._columns.started[UNTIL, s]), lease)
 
     def _settle(self) -> None:
         """Whether the one for whom a place was chosen last has started is known now."""
@@ -229,9 +231,6 @@ class PassChoices:
 
     def _runs(self, time: int) -> dict[int, AssumedRun]:
         """Those who start in this pass and run at a time, µs; all of them now."""
-        if not self._beside:
-            return {}
-        c, now = self._columns, self.made.now
-        ends = c.started[UNTIL, : len(self._beside)].tolist()
-        runs = zip(self._beside.items(), ends, strict=True)
-        return {job: AssumedRun(end, lease) for (job, lease), end in runs if end > time or time == now}
+        if time == self.made.now:
+            return self._beside
+        return {job: runs for job, runs in self._beside.items() if runs.end_us > time}

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import Protocol, runtime_checkable
 
 from unrack.errors import InputError
 from unrack.live.driver.contract import Orchestrator
@@ -28,7 +29,7 @@ from unrack.live.watch.server import WatchServer
 from unrack.live.watch.systemd import Notifier
 
 SLICE_S = 0.02
-"""How often wake files are looked at."""
+"""How often what wakes it is looked at."""
 QUIET_S = 60.0
 """After so long without a change it looks less often, step by step."""
 SLOWER = 1.1
@@ -59,8 +60,17 @@ class Stop:
             signal.signal(one, self.ask)
 
 
-def waited(seconds: float, wakes: Sequence[Wake], stop: Stop) -> bool:
-    """Wait so long, or until a file is touched or the service is to end; True if one was touched."""
+@runtime_checkable
+class Wakes(Protocol):
+    """What says that something has happened: :class:`unrack.live.wake.Wake`, or an adapter that watches."""
+
+    def changed(self) -> bool:
+        """True if something has happened since it was looked at; it costs nothing to ask."""
+        ...
+
+
+def waited(seconds: float, wakes: Sequence[Wakes], stop: Stop) -> bool:
+    """Wait so long, or until something has happened or the service is to end; True if something has."""
     until = time.monotonic() + seconds
     while not stop.asked:
         touched = [wake.changed() for wake in wakes]  # all of them are looked at: none is left for the next wait
@@ -176,7 +186,9 @@ def _loop(
     driver: Driver, site: ServiceTable, stop: Stop, meters: Meters, health: Health, notifier: Notifier,
     ready: Callable[[Driver], None] | None,
 ) -> None:  # fmt: skip
-    wakes = [Wake(site.wake or site.state / WAKE)]
+    wakes: list[Wakes] = [Wake(site.wake or site.state / WAKE)]
+    if isinstance(of_theirs := getattr(driver.orchestrator, "wake", None), Wakes):  # it is told what changes
+        wakes.append(of_theirs)
     if isinstance(of_nodes := getattr(driver.acting.attachments.fabric, "wake", None), Wake):  # touched by epilogs
         wakes.append(of_nodes)
     least_s, most_s = site.poll_us / 1e6, site.poll_slowest_us / 1e6

@@ -78,13 +78,13 @@ class KubernetesAdapter:
         self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
         self.longest_us = added.longest_us
         self.picture = Picture(scheduler, preempts(policy))
-        self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None
         if added.servers is not None:
             self.servers = ServerFabric(added.servers, self.watching, self.picture, scheduler)
-        self._version, self._now, self._at_s = -1, 0, 0.0
+        self._now, self._at_s = 0, 0.0
         self._terms: tuple[tuple[int, Taken], Terms] | None = None
         self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
@@ -96,14 +96,14 @@ class KubernetesAdapter:
     def changed(self, now: int) -> bool:
         """Whether anything has changed."""
         self.watching.check()
-        return self.picture.version != self._version
+        return self.picture.version != self.picture.read_version
 
     def read(self, table: Table) -> Seen:
         """All that there is now; of pods that are over those that are in the table."""
         self.watching.check()
         picture = self.picture
         with picture.lock:
-            self._version = picture.version
+            picture.read_version = picture.version
             known = {key for entry in table for key, _ in members_of(entry)}
             picture.gone = {key: job for key, job in picture.gone.items() if key in known or table.get(key) is not None}
             found = {

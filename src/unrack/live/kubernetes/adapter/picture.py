@@ -57,8 +57,9 @@ class Picture:
         By name; by key.
     shown
         The pods that are jobs or hold something, by key; those that are gone are in :attr:`gone` until they are told.
-    version, nodes_version
-        Another number whenever anything has changed; and whenever something of nodes has that matters.
+    version, nodes_version, read_version
+        Another number whenever anything has changed; and whenever something of nodes has that matters; and the version
+        that was read last.
     tiers
         The tiers of the pods that are ours, and were.
     """
@@ -68,6 +69,7 @@ class Picture:
         self.nodes, self.pods = dict[str, Node](), dict[str, Pod]()
         self.shown, self.gone = dict[str, SeenJob](), dict[str, SeenJob]()
         self.version = self.nodes_version = 0
+        self.read_version = -1
         self.unreadable: dict[str, str] = {}
         self._assumed: dict[str, str] = {}  # key → the node to which it is being bound, or is, which nobody told yet
         self._holds: dict[str, tuple[str, Amounts]] = {}

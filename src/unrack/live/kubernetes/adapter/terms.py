@@ -137,7 +137,9 @@ class Terms:
         if off:
             left = [name for name in here if name not in off]
             if not left:
-                return Problem(f"pods that are there keep it off all of the {len(here)} nodes that it may run on")
+                return Problem(
+                    f"affinity, spread or ports of pods keep it off all of {len(here)} nodes that it may run on"
+                )
             if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
                 return Problem(why)
         request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US

@@ -72,6 +72,10 @@ class Watching:
             if why:
                 raise UnreachableError(f"{what}: {why}")
 
+    def changed(self) -> bool:
+        """True if anything was told that has not been read, and what is known is current: it is worth a look."""
+        return self.picture.version != self.picture.read_version and not any(self._why.values())
+
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something in its loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
