@@ -32,6 +32,7 @@ class Nodes(NamedTuple):
 
     version: int
     of: Mapping[str, Node]
+    offer: int  # the same of the devices that pods may claim
 
 
 class KubernetesAdapter:
@@ -61,9 +62,10 @@ class KubernetesAdapter:
         self.policy, self.longest_us, self.start_timeout_us, self.events = policy, longest_us, start_timeout_us, events
         self.picture = Picture(scheduler)
         self.watching = Watching(access, self.picture, timeout_s)
+        self.devices = self.watching.devices
         self._version, self._now, self._at_s = -1, 0, 0.0
-        self._terms: tuple[int, Terms] | None = None
-        self._asked: dict[str, tuple[Pod, Terms, Job | Problem]] = {}
+        self._terms: tuple[tuple[int, int], Terms] | None = None
+        self._asked: dict[str, tuple[Pod, Terms, int, Job | Problem]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -85,7 +87,7 @@ class KubernetesAdapter:
             found = {
                 key: job for key, job in picture.shown.items() if job.shown != Shown.OVER or table.get(key) is not None
             }
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes))
+            nodes = Nodes(picture.nodes_version, dict(picture.nodes), self.devices.store.offer)
             unreadable = tuple(picture.unreadable.values())
             return Seen(time.time(), picture.seen_nodes(), found | picture.gone, nodes, unreadable)
 
@@ -94,8 +96,9 @@ class KubernetesAdapter:
         return self._terms_of(seen.own).beginning(self.policy)
 
     def _terms_of(self, nodes: Nodes) -> Terms:
-        if self._terms is None or self._terms[0] != nodes.version:
-            self._terms = nodes.version, Terms(nodes.of, self.longest_us)
+        version = nodes.version, nodes.offer
+        if self._terms is None or self._terms[0] != version:
+            self._terms = version, Terms(nodes.of, self.longest_us, self.devices)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
@@ -108,10 +111,14 @@ class KubernetesAdapter:
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
         assert self._terms is not None
-        terms, kept = self._terms[1], self._asked.get(entry.key)
-        if kept is None or kept[0] is not job.own or kept[1] is not terms:
-            kept = self._asked[entry.key] = job.own, terms, terms.asked(job.own, entry.key)
-        found = kept[2]
+        terms, kept, known = self._terms[1], self._asked.get(entry.key), 0
+        if job.own.spec.resource_claims:
+            if wait := self._waits_for_devices(job.own):
+                return wait
+            known = self.devices.store.version
+        if kept is None or kept[0] is not job.own or kept[1] is not terms or kept[2] != known:
+            kept = self._asked[entry.key] = job.own, terms, known, terms.asked(job.own, entry.key)
+        found = kept[3]
         if isinstance(found, Problem):
             gated = bool(job.own.spec.scheduling_gates)
             if self.events and not gated and self._told.get(entry.key) != found.why:
@@ -122,6 +129,13 @@ class KubernetesAdapter:
         if since_us is None:
             since_us = self._now - max(0, round((self._at_s - job.submit_s) * SECOND_US)) if job.submit_s else self._now
         return Asked(replace(found, submit_us=since_us))
+
+    def _waits_for_devices(self, pod: Pod) -> Problem | None:
+        """Why a pod with claims is not looked at now: what it had is taken back, or it failed a moment ago."""
+        if self.events and self.devices.gives_back(pod):
+            return Problem("its devices are being taken back", again_us=self._now + SECOND_US)
+        until = self.devices.waits_us(pod, self._now)
+        return None if until is None else Problem("its devices failed, and are tried again soon", again_us=until)
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -165,10 +179,25 @@ class KubernetesAdapter:
         if order.act == Act.MORE:
             return "pods are given no more time"
         if order.act == Act.HOLD:
+            if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
+                return await self.devices.hold(pod)
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
             return await self._stop(pod)
+        if pod is not None and pod.spec.resource_claims and not pod.spec.node_name:
+            return await self._start_with_devices(order.entry, pod)
         return await self._start(order.entry, pod)
+
+    async def _start_with_devices(self, entry: Entry, pod: Pod) -> str | Exception:
+        """The same once the pod has its devices, which goes on meanwhile if it takes long."""
+        key, (name,), picture = entry.key, entry.nodes, self.picture
+        if why := picture.cannot_start(key, name):
+            return why
+        said = await self.devices.start(
+            pod, picture.nodes[name], lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods,
+            self._now,
+        )  # fmt: skip
+        return _LATER if said is None else said
 
     async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
         (name,) = entry.nodes

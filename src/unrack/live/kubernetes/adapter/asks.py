@@ -25,7 +25,6 @@ _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("anti-affinity to other pods", lambda pod: entries(pod.spec.affinity, "podAntiAffinity", _REQUIRED)),
     ("topology spread", lambda pod: any(map(_spreads, pod.spec.topology_spread_constraints))),
     ("a gang", lambda pod: pod.spec.scheduling_group or GANG & set(pod.metadata.labels)),
-    ("claims of devices", lambda pod: pod.spec.resource_claims),
     ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
     ("ports of its node", lambda pod: any(map(_has_ports, (*pod.spec.containers, *pod.spec.init_containers)))),
 )

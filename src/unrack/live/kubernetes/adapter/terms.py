@@ -21,6 +21,7 @@ from unrack.live.kubernetes.adapter.asks import (
 )
 from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
+from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.printable import printable
@@ -44,6 +45,8 @@ class Terms:
         All of them, by name.
     longest_us
         How long a pod that says nothing is expected to run, µs.
+    devices
+        Those that pods may claim.
 
     Raises
     ------
@@ -51,7 +54,7 @@ class Terms:
         There is none, or one has an amount that is none.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], longest_us: int) -> None:
+    def __init__(self, nodes: Mapping[str, Node], longest_us: int, devices: Devices | None = None) -> None:
         counted = [node for _, node in sorted(nodes.items()) if has_said(node)]
         everything = {resource: Fraction(1) for node in counted for resource in amounts_of(node)}
         names = [node.metadata.name for node in counted]
@@ -59,6 +62,10 @@ class Terms:
             counted, [{**everything, "cpu": Fraction(1, 1000)}], dict.fromkeys(names, 1)
         )
         self.content = {key: value for key, value in self.machines.content.items() if key != "drained"}
+        self._devices, by_name = devices, {node.metadata.name: node for node in counted}
+        self.counters = None if devices is None else devices.counters(by_name)
+        if self.counters is not None and (tables := self.counters.tables()):
+            self.content["counted"] = [*self.content.get("counted", ()), *tables]
         number_of = Cluster.from_dict(self.content, "cluster").number_of
         self.names = tuple(sorted(names, key=number_of.__getitem__))
         self.longest_us = longest_us
@@ -93,7 +100,14 @@ class Terms:
         if why := self._beyond_all(here, without, asks):
             return Problem(why)
         request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
-        return replace(self._job(pod, key, asks, request_us), said={"exc_nodes": without})
+        job = self._job(pod, key, asks, request_us)
+        if self.counters is not None and self._devices is not None and pod.spec.resource_claims:
+            claimed = self._devices.asked(pod, here, self._nodes, self.counters)
+            if isinstance(claimed, str):
+                return Problem(printable(claimed, 600))
+            job = _with_counters(job, claimed.counters)
+            without = compress(sorted((self._nodes.keys() - set(here)) | claimed.without))
+        return replace(job, said={"exc_nodes": without})
 
     def stands(self, pod: Pod, key: str, node: int, cluster: Cluster) -> tuple[Job, Lease]:
         """What a pod that is bound holds of its node, at most what that has; one that cannot be read: nothing much."""
@@ -105,6 +119,8 @@ class Terms:
         mb = min(asks.get("memory", 0), int(cluster.memory_mb[node]))
         lease = Lease.on(-1, [node], [1], [cores], [mb])
         job = self._job(pod, key, asks, self.longest_us)
+        if self.counters is not None and self._devices is not None and pod.spec.resource_claims:
+            job = _with_counters(job, self._devices.held(pod, self.counters))
         return replace(job, demand=replace(job.demand, cores=cores, memory_mb=0)), lease
 
     def _job(self, pod: Pod, key: str, asks: Amounts, request_us: int) -> Job:
@@ -139,6 +155,13 @@ class Terms:
             of = "a node" if len(said) == 1 else f"any of {len(here)} nodes"
             self._beyond[key] = f"it asks for more than {of} that it may run on has: {next(iter(said))}" if said else ""
         return self._beyond[key]
+
+
+def _with_counters(job: Job, counters: Mapping[str, int]) -> Job:
+    """A job that holds of counters of devices too."""
+    of = job.demand.devices
+    devices = {**of, "counted": {**of.get("counted", {}), **counters}} if counters else of
+    return replace(job, demand=replace(job.demand, devices=devices))
 
 
 def _without_closed(node: Node) -> Node:

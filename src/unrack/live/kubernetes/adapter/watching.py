@@ -12,11 +12,12 @@ from unrack.errors import InputError, RunError
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.kubernetes.adapter.picture import Picture
 from unrack.live.kubernetes.client.access import Access
-from unrack.live.kubernetes.client.answers import ForbiddenError
+from unrack.live.kubernetes.client.answers import AbsentError, ForbiddenError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import NODES, PODS, Kind, Pod
 from unrack.live.kubernetes.client.orders import tell
 from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
+from unrack.live.kubernetes.devices.devices import KINDS, Devices
 from unrack.live.printable import printable
 
 T = TypeVar("T")
@@ -38,7 +39,9 @@ class Watching:
 
     def __init__(self, access: Access, picture: Picture, timeout_s: float) -> None:
         self.picture, self._timeout_s, self._access = picture, timeout_s, access
-        self._why = {kind.plural: "nothing is known yet" for kind in (NODES, PODS)}  # why what is known may be old
+        self.devices = Devices(picture.lock, lambda: self.connection, self._do_later)
+        kinds = NODES, PODS, *KINDS
+        self._why = {kind.plural: "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
         self._told, self._ready = threading.Event(), threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -69,6 +72,9 @@ class Watching:
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something in its loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def connection(self) -> Connection:
@@ -104,7 +110,8 @@ class Watching:
     async def _work(self) -> None:
         async with Connection(self._access, timeout_s=self._timeout_s) as self._connection:
             works = [
-                self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write()
+                self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write(),
+                *(self._follow(kind, self._take_devices) for kind in KINDS),
             ]  # fmt: skip
             tasks = [asyncio.create_task(work) for work in works]
             self._ready.set()
@@ -112,6 +119,10 @@ class Watching:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_devices(self, changes: Any) -> None:
+        self.devices.take(changes)
+        self.picture.version += 1
 
     async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:
         known: Known[Any] = Known()
@@ -122,7 +133,14 @@ class Watching:
                     self._why[kind.plural] = seen.why if isinstance(seen, Interrupted) else ""
                 if not any(self._why.values()):
                     self._told.set()
-        except ForbiddenError as error:
+        except (ForbiddenError, AbsentError) as error:
+            if kind in KINDS:  # a server without devices, or that lets us have none: pods that claim some wait
+                self.devices.store.why = f"the server does not show {kind.plural}: {error}"[:300]
+                self._why[kind.plural] = ""
+                self.picture.version += 1
+                if not any(self._why.values()):
+                    self._told.set()
+                return
             want = "the rights to list and watch pods and nodes: docs/kubernetes-rights.yaml"
             self._failed = InputError("the API server", str(error), want)
         except Exception as error:
