@@ -1,4 +1,4 @@
-"""Pools of devices, classes and claims on a real API server; and an auditor that believes nothing but what that says."""
+"""Pools of devices, classes and claims on a real API server; and an auditor that believes that server alone."""
 
 from __future__ import annotations
 
@@ -133,5 +133,5 @@ def audit(bed: KubernetesBed) -> list[str]:
                 at = devices.get((result["driver"], result["pool"], result["device"]))
                 where = at and (at[1].get("nodeName") or at[0].get("nodeName"))
                 if where and where != pod["spec"]["nodeName"]:
-                    problems.append(f"{pod['metadata']['name']} runs on {pod['spec']['nodeName']}, its device is of {where}")
+                    problems.append(f"{pod['metadata']['name']} runs on a node other than {where}, as its device")
     return problems

@@ -23,6 +23,7 @@ from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, DeniedError
 from unrack.live.kubernetes.client.objects import PODS, Node, Pod
 from unrack.live.kubernetes.client.orders import bind, delete
+from unrack.live.kubernetes.devices.store import is_made
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -131,7 +132,9 @@ class KubernetesAdapter:
         return Asked(replace(found, submit_us=since_us))
 
     def _waits_for_devices(self, pod: Pod) -> Problem | None:
-        """Why a pod with claims is not looked at now: what it had is taken back, or it failed a moment ago."""
+        """Why a pod with claims is not looked at now: they are being made or taken back, or failed a moment ago."""
+        if not is_made(pod):
+            return Problem("its claims are still to be made from their templates")
         if self.events and self.devices.gives_back(pod):
             return Problem("its devices are being taken back", again_us=self._now + SECOND_US)
         until = self.devices.waits_us(pod, self._now)

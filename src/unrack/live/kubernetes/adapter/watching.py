@@ -40,7 +40,7 @@ class Watching:
     def __init__(self, access: Access, picture: Picture, timeout_s: float) -> None:
         self.picture, self._timeout_s, self._access = picture, timeout_s, access
         self.devices = Devices(picture.lock, lambda: self.connection, self._do_later)
-        kinds = NODES, PODS, *KINDS
+        kinds: tuple[Kind[Any], ...] = (NODES, PODS, *KINDS)
         self._why = {kind.plural: "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
         self._told, self._ready = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.devices.pools import CounterId, Device, DeviceId, Pools
@@ -27,7 +27,7 @@ class Held:
 
     whole: Counter[DeviceId] = field(default_factory=Counter)
     parts: Counter[DeviceId] = field(default_factory=Counter)
-    consumed: dict[DeviceId, Counter[str]] = field(default_factory=dict)
+    consumed: dict[DeviceId, dict[str, Fraction]] = field(default_factory=dict)
 
     def is_used(self, device: DeviceId) -> bool:
         """Whether any claim has it, or a part of it."""
@@ -62,10 +62,10 @@ class Search:
     ) -> None:  # fmt: skip
         self.pools, self.held, self.selectors, self._most_steps = pools, held, selectors, most_steps
         self.wanted_by = wanted_by or {}
-        used = Counter[CounterId]()
+        used: Any = Counter[CounterId]()  # of fractions
         for device in pools.devices.values():
             if device.consumes and held.is_used(device.id):
-                used.update(device.consumes)  # type: ignore[arg-type]
+                used.update(device.consumes)
         self._left = {name: amount - used[name] for name, amount in pools.counters.items()}
         self.steps = 0
 
@@ -118,8 +118,9 @@ class _Attempt:
         self._flat = [(claim, request) for claim in claims for request in claim.requests]
         self.given: list[Given] = []
         self._taken = set[DeviceId]()
-        self._consumed = dict[DeviceId, Counter[str]]()
-        self._parts, self._counters = Counter[DeviceId](), Counter[CounterId]()
+        self._consumed = dict[DeviceId, dict[str, Fraction]]()
+        self._parts = Counter[DeviceId]()
+        self._counters: Any = Counter[CounterId]()  # of fractions
         named = sorted({one.attribute for claim in claims for one in claim.shared})
         wanted = [one for _, request in self._flat for one in request]
         self._candidates: dict[Alternative, list[Device]] = {}
@@ -199,10 +200,10 @@ class _Attempt:
         if amounts is None or not self._is_shared(claim, one, device):
             return False
         if not self._is_used(device.id):
-            self._counters.update(device.consumes)  # type: ignore[arg-type]
+            self._counters.update(device.consumes)
         if device.multiple:
             self._parts[device.id] += 1
-            self._consumed.setdefault(device.id, Counter()).update(amounts)  # type: ignore[arg-type]
+            add_to(self._consumed.setdefault(device.id, {}), amounts, 1)
         else:
             self._taken.add(device.id)
         self.given.append(Given(claim.claim, one, device, amounts if device.multiple else None))
@@ -212,11 +213,11 @@ class _Attempt:
         _, _, device, amounts = self.given.pop()
         if device.multiple:
             self._parts[device.id] -= 1
-            self._consumed[device.id].subtract(amounts or {})  # type: ignore[arg-type]
+            add_to(self._consumed[device.id], amounts or {}, -1)
         else:
             self._taken.remove(device.id)
         if not self._is_used(device.id):
-            self._counters.subtract(device.consumes)  # type: ignore[arg-type]
+            self._counters.subtract(device.consumes)
 
     def _is_used(self, device: DeviceId) -> bool:
         return device in self._taken or bool(self._parts[device]) or self._held.is_used(device)
@@ -238,7 +239,8 @@ class _Attempt:
 
     def _room(self, device: Device) -> Iterator[tuple[str, Fraction]]:
         """What is left of each of its capacities."""
-        held, mine = self._held.consumed.get(device.id, {}), self._consumed.get(device.id, {})
+        nothing: Mapping[str, Fraction] = {}
+        held, mine = self._held.consumed.get(device.id, nothing), self._consumed.get(device.id, nothing)
         for name, one in device.capacity.items():
             yield name, one.value - held.get(name, 0) - mine.get(name, 0)
 
@@ -250,10 +252,9 @@ class _Attempt:
             value = device.attributes.get(said.attribute)
             if value is None:
                 return False
-            for other in self.given:
-                if other.claim == claim.claim and said.binds(other.alternative.name):
-                    if _same(other.device.attributes[said.attribute], value) != said.alike:
-                        return False
+            others = (one for one in self.given if one.claim == claim.claim and said.binds(one.alternative.name))
+            if any(_same(other.device.attributes[said.attribute], value) != said.alike for other in others):
+                return False
         return True
 
     def _state(self, device: Device) -> Hashable:
@@ -265,7 +266,7 @@ class _Attempt:
         )  # fmt: skip
 
     def _cost(self, device: Device, asked: Counter[DeviceId]) -> tuple[int, int, int, Fraction, Fraction]:
-        """What is lost if it is taken: attaching it; a device that all nodes reach, or of use to more requests; room."""
+        """What is lost if it is taken: attaching it; what all nodes reach, or is of use to more requests; room."""
         rest = sum((left for _, left in self._room(device)), Fraction(0)) if device.multiple else Fraction(0)
         counters = sum((self._search.counted(name) for name in device.consumes), Fraction(0))
         classes = self._search.wanted_by.get(device.id, 0)
@@ -283,6 +284,12 @@ def amounts_of(one: Alternative, device: Device) -> Mapping[str, Fraction] | Non
             return None
         found[name] = amount
     return found
+
+
+def add_to(amounts: dict[str, Fraction], more: Mapping[str, Fraction], sign: int) -> None:
+    """Count amounts, or count them no more."""
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, Fraction(0)) + sign * amount
 
 
 def _policy(one: object) -> tuple[object, ...]:

@@ -163,7 +163,7 @@ class Giving:
         raise GivingError(f"claim {at.name} changes all the time")
 
     async def _ready(self, pod: Pod, is_there: Callable[[], bool]) -> None:
-        """Wait until what was written is seen, nothing else has the same device, and the devices say that they are ready."""
+        """Wait until what was written is seen, no other claim has the same device, and devices say that they are ready."""
         checked = False
         while True:
             news = self._news

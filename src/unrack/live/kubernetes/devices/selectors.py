@@ -206,7 +206,7 @@ def _functions() -> Any:
 def _EXTENSIONS() -> Mapping[str, Callable[..., Any]]:  # noqa: N802 - a table, made when it is first needed
     def compared(one: Any, other: Any) -> int:
         mine, others = _order(one), _order(other)
-        return (mine > others) - (mine < others)
+        return int(mine > others) - int(mine < others)
 
     return {
         "quantity": lambda text: _quantity(quantity(text)),

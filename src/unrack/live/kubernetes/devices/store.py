@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from unrack.kubernetes_text.objects import quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.devices.allocator import Given, Held, Search
+from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
 from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
@@ -99,9 +99,7 @@ class Store:
                 self.held.whole[device] += sign
                 continue
             self.held.parts[device] += sign
-            of = self.held.consumed.setdefault(device, type(self.held.whole)())
-            for name, amount in consumed.items():
-                of[name] += sign * amount
+            add_to(self.held.consumed.setdefault(device, {}), consumed, sign)
 
     # --- what is being written ------------------------------------------------------------------------------------
 
@@ -193,7 +191,7 @@ class Store:
                 return f"{device.device} of pool {device.pool} was given to another claim at the same time"
             if consumed is not None and there is not None:
                 of = held.consumed[device]
-                if held.whole[device] or any(of[name] > one.value for name, one in there.capacity.items()):
+                if held.whole[device] or any(of.get(name, 0) > one.value for name, one in there.capacity.items()):
                     return f"more of {device.device} of pool {device.pool} was given than there is"
             if there is not None and there.consumes and self._is_beyond(there.consumes):
                 return f"{device.device} of pool {device.pool} was given with what it is a part of"
@@ -214,6 +212,12 @@ def parts_of(allocation: Allocation | None) -> tuple[Part, ...]:
         for one in (allocation.devices.results if allocation is not None else ())
         if not one.admin_access
     )
+
+
+def is_made(pod: Pod) -> bool:
+    """Whether all claims that are made for a pod from templates have been made."""
+    made = {one.get("name") for one in pod.status.resource_claim_statuses}
+    return all(one.get("name") in made for one in pod.spec.resource_claims if one.get("resourceClaimTemplateName"))
 
 
 def is_for(claim: Claim, node: Node) -> bool:
