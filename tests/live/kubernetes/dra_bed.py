@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
+from api_admin import AdminError
 from driven_pods import amount
 from k8s_bed import KubernetesBed
 
@@ -66,7 +67,7 @@ def clear(bed: KubernetesBed) -> None:
         path = f"{API}/namespaces/{at['namespace']}/resourceclaims/{at['name']}"
         try:
             bed.admin.patch(path, {"metadata": {"finalizers": None}})
-        except Exception:  # the controller was faster
+        except AdminError:  # the controller was faster
             continue
     for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"):
         bed.admin.delete_all(f"{API}/{kind}")

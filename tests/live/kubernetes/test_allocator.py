@@ -15,16 +15,19 @@ import pytest
 
 from unrack.live.kubernetes.client.objects import Metadata, Node
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search
+from unrack.live.kubernetes.devices.counters import Counters
 from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
+from unrack.live.kubernetes.devices.store import Part, Store
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
+from unrack.slurm_text.hostlists import expand
 
 DRIVER = "dra.example.com"
 NODE = Node(Metadata(name="n1", labels={"zone": "a"}))
 CLASSES = {
     name: msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": text}}] if text else []}}, DeviceClass
+        {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": text}}] * bool(text)}}, DeviceClass
     )
     for name, text in {
         "any": "", "red": f'device.attributes["{DRIVER}"].colour == "red"',
@@ -35,7 +38,7 @@ CLASSES = {
 
 def slices_of(*specs: dict[str, Any]) -> list[Slice]:
     made = []
-    for place, spec in enumerate(specs):
+    for place, spec in enumerate(map(dict, specs)):
         pool = {"name": spec.pop("pool", f"p{place}"), "generation": 1, "resourceSliceCount": spec.pop("count", 1)}
         pool["generation"] = spec.pop("generation", 1)
         whole = {"metadata": {"name": f"s{place}"}, "spec": {"driver": DRIVER, "pool": pool, "allNodes": True, **spec}}
@@ -336,3 +339,34 @@ def test_claims_apart_do_not_share_constraints() -> None:
     one = claim_of("c", exactly(), constraints=[{"matchAttribute": f"{DRIVER}/switch"}])
     claims = [wanted(one, CLASSES), replace(wanted(one, CLASSES), claim="d")]
     assert isinstance(Search(pools, Held(), Selectors()).allocate(claims, NODE), list)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_counters_never_keep_back_what_fits(first: int) -> None:
+    """What is given in turn, as long as anything fits, is never more than the counters of the plan have."""
+    told = 0
+    for seed in range(first, first + 100):
+        random, store = Random(seed), Store()
+        store.take([(None, one) for one in random_world(random)] + [(None, one) for one in CLASSES.values()])
+        names = {name: Node(Metadata(name=name)) for name in ("n1", "n2")}
+        counters = Counters(store, names)
+        room = Counter[tuple[str, str]]()
+        for table in counters.tables():
+            for name in expand(table["nodes"][0]) if "nodes" in table else ["n1"]:
+                room[table["name"], name if "nodes" in table else ""] += table["amount"]
+        for i in range(8):
+            claim, node = random_claim(random, f"c{i}"), random.choice(["n1", "n2"])
+            asked = wanted(claim, CLASSES)
+            got = store.search().allocate([asked], names[node])
+            if isinstance(got, str):
+                continue
+            assert not counters.not_met([asked], [node])
+            for name, amount in counters.asked([asked]).items():
+                where = (name, node) if (name, node) in room else (name, "")
+                room[where] -= amount
+                told += amount > 0
+                assert room[where] >= 0, (seed, i, where)
+            held = counters.held([Part(one.device.id, one.consumed) for one in got])
+            assert all(amount <= held.get(name, 0) for name, amount in counters.asked([asked]).items())
+            store.write(got)
+    assert told > 50

@@ -59,7 +59,6 @@ def test_what_fits_fits_there_too(new_kubernetes: Callable[..., KubernetesBed]) 
             found[ours] += 1
             assert audit(bed) == []
     assert min(found.values()) >= 5
-    print(dict(found))
 
 
 def _valid(spec: dict[str, Any]) -> dict[str, Any]:

@@ -132,13 +132,12 @@ class KubernetesAdapter:
         return Asked(replace(found, submit_us=since_us))
 
     def _waits_for_devices(self, pod: Pod) -> Problem | None:
-        """Why a pod with claims is not looked at now: they are being made or taken back, or failed a moment ago."""
+        """Why a pod with claims is not looked at now: they are being made, or what they had is taken back."""
         if not is_made(pod):
             return Problem("its claims are still to be made from their templates")
         if self.events and self.devices.gives_back(pod):
             return Problem("its devices are being taken back", again_us=self._now + SECOND_US)
-        until = self.devices.waits_us(pod, self._now)
-        return None if until is None else Problem("its devices failed, and are tried again soon", again_us=until)
+        return None
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -197,8 +196,7 @@ class KubernetesAdapter:
         if why := picture.cannot_start(key, name):
             return why
         said = await self.devices.start(
-            pod, picture.nodes[name], lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods,
-            self._now,
+            pod, picture.nodes[name], lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods
         )  # fmt: skip
         return _LATER if said is None else said
 

@@ -169,6 +169,10 @@ class Picture:
         if self._assumed.pop(key, None) is not None and key in self.pods:
             self._show(key)
 
+    def live(self) -> set[str]:
+        """The uids of the pods that are not over."""
+        return {pod.metadata.uid for pod in self.pods.values() if pod.status.phase not in OVER}
+
     def seen_nodes(self) -> tuple[SeenNode, ...]:
         """The nodes, by name."""
         return tuple(SeenNode(name, is_usable(self.nodes[name])) for name in sorted(self.nodes))

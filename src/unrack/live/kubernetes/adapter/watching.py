@@ -39,7 +39,7 @@ class Watching:
 
     def __init__(self, access: Access, picture: Picture, timeout_s: float) -> None:
         self.picture, self._timeout_s, self._access = picture, timeout_s, access
-        self.devices = Devices(picture.lock, lambda: self.connection, self._do_later)
+        self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self._do_later)
         kinds: tuple[Kind[Any], ...] = (NODES, PODS, *KINDS)
         self._why = {kind.plural: "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None

@@ -103,7 +103,8 @@ class Search:
 
     def counted(self, name: CounterId) -> Fraction:
         """What is left of a counter."""
-        return self._left[name]
+        left: Fraction = self._left[name]
+        return left
 
 
 class _TooLongError(Exception):

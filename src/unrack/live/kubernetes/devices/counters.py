@@ -1,9 +1,9 @@
 """Devices as the core plans them: counters that no allocation can go beyond, and what claims take of them at least.
 
-A counter is of a device class: how many whole devices it has, how much of a capacity that is shared, how much of what
-partitions share. It is of each node where all devices are of single nodes, else of the whole cluster. What is counted
-is never less than what could be given, so plans are never too careful; whether devices fit together is decided by
-:mod:`unrack.live.kubernetes.devices.allocator` when a pod starts.
+A counter is of a device class: how many whole devices it has, how much of a capacity that is shared; or of a driver:
+how much of what partitions consume together. It is of each node where all devices are of single nodes, else of the
+whole cluster. What is counted is never less than what could be given, so plans are never too careful; whether devices
+fit together is decided by :mod:`unrack.live.kubernetes.devices.allocator` when a pod starts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MOST_SHAPES = 1000
 
 
 class Counted(NamedTuple):
-    """What is counted: devices of a class, or an amount of them."""
+    """What is counted: devices of a class, or an amount of them; or a counter that devices of a driver consume."""
 
-    device_class: str
-    what: str  # "": whole devices; else the name of a capacity, or of a counter that parts share
-    shared: bool  # whether it is such a counter
+    of: str  # the class; the driver
+    what: str  # "": whole devices; else the name of a capacity, or of a counter
+    consumed: bool  # whether it is such a counter
 
 
 class Counters:
@@ -53,6 +53,7 @@ class Counters:
         self._amounts: dict[Counted, dict[str, int]] = {}
         for name, of in self._members.items():
             self._count(name, list(of.values()))
+        self._count_consumed()
         self._names = {one: f"devices{place}_{_word(one)}_n" for place, one in enumerate(self._amounts)}
         self._met: dict[tuple[Wanted, ...], dict[str, str]] = {}
         self._asked: dict[tuple[Wanted, ...], dict[str, int]] = {}
@@ -100,8 +101,9 @@ class Counters:
                     total[Counted(name, "", False)] += 1
                 for what, amount in (consumed or {}).items():
                     total[Counted(name, what, False)] += int(amount)
-                for counter, amount in of[device].consumes.items():
-                    total[Counted(name, counter.counter, True)] += int(amount)
+            known = self._store.pools.devices.get(device)
+            for counter, amount in known.consumes.items() if known is not None and not known.multiple else ():
+                total[Counted(counter.driver, counter.counter, True)] += int(amount)
         most = {one: sum(amounts.values()) for one, amounts in self._amounts.items()}
         return {self._names[one]: min(amount, most[one]) for one, amount in total.items() if amount and one in most}
 
@@ -141,7 +143,6 @@ class Counters:
 
     def _count(self, name: str, devices: Sequence[Device]) -> None:
         """Count what a class has, by node; ``""``: what several nodes reach."""
-        seen = set[CounterId]()
         for device in devices:
             node = device.reach[0]
             if node and node not in self._nodes:
@@ -150,10 +151,18 @@ class Counters:
                 self._add(Counted(name, "", False), node, 1)
             for what, one in device.capacity.items() if device.multiple else ():
                 self._add(Counted(name, what, False), node, int(one.value))
+
+    def _count_consumed(self) -> None:
+        """Count what devices consume, at the nodes of those that do."""
+        at = dict[CounterId, set[str]]()
+        for device in self._store.pools.devices.values():
             for counter in device.consumes:
-                if counter not in seen:
-                    self._add(Counted(name, counter.counter, True), node, int(self._store.pools.counters[counter]))
-                seen.add(counter)
+                at.setdefault(counter, set()).add(device.reach[0])
+        for counter, amount in self._store.pools.counters.items():
+            nodes = at.get(counter, set())
+            node = next(iter(nodes)) if len(nodes) == 1 else ""
+            if nodes and (not node or node in self._nodes):
+                self._add(Counted(counter.driver, counter.counter, True), node, int(amount))
 
     def _add(self, one: Counted, node: str, amount: int) -> None:
         if amount > 0:
@@ -167,12 +176,8 @@ class Counters:
         may = [device for device, amount in zip(may, amounts, strict=True) if amount is not None]
         taken = [amount for amount in amounts if amount is not None]
         found, count, ids = dict[Counted, int](), one.count or 1, {device.id for device in may}
-        for name, of in self._members.items() if may else ():
-            if not ids <= of.keys():
-                continue
-            for counted in self._amounts:
-                if counted.device_class != name:
-                    continue
+        for counted in self._amounts if may else ():
+            if counted.consumed or ids <= self._members[counted.of].keys():
                 each = [_taken(counted, device, amount) for device, amount in zip(may, taken, strict=True)]
                 found[counted] = count * int(min(each))
         return found
@@ -185,8 +190,8 @@ def shape_of(claims: Sequence[Wanted]) -> tuple[Wanted, ...]:
 
 def _taken(counted: Counted, device: Device, amounts: Mapping[str, Fraction]) -> Fraction:
     """What a request takes of a counter if it is given that device."""
-    if counted.shared:  # of a device that is shared it is taken once, by whoever comes first
-        of = (amount for name, amount in device.consumes.items() if name.counter == counted.what)
+    if counted.consumed:  # of a device that is shared it is taken once, by whoever comes first
+        of = (amount for name, amount in device.consumes.items() if name[0::3] == counted[:2])
         return Fraction(0) if device.multiple else sum(of, Fraction(0))
     if not counted.what:
         return Fraction(not device.multiple)
@@ -194,4 +199,4 @@ def _taken(counted: Counted, device: Device, amounts: Mapping[str, Fraction]) ->
 
 
 def _word(one: Counted) -> str:
-    return re.sub(r"\W+", "_", f"{one.device_class}_{one.what}" if one.what else one.device_class)
+    return re.sub(r"\W+", "_", f"{one.of}_{one.what}" if one.what else one.of)

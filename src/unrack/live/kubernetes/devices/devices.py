@@ -15,13 +15,10 @@ from unrack.live.kubernetes.devices.counters import Counters
 from unrack.live.kubernetes.devices.giving import Giving, GivingError
 from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
-from unrack.units import SECOND_US
 
 KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
 SOON_S = 0.25
 """How long the driver waits for a start; if devices take longer, they go on meanwhile."""
-_MOST_WAIT_S = 64
-"""After how long a pod is tried again whose devices failed, at most; first after a second."""
 Said = str | Exception
 
 
@@ -41,19 +38,21 @@ class Devices:
         What guards the picture of nodes and pods.
     connection
         The server.
+    live
+        The uids of the pods that are not over.
     in_loop
         Does something in the loop of the connection, and does not wait for it.
     """
 
     def __init__(
-        self, lock: RLock, connection: Callable[[], Connection], in_loop: Callable[[Coroutine[Any, Any, None]], Any]
-    ) -> None:
+        self, lock: RLock, connection: Callable[[], Connection], live: Callable[[], set[str]],
+        in_loop: Callable[[Coroutine[Any, Any, None]], Any],
+    ) -> None:  # fmt: skip
         self.store = Store()
-        self.giving = Giving(self.store, lock, connection)
+        self.giving = Giving(self.store, lock, connection, live)
         self._lock, self._in_loop = lock, in_loop
         self._starting: dict[str, asyncio.Task[Said]] = {}
         self._freeing = set[str]()
-        self._waits: dict[str, tuple[int, int]] = {}  # uid of a pod → when it is tried again, µs, and after what, s
 
     def take(self, changes: Sequence[tuple[Any, Any]]) -> None:
         """Slices, classes or claims came, changed or went."""
@@ -100,11 +99,6 @@ class Devices:
 
     # --- starts -----------------------------------------------------------------------------------------------------
 
-    def waits_us(self, pod: Pod, now: int) -> int | None:
-        """When a pod that failed may be tried again, µs; ``None``: now."""
-        until = self._waits.get(pod.metadata.uid, (0, 0))[0]
-        return until if until > now else None
-
     def gives_back(self, pod: Pod) -> bool:
         """Whether a pod that waits had devices, which are being taken back."""
         uid = pod.metadata.uid
@@ -130,7 +124,6 @@ class Devices:
         node: Node,
         bind: Callable[[], Coroutine[Any, Any, Said]],
         is_there: Callable[[], bool],
-        now: int,
     ) -> Said | None:
         """Give a pod its devices and bind it, as far as that takes no longer than a moment.
 
@@ -139,7 +132,7 @@ class Devices:
         uid = pod.metadata.uid
         task = self._starting.get(uid)
         if task is None:
-            task = self._starting[uid] = asyncio.create_task(self._start(pod, node, bind, is_there, now))
+            task = self._starting[uid] = asyncio.create_task(self._start(pod, node, bind, is_there))
         await asyncio.wait({task}, timeout=SOON_S)
         if not task.done():
             return None
@@ -152,24 +145,14 @@ class Devices:
         node: Node,
         bind: Callable[[], Coroutine[Any, Any, Said]],
         is_there: Callable[[], bool],
-        now: int,
     ) -> Said:
-        uid = pod.metadata.uid
         try:
             await self.giving.give(pod, node, is_there)
         except UnreachableError as error:
             return error
-        except GivingError as error:
-            after_s = min(2 * self._waits.get(uid, (0, 0))[1] or 1, _MOST_WAIT_S)
-            if node.metadata.name not in self.giving.failed_on(pod):
-                self._waits[uid] = now + after_s * SECOND_US, after_s
+        except (DeniedError, GivingError) as error:
             return str(error)
-        except DeniedError as error:
-            return str(error)
-        said = await bind()
-        if said == "":
-            self._waits.pop(uid, None)
-        return said
+        return await bind()
 
     async def hold(self, pod: Pod) -> Said:
         """A pod that is not bound does not start: it has no devices then."""

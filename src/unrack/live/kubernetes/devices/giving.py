@@ -10,6 +10,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from threading import RLock
@@ -30,11 +31,17 @@ from unrack.live.kubernetes.devices.wanted import WantedError, configuration
 FINALIZER = "resource.kubernetes.io/delete-protection"
 LONGEST_S = 600.0
 """How long devices may take until a pod that is given them can be bound; kube-scheduler waits as long."""
+_LOOK_S = 5.0
+"""After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
 
 
 class GivingError(Exception):
     """A pod cannot have its devices now: why."""
+
+
+class _EndingError(Exception):
+    """A pod can have its devices as soon as claims whose pods are over have been freed."""
 
 
 class Giving:
@@ -46,14 +53,18 @@ class Giving:
         What there is, and what guards it.
     connection
         The server.
+    live
+        The uids of the pods that are not over.
     longest_s
         How long devices may take until they are ready, s.
     """
 
     def __init__(
-        self, store: Store, lock: RLock, connection: Callable[[], Connection], longest_s: float = LONGEST_S
-    ) -> None:
-        self._store, self._lock, self._connection, self._longest_s = store, lock, connection, longest_s
+        self, store: Store, lock: RLock, connection: Callable[[], Connection], live: Callable[[], set[str]],
+        longest_s: float = LONGEST_S,
+    ) -> None:  # fmt: skip
+        self._store, self._lock, self._connection, self._live = store, lock, connection, live
+        self._longest_s = longest_s
         self._news = asyncio.Event()
         self._decided: dict[str, tuple[str, list[Given]]] = {}  # uid of a pod → the node, and what it is being given
         self._failed: dict[tuple[str, str], int] = {}  # uid of a pod and a node → what was free when it did not fit
@@ -93,20 +104,31 @@ class Giving:
             As far as is known it was not done, or not wholly.
         """
         try:
-            await self._give(pod, node)
+            await self._give(pod, node, is_there)
             await self._ready(pod, is_there)
         except GivingError:
             await self.take_back(pod)
             raise
 
-    async def _give(self, pod: Pod, node: Node) -> None:
+    async def _give(self, pod: Pod, node: Node, is_there: Callable[[], bool]) -> None:
         uid, name = pod.metadata.uid, node.metadata.name
-        with self._lock:
-            try:
-                claims = self._store.of_pod(pod)
-                given = self._decide(pod, claims, node)
-            except WantedError as error:
-                raise GivingError(str(error)) from None
+        while True:
+            news = self._news
+            with self._lock:
+                if not is_there():
+                    raise GivingError("it is gone")
+                try:
+                    claims = self._store.of_pod(pod)
+                    given = self._decide(pod, claims, node)
+                    break
+                except WantedError as error:
+                    raise GivingError(str(error)) from None
+                except _EndingError:
+                    pass
+            freed = self._store.freed
+            while freed == self._store.freed and is_there():
+                await _heard(news, _LOOK_S)
+                news = self._news
         for claim in claims:
             own = [one for one in given if one.claim == claim.metadata.uid]
             if claim.status.allocation is None or not is_reserved(claim, pod):
@@ -133,6 +155,8 @@ class Giving:
             return []
         found = store.search().allocate([store.wanted(claim) for claim in todo], node)
         if isinstance(found, str):
+            if isinstance(store.search(self._live()).allocate([store.wanted(claim) for claim in todo], node), list):
+                raise _EndingError
             self._failed = {key: freed for key, freed in self._failed.items() if freed == store.freed}
             self._failed[uid, node.metadata.name] = store.freed
             raise GivingError(found)
@@ -163,7 +187,7 @@ class Giving:
         raise GivingError(f"claim {at.name} changes all the time")
 
     async def _ready(self, pod: Pod, is_there: Callable[[], bool]) -> None:
-        """Wait until what was written is seen, no other claim has the same device, and devices say that they are ready."""
+        """Wait until what was written is seen, no other claim has the same, and devices say that they are ready."""
         checked = False
         while True:
             news = self._news
@@ -183,10 +207,7 @@ class Giving:
                 raise GivingError("its devices were taken back by another controller")
             if left_s <= 0:
                 raise GivingError(f"its devices were not ready in {self._longest_s:g} s")
-            try:
-                await asyncio.wait_for(news.wait(), min(left_s, 5.0))
-            except TimeoutError:
-                continue
+            await _heard(news, min(left_s, _LOOK_S))
 
     def _left_s(self, claim: Claim) -> float:
         of = claim.status.allocation
@@ -329,6 +350,11 @@ def _said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
         for condition in status.conditions
         if condition.status == "True"
     }
+
+
+async def _heard(news: asyncio.Event, most_s: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(news.wait(), most_s)
 
 
 def _plain(one: Any) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def _check(tokens: list[str], expression: str) -> None:
             f"the selector {_short(expression)} may cost too much: {len(tokens)} words and signs of {most}, "
             f"{loops} loops of 1, {binds} bindings of 3 at most"
         )
-    if "matches" in tokens and (expression.count("{") > 2 or re.search(r"\{[^}]{3}", expression)):
+    if "matches" in tokens and (expression.count("{") > 2 or re.search(r"\{[^}]*\d{3}", expression)):
         raise SelectorError(f"the selector {_short(expression)} matches a text that is repeated too often")
 
 

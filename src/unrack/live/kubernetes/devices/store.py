@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -87,19 +87,11 @@ class Store:
 
     def _set(self, uid: str, parts: Sequence[Part]) -> None:
         """Count what a claim has, or is being given."""
-        self._count(self._parts.pop(uid, ()), -1)
+        _count(self.held, self._parts.pop(uid, ()), -1)
         parts = parts or self._writing.get(uid, ())
         if parts:
             self._parts[uid] = parts
-            self._count(parts, 1)
-
-    def _count(self, parts: Sequence[Part], sign: int) -> None:
-        for device, consumed in parts:
-            if consumed is None:
-                self.held.whole[device] += sign
-                continue
-            self.held.parts[device] += sign
-            add_to(self.held.consumed.setdefault(device, {}), consumed, sign)
+            _count(self.held, parts, 1)
 
     # --- what is being written ------------------------------------------------------------------------------------
 
@@ -133,9 +125,16 @@ class Store:
             self._pools = self.offer, pools_of(self.slices.values(), self._kinds)
         return self._pools[1]
 
-    def search(self) -> Search:
-        """What fits now."""
-        return Search(self.pools, self.held, self.selectors, wanted_by=self.wanted_by)
+    def search(self, live: Container[str] | None = None) -> Search:
+        """What fits now; with the uids of pods that are not over: what fits once claims of all others are free."""
+        held = self.held
+        if live is not None:
+            held = Held(held.whole.copy(), held.parts.copy(), {name: dict(of) for name, of in held.consumed.items()})
+            for claim in self.claims.values():
+                users = claim.status.reserved_for
+                if users and not any(one.uid in live for one in users):
+                    _count(held, self._parts.get(claim.metadata.uid, ()), -1)
+        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by)
 
     def empty(self) -> Search:
         """What would fit if no claim had anything."""
@@ -200,6 +199,15 @@ class Store:
     def _is_beyond(self, counters: Iterable[Any]) -> bool:
         search = self.search()
         return any(search.counted(name) < 0 for name in counters)
+
+
+def _count(held: Held, parts: Sequence[Part], sign: int) -> None:
+    for device, consumed in parts:
+        if consumed is None:
+            held.whole[device] += sign
+        else:
+            held.parts[device] += sign
+            add_to(held.consumed.setdefault(device, {}), consumed, sign)
 
 
 def parts_of(allocation: Allocation | None) -> tuple[Part, ...]:
