@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ class KubernetesAdapter:
         self.devices = self.watching.devices
         self._version, self._now, self._at_s = -1, 0, 0.0
         self._terms: tuple[tuple[int, int], Terms] | None = None
-        self._asked: dict[str, tuple[Pod, Terms, int, Job | Problem]] = {}
+        self._asked: dict[str, tuple[Pod, Terms, Hashable, Job | Problem]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -112,11 +112,12 @@ class KubernetesAdapter:
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
         """What a pod asks that may be started now."""
         assert self._terms is not None
-        terms, kept, known = self._terms[1], self._asked.get(entry.key), 0
+        terms, kept = self._terms[1], self._asked.get(entry.key)
+        known: Hashable = None
         if job.own.spec.resource_claims:
             if wait := self._waits_for_devices(job.own):
                 return wait
-            known = self.devices.store.version
+            known = self.devices.known_of(job.own)
         if kept is None or kept[0] is not job.own or kept[1] is not terms or kept[2] != known:
             kept = self._asked[entry.key] = job.own, terms, known, terms.asked(job.own, entry.key)
         found = kept[3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
 
 KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
-SOON_S = 0.25
+SOON_S = 0.05
 """How long the driver waits for a start; if devices take longer, they go on meanwhile."""
 Said = str | Exception
 
@@ -91,6 +91,11 @@ class Devices:
             if now.issuperset(here):
                 return "the devices that are free do not fit together for it on any node"
             return Claimed(asks, frozenset(now))
+
+    def known_of(self, pod: Pod) -> Hashable:
+        """The same as long as :meth:`asked` says the same."""
+        with self._lock:
+            return self.store.offer, self.store.versions_for(pod), *sorted(self.giving.failed_on(pod))
 
     def held(self, pod: Pod, counters: Counters) -> Mapping[str, int]:
         """What a pod that is bound holds, by counter; of a claim that it shares the first pod holds all."""

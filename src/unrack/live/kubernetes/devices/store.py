@@ -172,11 +172,18 @@ class Store:
             found.append(claim)
         return found
 
+    def _named(self, pod: Pod) -> list[Claim | None]:
+        said = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+        return [self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said]
+
+    def versions_for(self, pod: Pod) -> tuple[str, ...]:
+        """The versions of the claims that a pod names."""
+        return tuple("" if one is None else one.metadata.resource_version for one in self._named(pod))
+
     def parts_for(self, pod: Pod) -> list[Part]:
         """The devices that a pod holds: those of claims of which it is the first that may use them."""
         found = list[Part]()
-        for said in (*pod.spec.resource_claims, *pod.status.resource_claim_statuses):
-            claim = self.claims.get((pod.metadata.namespace, str(said.get("resourceClaimName"))))
+        for claim in self._named(pod):
             if claim is not None and [one.uid for one in claim.status.reserved_for[:1]] == [pod.metadata.uid]:
                 found += self._parts.get(claim.metadata.uid, ())
         return found
