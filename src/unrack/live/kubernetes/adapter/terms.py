@@ -101,7 +101,9 @@ class Terms:
             return Problem(why)
         request_us = self.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         job = self._job(pod, key, asks, request_us)
-        if self.counters is not None and self._devices is not None and pod.spec.resource_claims:
+        if pod.spec.resource_claims:
+            if self.counters is None or self._devices is None:
+                return Problem("it asks for claims of devices: not kept by this scheduler", misread=True)
             claimed = self._devices.asked(pod, here, self._nodes, self.counters)
             if isinstance(claimed, str):
                 return Problem(printable(claimed, 600))
