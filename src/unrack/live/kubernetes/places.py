@@ -93,3 +93,8 @@ def _compared(operator: str, one: str, other: str) -> bool:
     if not _NUMBER.fullmatch(one) or not _NUMBER.fullmatch(other):
         return False
     return int(one) > int(other) if operator == "Gt" else int(one) < int(other)
+
+
+def selected(selector: Mapping[str, Any], node: Node) -> bool:
+    """True if one of the terms of a selector of nodes holds."""
+    return any(_holds(term, node) for term in entries(selector, "nodeSelectorTerms"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.client.others import NAMESPACES
 from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
+from unrack.live.kubernetes.devices.store import is_made
 from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
@@ -43,6 +44,7 @@ class Nodes(NamedTuple):
     version: int
     of: Mapping[str, Node]
     tiers: frozenset[Tier]
+    offer: int  # another number once other devices are offered to claims
     # taken, held: of the GPUs that are served those that are not for clients, and those that clients have
     taken: Taken = NONE_TAKEN
     held: frozenset[str] = frozenset()
@@ -79,14 +81,15 @@ class KubernetesAdapter:
         self.longest_us = added.longest_us
         self.picture = Picture(scheduler, preempts(policy))
         self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.devices = self.watching.devices
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None
         if added.servers is not None:
             self.servers = ServerFabric(added.servers, self.watching, self.picture, scheduler)
         self._now, self._at_s = 0, 0.0
-        self._terms: tuple[tuple[int, Taken], Terms] | None = None
-        self._asked: dict[str, tuple[Pod | Gang, Terms, Job | Problem, tuple[str, ...]]] = {}
+        self._terms: tuple[tuple[int, int, Taken], Terms] | None = None
+        self._asked: dict[str, tuple[Pod | Gang, Terms, Hashable, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -113,7 +116,9 @@ class KubernetesAdapter:
             held = frozenset(device for entry in table for device in entry.devices)
             taken, gangs = picture.gangs.gathered(table, picture.gone)
             found = {key: job for key, job in (found | picture.gone).items() if key not in taken} | gangs
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes), picture.tiers, given, held)
+            nodes = Nodes(
+                picture.nodes_version, dict(picture.nodes), picture.tiers, self.devices.store.offer, given, held
+            )
             unreadable = tuple(picture.unreadable.values())
             return Seen(time.time(), picture.seen_nodes(), found, nodes, unreadable)
 
@@ -122,9 +127,9 @@ class KubernetesAdapter:
         return self._terms_of(seen.own).beginning(self.policy)
 
     def _terms_of(self, nodes: Nodes) -> Terms:
-        version = nodes.version, nodes.taken
+        version = nodes.version, nodes.offer, nodes.taken
         if self._terms is None or self._terms[0] != version:
-            self._terms = version, Terms(nodes.of, self.added, nodes.tiers, nodes.taken, nodes.held)
+            self._terms = version, Terms(nodes.of, self.added, nodes.tiers, self.devices, nodes.taken, nodes.held)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
@@ -163,6 +168,8 @@ class KubernetesAdapter:
         assert self._terms is not None
         if isinstance(job.own, Begun):
             return Problem(ANEW)
+        if isinstance(job.own, Pod) and _claims(job.own) and (wait := self._waits_for_devices(job.own)):
+            return wait
         found, own = self._asks_beside(entry.key, job.own)[0], job.own
         if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
             return Problem(behind, since_us=self._now)
@@ -190,16 +197,14 @@ class KubernetesAdapter:
         """What pods ask, or why they are not to be started now; of a gang its pods in the order of its tasks."""
         assert self._terms is not None
         terms, kept = self._terms[1], self._asked.get(key)
-        if kept is None or kept[0] is not own or kept[1] is not terms:
+        known = self.devices.known_of(own) if isinstance(own, Pod) and _claims(own) else None
+        if kept is None or kept[0] is not own or kept[1] is not terms or kept[2] != known:
             found = asked_together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
-            if (
-                isinstance(own, Gang)
-                and isinstance(found[0], Job)
-                and any(KIND in one.demand.devices for one in found[0].every)
-            ):
-                found = Problem("it asks for GPUs of other nodes: not kept of gangs", misread=True), ()
-            kept = self._asked[key] = own, terms, *found
-        return kept[2:]
+            every = found[0].every if isinstance(found[0], Job) and isinstance(own, Gang) else ()
+            if any(KIND in one.demand.devices for one in every) or (every and any(_claims(pod) for pod in _pods(own))):
+                found = Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
+            kept = self._asked[key] = own, terms, known, *found
+        return kept[3:]
 
     def _asks_beside(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
         """What pods ask beside those that are there; of pods that may be in each other's way one at a time."""
@@ -218,6 +223,14 @@ class KubernetesAdapter:
         found = terms.asked(own, key, off)
         first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
         return (found if first else Problem(WAITS)), ()
+
+    def _waits_for_devices(self, pod: Pod) -> Problem | None:
+        """Why a pod with claims is not looked at now: they are being made, or what they had is taken back."""
+        if not is_made(pod):
+            return Problem("its claims are still to be made from their templates")
+        if self.events and self.devices.gives_back(pod):
+            return Problem("its devices are being taken back", again_us=self._now + SECOND_US)
+        return None
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """Nobody has less room for that."""
@@ -293,10 +306,24 @@ class KubernetesAdapter:
                 return await take_back(connection, picture, members)
             return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
+            if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
+                return await self.devices.hold(pod)
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
             return "" if pod is None else await evict_all(self.watching.connection, [pod])
+        if pod is not None and pod.spec.resource_claims and not pod.spec.node_name:
+            return await self._start_with_devices(order.entry, pod)
         return await self._start(order.entry, pod)
+
+    async def _start_with_devices(self, entry: Entry, pod: Pod) -> str | Exception:
+        """The same once the pod has its devices, which goes on meanwhile if it takes long."""
+        key, (name,), picture = entry.key, entry.nodes, self.picture
+        if why := picture.cannot_start(key, name):
+            return why
+        said = await self.devices.start(
+            pod, picture.nodes[name], lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods
+        )  # fmt: skip
+        return LATER if said is None else said
 
     async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
         (name,) = entry.nodes
@@ -336,6 +363,10 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
+
+
+def _claims(pod: Pod) -> bool:
+    return bool(pod.spec.resource_claims)
 
 
 def _pods(own: Pod | Gang) -> tuple[Pod, ...]:

@@ -19,7 +19,6 @@ OLD_LABEL = "pod-group.scheduling.sigs.k8s.io"
 OVER = ("Succeeded", "Failed")
 _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("a gang by the label pod-group.scheduling.sigs.k8s.io", lambda pod: OLD_LABEL in pod.metadata.labels),
-    ("claims of devices", lambda pod: pod.spec.resource_claims),
     ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
 )
 """What a pod may require and is not kept; and how it is seen."""

@@ -222,6 +222,10 @@ class Picture:
         """The pods that hold something of a node: which node, and what they ask of it."""
         return ((self.pods[key], node, asks) for key, (node, asks) in self._holds.items())
 
+    def live(self) -> set[str]:
+        """The uids of the pods that are not over."""
+        return {pod.metadata.uid for pod in self.pods.values() if pod.status.phase not in OVER}
+
     def seen_nodes(self) -> tuple[SeenNode, ...]:
         """The nodes, by name."""
         return tuple(SeenNode(name, is_usable(self.nodes[name])) for name in sorted(self.nodes))

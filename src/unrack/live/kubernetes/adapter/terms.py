@@ -24,6 +24,7 @@ from unrack.live.kubernetes.adapter.asks import (
 from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
+from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken, pool_of, without_gpus
@@ -66,6 +67,8 @@ class Terms:
         What a site adds to them, and how long a pod that says nothing is expected to run.
     tiers
         Who may preempt whom; none: no pod is preempted.
+    devices
+        Those that pods may claim.
     taken, held
         Of the GPUs that are served those that are not for clients, and those that clients have.
 
@@ -76,8 +79,8 @@ class Terms:
     """
 
     def __init__(
-        self, nodes: Mapping[str, Node], added: Added, tiers: frozenset[Tier] = frozenset(), taken: Taken = NONE_TAKEN,
-        held: Collection[str] = (),
+        self, nodes: Mapping[str, Node], added: Added, tiers: frozenset[Tier] = frozenset(),
+        devices: Devices | None = None, taken: Taken = NONE_TAKEN, held: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.tiers = tiers
         told, servers = nodes, added.servers
@@ -91,6 +94,11 @@ class Terms:
         )
         content = {key: value for key, value in self.machines.content.items() if key != "drained"}
         content["site"] = {**content["site"], **keys_of(tiers)}
+        self._claimable, by_name = devices, {node.metadata.name: node for node in counted}
+        self.counters = None if devices is None else devices.counters(by_name)
+        tables = () if self.counters is None else self.counters.tables()
+        if tables:
+            content["counted"] = [*content.get("counted", ()), *tables]
         number_of = Cluster.from_dict(content, "cluster").number_of
         self.names = tuple(sorted(names, key=number_of.__getitem__))
         self.content, self.added = added.additions.joined(content, self.names), added
@@ -99,7 +107,9 @@ class Terms:
             self.content["pools"], self.devices = [pool.table], pool.devices
         cluster = Cluster.from_dict(self.content, "cluster")
         self.names = tuple(sorted(names, key=cluster.number_of.__getitem__))
-        self._askable = Askable.of(cluster)
+        own = {*self.machines.counters.values(), *(str(table["name"]) for table in tables)}
+        askable = Askable.of(cluster).quantities.items()
+        self._askable = Askable({word: key for word, key in askable if key[0] != "gpus" and key[1] not in own})
         self._nodes = {node.metadata.name: _without_closed(node) for node in counted}
         self._rooms = {name: room_of(node) for name, node in self._nodes.items()}
         self._where: dict[str, tuple[list[str], str]] = {}
@@ -142,6 +152,7 @@ class Terms:
                 )
             if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
                 return Problem(why)
+            here = left
         request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         job = self._job(pod, key, asks, request_us)
         devices = {kind: dict(of) for kind, of in job.demand.devices.items()}
@@ -149,10 +160,16 @@ class Terms:
             if amount < devices.setdefault(kind, {}).get(quantity, 0):
                 return Problem(f"{ASKS}: less {kind}.{quantity} than its containers ask for", misread=True)
             devices[kind][quantity] = amount
-        demand = replace(job.demand, devices=devices)
-        return replace(
-            job, demand=demand, deadline_us=more.deadline_us, app=more.app or job.app, said={"exc_nodes": without}
-        )
+        job = replace(job, demand=replace(job.demand, devices=devices))
+        if pod.spec.resource_claims:
+            if self.counters is None or self._claimable is None:
+                return Problem("it asks for claims of devices: not kept by this scheduler", misread=True)
+            claimed = self._claimable.asked(pod, here, self._nodes, self.counters)
+            if isinstance(claimed, str):
+                return Problem(printable(claimed, 600))
+            job = _with_counters(job, claimed.counters)
+            without = compress(sorted((self._nodes.keys() - set(here)) | claimed.without))
+        return replace(job, deadline_us=more.deadline_us, app=more.app or job.app, said={"exc_nodes": without})
 
     def _more(self, pod: Pod) -> Asks:
         """What a pod asks for in an annotation.
@@ -187,6 +204,8 @@ class Terms:
         mb = min(asks.get("memory", 0), int(cluster.memory_mb[node]))
         lease = Lease.on(-1, [node], [1], [cores], [mb])
         job = self._job(pod, key, asks, self.added.longest_us)
+        if self.counters is not None and self._claimable is not None and pod.spec.resource_claims:
+            job = _with_counters(job, self._claimable.held(pod, self.counters))
         return replace(job, demand=replace(job.demand, cores=cores, memory_mb=0)), lease
 
     def _job(self, pod: Pod, key: str, asks: Amounts, request_us: int) -> Job:
@@ -221,6 +240,13 @@ class Terms:
             of = "a node" if len(said) == 1 else f"any of {len(here)} nodes"
             self._beyond[key] = f"it asks for more than {of} that it may run on has: {next(iter(said))}" if said else ""
         return self._beyond[key]
+
+
+def _with_counters(job: Job, counters: Mapping[str, int]) -> Job:
+    """A job that holds of counters of devices too."""
+    of = job.demand.devices
+    devices = {**of, "counted": {**of.get("counted", {}), **counters}} if counters else of
+    return replace(job, demand=replace(job.demand, devices=devices))
 
 
 def _without_closed(node: Node) -> Node:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from unrack.errors import InputError, RunError
@@ -18,6 +19,7 @@ from unrack.live.kubernetes.client.objects import NODES, PODS, Kind, Pod
 from unrack.live.kubernetes.client.orders import tell
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
+from unrack.live.kubernetes.devices.devices import KINDS, Devices
 from unrack.live.printable import printable
 
 T = TypeVar("T")
@@ -43,7 +45,9 @@ class Watching:
 
     def __init__(self, access: Access, picture: Picture, timeout_s: float, also: Sequence[Kind[Other]] = ()) -> None:
         self.picture, self._timeout_s, self._access, self._also = picture, timeout_s, access, also
-        kinds: list[Kind[Any]] = [NODES, PODS, *also]
+        self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self._do_later)
+        self._missing = dict[str, str]()  # why nothing is known of devices, by kind
+        kinds: list[Kind[Any]] = [NODES, PODS, *also, *KINDS]
         self._why = {kind.path(): "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
         self._told, self._ready = threading.Event(), threading.Event()
@@ -80,6 +84,9 @@ class Watching:
         """Do something in its loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     @property
     def connection(self) -> Connection:
         """The server."""
@@ -115,7 +122,8 @@ class Watching:
         async with Connection(self._access, timeout_s=self._timeout_s) as self._connection:
             works = [
                 self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write(),
-                *map(self._follow_if_there, self._also),
+                *(self._follow_if_there(kind, partial(self.picture.take_others, kind)) for kind in self._also),
+                *(self._follow_if_there(kind, partial(self._take_devices, kind)) for kind in KINDS),
             ]  # fmt: skip
             tasks = [asyncio.create_task(work) for work in works]
             self._ready.set()
@@ -123,6 +131,12 @@ class Watching:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_devices(self, kind: Kind[Any], changes: Any, why: str) -> None:
+        self._missing[kind.path()] = f"the server does not show {kind.plural}: {why}"[:300] if why else ""
+        self.devices.store.why = next(filter(None, self._missing.values()), "")
+        self.devices.take(changes)
+        self.picture.version += 1
 
     async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:
         try:
@@ -134,12 +148,12 @@ class Watching:
             self._failed = error
         self._told.set()
 
-    async def _follow_if_there(self, kind: Kind[Other]) -> None:
-        known: Known[Other] = Known()
+    async def _follow_if_there(self, kind: Kind[Any], take: Callable[[Any, str], None]) -> None:
+        known: Known[Any] = Known()
         while True:
             why = ""
             try:
-                await self._take(kind, known, lambda changes: self.picture.take_others(kind, changes, ""))
+                await self._take(kind, known, lambda changes: take(changes, ""))
             except AbsentError:
                 why = "the server has none of that kind"
             except DeniedError as error:
@@ -147,8 +161,7 @@ class Watching:
             except Exception as error:
                 self._failed = error
             with self.picture.lock:
-                nothing = Listed[Other]([], "")
-                self.picture.take_others(kind, known.take(nothing), why)
+                take(known.take(Listed[Any]([], "")), why)
                 self._why[kind.path()] = ""
             self._check_known()
             await asyncio.sleep(AGAIN_S)

@@ -22,6 +22,7 @@ class Owner(Part, frozen=True):
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool = False
 
 
@@ -37,6 +38,7 @@ class Metadata(Part, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[Owner] = []
+    finalizers: list[str] = []
 
 
 class Resources(Part, frozen=True):
@@ -94,6 +96,7 @@ class PodStatus(Part, frozen=True):
     start_time: str | None = None
     pod_ip: str = field(default="", name="podIP")
     conditions: list[Condition] = []
+    resource_claim_statuses: list[dict[str, Any]] = []
 
 
 class Pod(Part, frozen=True):

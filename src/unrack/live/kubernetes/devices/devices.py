@@ -1,0 +1,174 @@
+"""What the adapter asks of devices: what a pod asks of the core, what it holds, and its start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+from unrack.errors import RunError
+from unrack.live.kubernetes.client.answers import DeniedError, UnreachableError
+from unrack.live.kubernetes.client.connection import Connection
+from unrack.live.kubernetes.client.objects import Kind, Node, Pod
+from unrack.live.kubernetes.devices.counters import Counters
+from unrack.live.kubernetes.devices.giving import Giving, GivingError
+from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
+from unrack.live.kubernetes.devices.store import Store, is_for
+
+KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
+SOON_S = 0.05
+"""How long the driver waits for a start; if devices take longer, they go on meanwhile."""
+Said = str | Exception
+
+
+class Claimed(NamedTuple):
+    """What a pod's claims ask of the core: counters, and nodes on which it cannot have its devices."""
+
+    counters: Mapping[str, int]
+    without: frozenset[str]
+
+
+class Devices:
+    """Devices, claims, and starts of pods that have some.
+
+    Parameters
+    ----------
+    lock
+        What guards the picture of nodes and pods.
+    connection
+        The server.
+    live
+        The uids of the pods that are not over.
+    in_loop
+        Does something in the loop of the connection, and does not wait for it.
+    """
+
+    def __init__(
+        self, lock: RLock, connection: Callable[[], Connection], live: Callable[[], set[str]],
+        in_loop: Callable[[Coroutine[Any, Any, None]], Any],
+    ) -> None:  # fmt: skip
+        self.store = Store()
+        self.giving = Giving(self.store, lock, connection, live)
+        self._lock, self._in_loop = lock, in_loop
+        self._starting: dict[str, asyncio.Task[Said]] = {}
+        self._freeing = set[str]()
+
+    def take(self, changes: Sequence[tuple[Any, Any]]) -> None:
+        """Slices, classes or claims came, changed or went."""
+        self.store.take(changes)
+        self.giving.told()
+
+    def counters(self, nodes: Mapping[str, Node]) -> Counters:
+        """What there is on some nodes, as the core counts it."""
+        with self._lock:
+            found = Counters(self.store, nodes)
+            self.store.wanted_by = found.wanted_by
+            return found
+
+    def asked(self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters) -> Claimed | str:
+        """What a pod asks that waits and may run on some nodes; or why it cannot be started."""
+        store = self.store
+        if store.why:
+            return f"it asks for claims of devices, and {store.why}"
+        with self._lock:
+            try:
+                claims = store.of_pod(pod)
+                fixed = [claim for claim in claims if claim.status.allocation is not None]
+                wanted = [store.wanted(claim) for claim in claims if claim.status.allocation is None]
+                other = {name for name in here if not all(is_for(claim, nodes[name]) for claim in fixed)}
+                if len(other) == len(here):
+                    return f"a claim that it shares has devices which none of {len(here)} nodes can use"
+                reasons = counters.not_met(wanted, [name for name in here if name not in other]) if wanted else {}
+                asks = counters.asked(wanted) if wanted else {}
+            except ValueError as error:
+                return str(error)
+            never = other | reasons.keys()
+            if len(never) == len(here):
+                said = next(iter(reasons.values()))
+                return f"none of {len(here)} nodes that it may run on could give it devices: {said}"
+            now = never.union(self.giving.failed_on(pod))
+            if now.issuperset(here):
+                return "the devices that are free do not fit together for it on any node"
+            return Claimed(asks, frozenset(now))
+
+    def known_of(self, pod: Pod) -> Hashable:
+        """The same as long as :meth:`asked` says the same."""
+        with self._lock:
+            return self.store.offer, self.store.versions_for(pod), *sorted(self.giving.failed_on(pod))
+
+    def held(self, pod: Pod, counters: Counters) -> Mapping[str, int]:
+        """What a pod that is bound holds, by counter; of a claim that it shares the first pod holds all."""
+        with self._lock:
+            return counters.held(self.store.parts_for(pod))
+
+    # --- starts -----------------------------------------------------------------------------------------------------
+
+    def gives_back(self, pod: Pod) -> bool:
+        """Whether a pod that waits had devices, which are being taken back."""
+        uid = pod.metadata.uid
+        with self._lock:
+            if uid not in self._freeing and not self.giving.has_any(pod):
+                return False
+            if uid not in self._freeing:
+                self._freeing.add(uid)
+                self._in_loop(self._free(pod))
+        return True
+
+    async def _free(self, pod: Pod) -> None:
+        try:
+            await self.giving.take_back(pod)
+        except (RunError, GivingError):
+            pass  # it is seen again
+        finally:
+            self._freeing.discard(pod.metadata.uid)
+
+    async def start(
+        self,
+        pod: Pod,
+        node: Node,
+        bind: Callable[[], Coroutine[Any, Any, Said]],
+        is_there: Callable[[], bool],
+    ) -> Said | None:
+        """Give a pod its devices and bind it, as far as that takes no longer than a moment.
+
+        Returns what became of it; ``None``: it goes on, also if this is not asked again.
+        """
+        uid = pod.metadata.uid
+        task = self._starting.get(uid)
+        if task is None:
+            task = self._starting[uid] = asyncio.create_task(self._start(pod, node, bind, is_there))
+        await asyncio.wait({task}, timeout=SOON_S)
+        if not task.done():
+            return None
+        self._starting.pop(uid, None)
+        return task.result()
+
+    async def _start(
+        self,
+        pod: Pod,
+        node: Node,
+        bind: Callable[[], Coroutine[Any, Any, Said]],
+        is_there: Callable[[], bool],
+    ) -> Said:
+        try:
+            await self.giving.give(pod, node, is_there)
+        except UnreachableError as error:
+            return error
+        except (DeniedError, GivingError) as error:
+            return str(error)
+        return await bind()
+
+    async def hold(self, pod: Pod) -> Said:
+        """A pod that is not bound does not start: it has no devices then."""
+        task = self._starting.pop(pod.metadata.uid, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        try:
+            await self.giving.take_back(pod)
+        except UnreachableError as error:
+            return error
+        except (DeniedError, GivingError) as error:
+            return str(error)
+        return ""

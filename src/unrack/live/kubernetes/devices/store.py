@@ -1,0 +1,253 @@
+"""Devices, classes and claims as the server tells of them, and what of it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from unrack.kubernetes_text.objects import quantity
+from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
+from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
+from unrack.live.kubernetes.devices.selectors import Selectors
+from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
+from unrack.live.kubernetes.places import selected
+
+MOST_CONSUMERS = 256
+"""Pods that may use a claim at a time."""
+Key = tuple[str, str]
+"""Namespace and name of a claim."""
+
+
+class Part(NamedTuple):
+    """A device that a claim has; ``consumed``: how much of it, or ``None``: the whole."""
+
+    device: DeviceId
+    consumed: Mapping[str, Fraction] | None
+
+
+class Store:
+    """What there is. Whoever reads more than one thing holds the lock of the picture that this belongs to.
+
+    Attributes
+    ----------
+    why
+        Why nothing can be known of devices; ``""``: all is known.
+    wanted_by
+        Of how many classes a device is.
+    version, offer, freed
+        Another number whenever anything has changed; whenever there are other devices or classes; whenever devices
+        may be free that were not.
+    """
+
+    def __init__(self) -> None:
+        self.slices, self.classes = dict[str, Slice](), dict[str, DeviceClass]()
+        self.claims = dict[Key, Claim]()
+        self.why = ""
+        self.wanted_by: Mapping[DeviceId, int] = {}
+        self.version = self.offer = self.freed = 0
+        self.selectors, self.held = Selectors(), Held()
+        self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
+        self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
+        self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
+
+    # --- what the server tells ------------------------------------------------------------------------------------
+
+    def take(self, changes: Iterable[tuple[Any, Any]]) -> None:
+        """Slices, classes or claims came, changed or went: each as it was, and as it is."""
+        for before, after in changes:
+            self.version += 1
+            one = before if after is None else after
+            if isinstance(one, Claim):
+                self._take_claim(before, after)
+            elif before is None or after is None or before.spec != after.spec:
+                of: dict[str, Any] = self.slices if isinstance(one, Slice) else self.classes
+                of.pop(one.metadata.name, None)
+                if after is not None:
+                    of[one.metadata.name] = after
+                self.offer += 1
+                self.freed += 1
+
+    def _take_claim(self, before: Claim | None, after: Claim | None) -> None:
+        one = before if after is None else after
+        assert one is not None
+        key, uid = (one.metadata.namespace, one.metadata.name), one.metadata.uid
+        parts = () if after is None else parts_of(after.status.allocation)
+        if after is None:
+            self.claims.pop(key, None)
+        else:
+            self.claims[key] = after
+        had = self._parts.get(uid, ())
+        if parts or after is None:
+            self._writing.pop(uid, None)
+        self._set(uid, parts)
+        self.freed += bool(had) and parts != had
+
+    def _set(self, uid: str, parts: Sequence[Part]) -> None:
+        """Count what a claim has, or is being given."""
+        _count(self.held, self._parts.pop(uid, ()), -1)
+        parts = parts or self._writing.get(uid, ())
+        if parts:
+            self._parts[uid] = parts
+            _count(self.held, parts, 1)
+
+    # --- what is being written ------------------------------------------------------------------------------------
+
+    def write(self, given: Sequence[Given]) -> None:
+        """Claims are being given devices: these are not free any more."""
+        by_claim = dict[str, list[Part]]()
+        for one in given:
+            by_claim.setdefault(one.claim, []).append(Part(one.device.id, one.consumed))
+        for uid, parts in by_claim.items():
+            self._writing[uid] = tuple(parts)
+            self._set(uid, ())
+
+    def write_not(self, uid: str) -> None:
+        """A claim was not given devices."""
+        if self._writing.pop(uid, None) is None:
+            return
+        known = next((one for one in self.claims.values() if one.metadata.uid == uid), None)
+        self._set(uid, () if known is None else parts_of(known.status.allocation))
+        self.freed += 1
+
+    def is_written(self, uid: str) -> bool:
+        """Whether what is being written of a claim has not been seen yet."""
+        return uid in self._writing
+
+    # --- what follows from it -------------------------------------------------------------------------------------
+
+    @property
+    def pools(self) -> Pools:
+        """The devices that there are."""
+        if self._pools[0] != self.offer:
+            self._pools = self.offer, pools_of(self.slices.values(), self._kinds)
+        return self._pools[1]
+
+    def search(self, live: Container[str] | None = None) -> Search:
+        """What fits now; with the uids of pods that are not over: what fits once claims of all others are free."""
+        held = self.held
+        if live is not None:
+            held = Held(held.whole.copy(), held.parts.copy(), {name: dict(of) for name, of in held.consumed.items()})
+            for claim in self.claims.values():
+                users = claim.status.reserved_for
+                if users and not any(one.uid in live for one in users):
+                    _count(held, self._parts.get(claim.metadata.uid, ()), -1)
+        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by)
+
+    def empty(self) -> Search:
+        """What would fit if no claim had anything."""
+        return Search(self.pools, Held(), self.selectors)
+
+    def wanted(self, claim: Claim) -> Wanted:
+        """What a claim asks for; errors are those of :func:`…wanted.wanted`."""
+        return wanted(claim, self.classes)
+
+    def of_pod(self, pod: Pod) -> list[Claim]:
+        """The claims of a pod.
+
+        Raises
+        ------
+        WantedError
+            One is not there, or is not for this pod.
+        """
+        found, made = list[Claim](), {one.get("name"): one for one in pod.status.resource_claim_statuses}
+        for said in pod.spec.resource_claims:
+            name, template = said.get("resourceClaimName"), said.get("resourceClaimTemplateName")
+            if template:
+                told = made.get(said.get("name"))
+                if told is None:
+                    raise WantedError(f"its claim {said.get('name')} has not been made from template {template} yet")
+                name = told.get("resourceClaimName")
+                if name is None:  # it needs none
+                    continue
+            claim = self.claims.get((pod.metadata.namespace, str(name)))
+            if claim is None:
+                raise WantedError(f"its claim {name} is not there")
+            if template and all(one.uid != pod.metadata.uid for one in claim.metadata.owner_references):
+                raise WantedError(f"its claim {name} was made for another pod")
+            if claim.metadata.deletion_timestamp:
+                raise WantedError(f"its claim {name} is being deleted")
+            found.append(claim)
+        return found
+
+    def _named(self, pod: Pod) -> list[Claim | None]:
+        said = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+        return [self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said]
+
+    def versions_for(self, pod: Pod) -> tuple[str, ...]:
+        """The versions of the claims that a pod names."""
+        return tuple("" if one is None else one.metadata.resource_version for one in self._named(pod))
+
+    def parts_for(self, pod: Pod) -> list[Part]:
+        """The devices that a pod holds: those of claims of which it is the first that may use them."""
+        found = list[Part]()
+        for claim in self._named(pod):
+            if claim is not None and [one.uid for one in claim.status.reserved_for[:1]] == [pod.metadata.uid]:
+                found += self._parts.get(claim.metadata.uid, ())
+        return found
+
+    def others_with(self, claim: Claim) -> str:
+        """What else has, or has too much of, a device that a claim has; ``""``: nothing."""
+        for device, consumed in parts_of(claim.status.allocation):
+            held, there = self.held, self.pools.devices.get(device)
+            others = held.whole[device] + held.parts[device] - 1
+            if consumed is None and others:
+                return f"{device.device} of pool {device.pool} was given to another claim at the same time"
+            if consumed is not None and there is not None:
+                of = held.consumed[device]
+                if held.whole[device] or any(of.get(name, 0) > one.value for name, one in there.capacity.items()):
+                    return f"more of {device.device} of pool {device.pool} was given than there is"
+            if there is not None and there.consumes and self._is_beyond(there.consumes):
+                return f"{device.device} of pool {device.pool} was given with what it is a part of"
+        return ""
+
+    def _is_beyond(self, counters: Iterable[Any]) -> bool:
+        search = self.search()
+        return any(search.counted(name) < 0 for name in counters)
+
+
+def _count(held: Held, parts: Sequence[Part], sign: int) -> None:
+    for device, consumed in parts:
+        if consumed is None:
+            held.whole[device] += sign
+        else:
+            held.parts[device] += sign
+            add_to(held.consumed.setdefault(device, {}), consumed, sign)
+
+
+def parts_of(allocation: Allocation | None) -> tuple[Part, ...]:
+    """The devices of an allocation; those that an administrator looks at are nobody's."""
+    return tuple(
+        Part(
+            DeviceId(one.driver, one.pool, one.device),
+            {name: _amount(text) for name, text in one.consumed_capacity.items()} if one.share_id else None,
+        )
+        for one in (allocation.devices.results if allocation is not None else ())
+        if not one.admin_access
+    )
+
+
+def is_made(pod: Pod) -> bool:
+    """Whether all claims that are made for a pod from templates have been made."""
+    made = {one.get("name") for one in pod.status.resource_claim_statuses}
+    return all(one.get("name") in made for one in pod.spec.resource_claims if one.get("resourceClaimTemplateName"))
+
+
+def is_for(claim: Claim, node: Node) -> bool:
+    """Whether a claim that has devices may be used on a node."""
+    of = claim.status.allocation
+    return of is not None and (of.node_selector is None or selected(of.node_selector, node))
+
+
+def is_reserved(claim: Claim, pod: Pod) -> bool:
+    """Whether a pod may use a claim."""
+    return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+
+
+def _amount(text: str) -> Fraction:
+    try:
+        return quantity(text)
+    except ValueError:
+        return Fraction(0)
