@@ -13,6 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.seen import Shown
+from unrack.live.driver.service.service import Stop, Wakes, waited
 from unrack.live.kubernetes.adapter.asks import asked_of, required
 from unrack.live.kubernetes.adapter.picture import Picture, key_of
 from unrack.live.kubernetes.adapter.terms import Terms
@@ -217,6 +218,22 @@ def test_site_files_are_checked_wholly(tmp_path: Path, text: str, why: str) -> N
     with pytest.raises(InputError) as error:
         KubernetesSite.load(tmp_path / "site.toml")
     assert why in str(error.value)
+
+
+def test_a_service_waits_no_longer_once_it_is_told_of_a_change() -> None:
+    class Told:
+        def __init__(self) -> None:
+            self.left = 3
+
+        def changed(self) -> bool:
+            self.left -= 1
+            return self.left == 0
+
+    one = Told()
+    assert isinstance(one, Wakes)
+    assert waited(60, [one], Stop())
+    assert one.left == 0
+    assert not waited(0, [one], Stop())
 
 
 def test_paths_of_a_site_are_beside_its_file(tmp_path: Path) -> None:
