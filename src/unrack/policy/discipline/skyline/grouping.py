@@ -101,7 +101,7 @@ class Grouped(Passes):
         """Forget reservations on nodes that are told apart now, if the jobs that have them may all use the same.
 
         No reservation is later then: at the reserved start of a job those before it have begun, so that what is free
-        stays free. Returns the jobs that are reserved for still, and the jobs in the order in which they are to be looked at.
+        stays free. Returns the jobs that have a reservation still, and all in the order in which to look at them.
         """
         c = self.columns
         own = c.set_of[reserved]
