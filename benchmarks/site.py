@@ -3,7 +3,7 @@
     python benchmarks/site.py [POLICY ...] [--jobs 100000] [--single] [--profile]
 
 400 nodes of 32 cores in 20 partitions, 500 users of 40 accounts, a load of 0.9. ``--single``: every task asks for a
-core. Generating is not timed, nor is loading the compiled kernels: a small run goes first. On a busy machine it is more.
+core. Generating is not timed, nor is loading the compiled kernels: a small run goes first.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Grouped(Passes):
 
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
-        apart = self.chosen or (self.rule.whole and view.columns.suspended)  # who is has memory of idle nodes
+        apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
@@ -98,10 +98,10 @@ class Grouped(Passes):
         return jobs
 
     def _without_places(self, view: View, reserved: Ints, jobs: Ints, new: Any, windows: bool) -> tuple[Ints, Ints]:
-        """Forget reservations on nodes that are told apart now, if those who have them may all use the same nodes.
+        """Forget reservations on nodes that are told apart now, if the jobs that have them may all use the same.
 
         No reservation is later then: at the reserved start of a job those before it have begun, so that what is free
-        stays free. Returns who has a reservation still, and the jobs in the order in which they are to be looked at.
+        stays free. Returns the jobs that have a reservation still, and all in the order in which to look at them.
         """
         c = self.columns
         own = c.set_of[reserved]
@@ -279,7 +279,7 @@ class Room:
         self.taken = list[tuple[int, int, int, int]]()  # piece, amount, from, until
 
     def free(self, piece: int, start_us: int) -> int:
-        """How much of a piece is free at a time; who starts later comes later."""
+        """How much of a piece is free at a time; what starts later comes later."""
         first, last = self._first[piece : piece + 2].tolist()
         over = first + int(np.searchsorted(self._ends[first:last], start_us, "right"))
         taken = sum(amount for p, amount, a, b in self.taken if p == piece and a <= start_us < b)
