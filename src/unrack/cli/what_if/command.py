@@ -1,4 +1,4 @@
-"""``unrack what-if NOW [ASK]``: when would this start, why not now, who waits longer for it, and what would help."""
+"""``unrack what-if NOW [ASK]``: when this would start, why not now, which jobs wait for it, what would help."""
 
 from __future__ import annotations
 

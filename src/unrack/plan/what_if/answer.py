@@ -1,4 +1,4 @@
-"""The answer to a question about a moment: what is asked, when it starts and why not at once, and who pays for it."""
+"""The answer to a question about a moment: when a job starts, why not at once, and which others pay for it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
     """
     jobs = scene.jobs
     if jobs.slo is not None or jobs.usage is not None:
-        got = "jobs that ask for tiers of memory" if jobs.slo is not None else "jobs whose use of memory is known"
+        got = "jobs that ask for tiers of memory" if jobs.slo is not None else "jobs of known use of memory"
         raise InputError("what-if", got, "jobs that ask for cores, memory, and what is counted")
     last_us, table = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0, jobs
     for place, columns in enumerate(asked, 1):

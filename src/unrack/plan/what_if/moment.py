@@ -22,7 +22,7 @@ FORGOTTEN = "Ages of waiting jobs, and what was used before, are forgotten."
 
 
 def at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
-    """The state of a run at a time: what runs stays where it is, what waits is in the queue; nobody knows what comes.
+    """The state of a run at a time: what runs stays where it is, what waits is in the queue; later jobs are unknown.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
         on[job] = _on(scene.cluster, log, attempt, time_us)
         submit[job], ran[job] = time_us, time_us - log.attempt_start_us[attempt]
     submit[waits] = time_us + 1 + np.arange(len(waits))
-    least = ran + SECOND_US * (ran > 0)  # who overruns what is asked ends soon
+    least = ran + SECOND_US * (ran > 0)  # a job that overruns what it asks ends soon
     asks = jobs.asks.copy()
     asks[ESTIMATE] = np.maximum(asks[ESTIMATE], least)
     under_way = UnderWay(pl.Series(on, dtype=pl.String), ran) if running else None

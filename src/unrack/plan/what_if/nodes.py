@@ -41,7 +41,7 @@ def more_like(cluster: Cluster, text: str) -> Callable[[Content], Content]:
 
 def _with_more(content: Content, node: int, count: int) -> Content:
     if content.get("memory_pools") or "memory_system" in content:
-        raise InputError("--add", "a cluster with nodes that are memory alone", "a cluster whose nodes all have cores")
+        raise InputError("--add", "a cluster with nodes that are memory alone", "a cluster where all nodes have cores")
     cluster = Cluster.from_dict(content)
     of, numbers = content["nodes"][int(cluster.node_class[node])], f"{len(cluster)}-{len(cluster) + count - 1}"
     name = cluster.names[node] if cluster.names else f"node{node}"
