@@ -130,7 +130,7 @@ def test_the_driver_knows_no_orchestrator(path: Path) -> None:
 
 
 MOST_LINES, MOST_FILES = 400, 12
-HOUSE = 96_100
+HOUSE = 96_750
 """Lines of the package without ``live/`` and ``profile/``: it only gets fewer, but for a new engine beside those that
 it replaces."""
 
@@ -147,6 +147,6 @@ def test_no_folder_has_more_files_than_can_be_held_in_mind() -> None:
 
 
 def test_the_house_grows_no_more() -> None:
-    house = [path for path in FILES if not {"live", "profile"} & {*path.relative_to(SOURCE).parts}]
+    house = [path for path in FILES if path.relative_to(SOURCE).parts[0] not in ("live", "profile")]
     lines = sum(len(path.read_text().splitlines()) for path in house)
     assert lines <= HOUSE
