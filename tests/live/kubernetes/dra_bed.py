@@ -82,11 +82,19 @@ def given(bed: KubernetesBed) -> dict[str, list[str]]:
     }
 
 
+def _runs(pod: dict[str, Any] | None) -> bool:
+    return (
+        pod is not None and bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] not in ("Succeeded", "Failed")
+    )
+
+
 def audit(bed: KubernetesBed) -> list[str]:
     """What is given beyond what there is, and pods that run without what they claim, by the API server alone."""
     slices = bed.admin.get(f"{API}/resourceslices")["items"]
+    before = {one["metadata"]["uid"]: one for one in bed.admin.get("/api/v1/pods")["items"]}
     claims = bed.admin.get(f"{API}/resourceclaims")["items"]
-    pods = bed.admin.get("/api/v1/pods")["items"]
+    # lists are not of one moment: only a pod that holds its node before and after has to have its claims between them
+    pods = [one for one in bed.admin.get("/api/v1/pods")["items"] if _runs(before.get(one["metadata"]["uid"]))]
     devices, counters = dict[Any, Any](), Counter[Any]()
     for one in slices:
         spec = one["spec"]
@@ -120,7 +128,7 @@ def audit(bed: KubernetesBed) -> list[str]:
                 counters[*key[:2], one["counterSet"], name] -= amount(counter["value"])  # type: ignore[assignment]
     problems += [f"{key} is {float(Fraction(left))} after all" for key, left in counters.items() if left < 0]
     for pod in pods:
-        if not pod["spec"].get("nodeName") or pod["status"]["phase"] in ("Succeeded", "Failed"):
+        if not _runs(pod):
             continue
         made = {one["name"]: one.get("resourceClaimName") for one in pod["status"].get("resourceClaimStatuses", ())}
         for said in pod["spec"].get("resourceClaims", ()):

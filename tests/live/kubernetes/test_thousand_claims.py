@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from driven_pods import DrivenPods
 from k8s_bed import KubernetesBed
 
 pytestmark = pytest.mark.slow
-NODES, PODS = 24, 1000
+NODES, PODS = 24, int(os.environ.get("UNRACK_CLAIMS", "1000"))
 SIZES = {"small": 1, "middle": 2, "half": 3, "whole": 7}
 
 
