@@ -51,7 +51,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     nothing changes. An InputError if no job names a partition that the cluster has, though some name others.
     """
     jobs, site = as_long_as_the_longest(jobs), cluster.places.installed.get("site")
-    if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit").any()):
+    if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit", 0).any()):
         return cluster, jobs
     if not isinstance(site, Site):
         site = Site({}, Nodes(cluster.cores, cluster.memory_mb, cluster.rack, cluster.rack_names), "site")
@@ -116,7 +116,7 @@ def said_by(jobs: JobTable, cluster: Cluster) -> Said:
         for (kind, name), amounts in jobs.devices.items()
     }
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit"), submit_us=jobs.submit_us,
+        user, **text, array_limit=_numbers(jobs, "array_limit", 0), submit_us=jobs.submit_us,
         nice=_numbers(jobs, "nice"), tasks=jobs.tasks,
         cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip
@@ -209,8 +209,11 @@ def numbers_said(jobs: JobTable, name: str) -> pl.Series:
     return found.fill_null(0.0).fill_nan(0.0).clip(-(2.0**53), 2.0**53).alias(name)
 
 
-def _numbers(jobs: JobTable, name: str) -> Ints:
-    return np.ascontiguousarray(numbers_said(jobs, name).cast(pl.Int64).to_numpy())
+def _numbers(jobs: JobTable, name: str, least: int = -(2**53)) -> Ints:
+    found = np.ascontiguousarray(numbers_said(jobs, name).cast(pl.Int64).to_numpy())
+    if (odd := np.flatnonzero(found < least)).size:
+        raise InputError(f"job {jobs.ids[odd[0]]}, {name}", str(found[odd[0]]), f"{least} or more")
+    return found
 
 
 def _check_partitions(site: Site, said: Said) -> None:
