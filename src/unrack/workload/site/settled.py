@@ -212,7 +212,8 @@ def numbers_said(jobs: JobTable, name: str) -> pl.Series:
 def _numbers(jobs: JobTable, name: str, least: int = -(2**53)) -> Ints:
     found = np.ascontiguousarray(numbers_said(jobs, name).cast(pl.Int64).to_numpy())
     if (odd := np.flatnonzero(found < least)).size:
-        raise InputError(f"job {jobs.ids[odd[0]]}, {name}", str(found[odd[0]]), f"{least} or more")
+        job = int(odd[0])
+        raise InputError(f"job {jobs.ids[job]}, {name}", str(found[job]), f"{least} or more")
     return found
 
 
