@@ -51,7 +51,8 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     nothing changes. An InputError if no job names a partition that the cluster has, though some name others.
     """
     jobs, site = as_long_as_the_longest(jobs), cluster.places.installed.get("site")
-    if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or _numbers(jobs, "array_limit", 0).any()):
+    limits = _numbers(jobs, "array_limit", 0)
+    if ("site", QUANTITIES[0]) in jobs.devices or not (isinstance(site, Site) or limits.any()):
         return cluster, jobs
     if not isinstance(site, Site):
         site = Site({}, Nodes(cluster.cores, cluster.memory_mb, cluster.rack, cluster.rack_names), "site")
