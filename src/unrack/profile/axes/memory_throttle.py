@@ -88,7 +88,7 @@ def domains(schemata: str) -> list[str]:
 
     Examples
     --------
-    >>> domains("    MB:0=100;1=100\\n    L3:0=7ff;1=7ff\\n")
+    >>> domains("    MB:0=100;1=100\n    L3:0=7ff;1=7ff\n")
     ['0', '1']
     """
     line = next((line.strip() for line in schemata.splitlines() if line.strip().startswith("MB:")), "MB:")
