@@ -68,6 +68,27 @@ def test_a_gang_starts_whole_once_it_is_complete_and_has_room(bed: KubernetesBed
         assert [str(e.phase) for e in driven.driver.table if "gang-" in e.key] == ["running"]
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_gang_with_claims_is_told_once_that_it_is_not_started(bed: KubernetesBed, beside: bool) -> None:
+    bed.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"})
+    terms = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}}]
+    if beside:  # it keeps pods with a label off its node, those of the gang among them
+        anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        bed.add_pod("keeps-off", {"cpu": "1"}, nodeName="n1", affinity=anti)
+    add_group(bed, "gang", 2)
+    claims = [{"name": "one", "resourceClaimName": "of-a-pod"}]
+    with DrivenPods(bed) as driven:
+        for i in range(2):
+            labels = {"labels": {"app": "other"}} if beside else {}
+            add_member(bed, "gang", i, {"cpu": "1"}, metadata=labels, resourceClaims=claims)
+        steps(driven, 30)
+        assert bound(driven)["gang"] == 0
+        events = bed.admin.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+        uids = {pod["metadata"]["uid"] for name, pod in driven.pods().items() if name.startswith("gang")}
+        told = Counter(event["regarding"]["uid"] for event in events if event["regarding"].get("uid") in uids)
+        assert told == dict.fromkeys(uids, 1)
+
+
 def test_a_leader_and_workers_are_one_gang_and_end_one_by_one(bed: KubernetesBed) -> None:
     bed.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"}, labels={"zone": "a"})
     bed.add_nodes(["g1"], {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "4"}, labels={"zone": "b"})

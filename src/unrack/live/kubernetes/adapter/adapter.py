@@ -135,8 +135,8 @@ class KubernetesAdapter:
     def turn(self, seen: Seen, table: Table, now: int) -> None:
         """A turn begins."""
         self._now, self._at_s = now, seen.at_s
-        for kept in (self._asked, self._told):
-            for key in [key for key in kept if key not in seen.jobs]:
+        for kept, there in ((self._asked, seen.jobs), (self._told, self.picture.pods)):
+            for key in [key for key in kept if key not in there]:
                 del kept[key]
         with self.picture.lock:
             self.in_turn.begin(seen, table, self.picture.beside.known)
@@ -199,10 +199,7 @@ class KubernetesAdapter:
         terms, kept = self._terms[1], self._asked.get(key)
         known = self.devices.known_of(own) if isinstance(own, Pod) and _claims(own) else None
         if kept is None or kept[0] is not own or kept[1] is not terms or kept[2] != known:
-            found = asked_together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
-            every = found[0].every if isinstance(found[0], Job) and isinstance(own, Gang) else ()
-            if any(KIND in one.demand.devices for one in every) or (every and any(_claims(pod) for pod in _pods(own))):
-                found = Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
+            found = _together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
             kept = self._asked[key] = own, terms, known, *found
         return kept[3:]
 
@@ -219,7 +216,7 @@ class KubernetesAdapter:
                 return Problem(why, misread=True), ()
             off = set[str]().union(*map(beside.forbidden, _pods(own), required))
         if isinstance(own, Gang):
-            return asked_together(own, key, lambda pod, key: terms.asked(pod, key, off))
+            return _together(own, key, lambda pod, key: terms.asked(pod, key, off))
         found = terms.asked(own, key, off)
         first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
         return (found if first else Problem(WAITS)), ()
@@ -363,6 +360,17 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
+
+
+def _together(
+    gang: Gang, key: str, asked: Callable[[Pod, str], Job | Problem]
+) -> tuple[Job | Problem, tuple[str, ...]]:
+    """What the pods of a gang ask, but for devices, which are given to single pods alone."""
+    job, order = asked_together(gang, key, asked)
+    served = isinstance(job, Job) and any(KIND in one.demand.devices for one in job.every)
+    if served or any(map(_claims, gang.pods)):
+        return Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
+    return job, order
 
 
 def _claims(pod: Pod) -> bool:
