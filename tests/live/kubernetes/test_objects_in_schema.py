@@ -21,6 +21,7 @@ OF = {
     objects.Resources: f"{CORE}.ResourceRequirements",
     objects.Container: f"{CORE}.Container",
     objects.PodSpec: f"{CORE}.PodSpec",
+    objects.PodCondition: f"{CORE}.PodCondition",
     objects.PodStatus: f"{CORE}.PodStatus",
     objects.Pod: f"{CORE}.Pod",
     objects.Taint: f"{CORE}.Taint",

@@ -57,13 +57,6 @@ class Container(Part, frozen=True):
     ports: list[dict[str, Any]] = []
 
 
-class Condition(Part, frozen=True):
-    """What holds of a node or a pod: its type is "Ready", its status "True", "False" or "Unknown"."""
-
-    type: str = ""
-    status: str = ""
-
-
 class PodSpec(Part, frozen=True):
     """What a pod asks for, and the node that it is bound to."""
 
@@ -88,6 +81,13 @@ class PodSpec(Part, frozen=True):
     host_network: bool = False
 
 
+class PodCondition(Part, frozen=True):
+    """What holds of a pod: its type is "Ready" or another, its status "True", "False" or "Unknown"."""
+
+    type: str = ""
+    status: str = ""
+
+
 class PodStatus(Part, frozen=True):
     """What became of a pod: Pending, Running, Succeeded, Failed or Unknown."""
 
@@ -95,7 +95,7 @@ class PodStatus(Part, frozen=True):
     reason: str = ""
     start_time: str | None = None
     pod_ip: str = field(default="", name="podIP")
-    conditions: list[Condition] = []
+    conditions: list[PodCondition] = []
     resource_claim_statuses: list[dict[str, Any]] = []
 
 
@@ -120,6 +120,13 @@ class NodeSpec(Part, frozen=True):
 
     unschedulable: bool = False
     taints: list[Taint] = []
+
+
+class Condition(Part, frozen=True):
+    """What holds of a node: its type is "Ready", its status "True", "False" or "Unknown"."""
+
+    type: str = ""
+    status: str = ""
 
 
 class NodeStatus(Part, frozen=True):
