@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_journal import lacking
+from test_leftovers import lacking
 
 from unrack.profile.application import Application, application_of
 from unrack.profile.axes.axis import Level, Rig

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from synthetic import NONE, bench
 from test_cli import called
-from test_journal import lacking
+from test_leftovers import lacking
 
 from unrack.errors import InputError, UnrackError
 from unrack.profile.application import application_of
