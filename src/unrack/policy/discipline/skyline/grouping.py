@@ -235,6 +235,8 @@ class Grouped(Passes):
         """
         c = self.columns
         before, jobs = np.arange(len(c.of)) if before is None else before, self.by_start(jobs)
+        if np.array_equal(before, c.of):  # loans among the rows stay, which are of no group
+            return
         (old, new), piece = np.unique(np.stack([before, c.of]), axis=1, return_inverse=True)
         room = Room(view, piece.ravel(), len(old), self.rule.whole) if len(np.unique(old)) < len(old) else None
         found, at = list[list[int]](), 0
