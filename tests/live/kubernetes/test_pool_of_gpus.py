@@ -19,7 +19,7 @@ def node(name: str, count: int, **labels: str) -> Node:
 
 
 def terms(*nodes: Node, servers: ServerPods = SERVES, taken: Taken = Taken(), held: Any = ()) -> Terms:  # noqa: B008
-    return Terms({one.metadata.name: one for one in nodes}, Added(1_000_000, servers=servers), taken, held)
+    return Terms({one.metadata.name: one for one in nodes}, Added(1_000_000, servers=servers), taken=taken, held=held)
 
 
 def homes(found: Terms) -> list[str]:
