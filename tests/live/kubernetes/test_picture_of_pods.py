@@ -16,7 +16,7 @@ from unrack.live.driver.seen import Shown
 from unrack.live.driver.service.service import Stop, Wakes, waited
 from unrack.live.kubernetes.adapter.asks import asked_of, required
 from unrack.live.kubernetes.adapter.picture import Picture, key_of
-from unrack.live.kubernetes.adapter.terms import Terms
+from unrack.live.kubernetes.adapter.terms import Added, Terms
 from unrack.live.kubernetes.client.objects import Metadata, Pod
 from unrack.live.kubernetes.client.others import POD_GROUPS, Other
 from unrack.live.kubernetes.gangs.naming import KUEUE_COUNT, KUEUE_LABEL, GangName, Groups, gang_of
@@ -126,14 +126,14 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
         "b": node("b", SIZE, taints=[{"key": "team", "effect": "NoSchedule"}]),
         "new": node("new", {}),
     }
-    terms = Terms(nodes, 5_000_000)
+    terms = Terms(nodes, Added(5_000_000))
     assert sorted(terms.names) == ["a", "b"]
     asked = terms.asked(ours("p", {"cpu": "1500m", "memory": "1G", "nvidia.com/gpu": "1"}, priority=3), "k")
     assert isinstance(asked, Job)
     assert (asked.demand.cores, asked.demand.memory_mb, asked.priority, asked.request_us) == (1500, 954, 3, 5_000_000)
     assert asked.demand.devices == {"gpus": {"count": 1}, "counted": {"pods": 1}}
     assert asked.said == {"exc_nodes": "b"}
-    cordoned = Terms({**nodes, "a": node("a", {**SIZE, "nvidia.com/gpu": "2"}, unschedulable=True)}, 5_000_000)
+    cordoned = Terms({**nodes, "a": node("a", {**SIZE, "nvidia.com/gpu": "2"}, unschedulable=True)}, Added(5_000_000))
     assert cordoned.content == terms.content  # whether nodes are in use is no matter of the cluster
     cluster = Cluster.from_dict(terms.content, "cluster")
     job, lease = terms.stands(ours("big", {"cpu": "64", "memory": "1Ti"}, on="a"), "k", 0, cluster)
@@ -155,7 +155,7 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
     ],
 )
 def test_what_is_not_kept_is_refused_with_the_reason(keys: dict[str, Any], why: str) -> None:
-    found = Terms({"n1": node("n1", SIZE), "n2": node("n2", SIZE)}, 1).asked(ours("p", {"cpu": "1"}, **keys), "k")
+    found = Terms({"n1": node("n1", SIZE), "n2": node("n2", SIZE)}, Added(1)).asked(ours("p", {"cpu": "1"}, **keys), "k")
     assert isinstance(found, Problem)
     assert why in found.why
     assert len(found.why) < 400
@@ -205,8 +205,8 @@ def test_run_times() -> None:
         ("schedular = 'x'", "schedular"),
         ("policy = 'nonsense'", "nonsense"),
         ("policy = 'easy(extension=15 min)'", "extension"),
-        ("cluster = { racks = { r = 'n1' } }", "nodes are those of Kubernetes"),
-        ("fabric = { kind = 'files' }", "no fabric"),
+        ("cluster = { nodes = [] }", "they come from the orchestrator"),
+        ("fabric = { kind = 'files' }", "'none' or 'server-pods'"),
         ("timeout = '50 s'", "stalled_after"),
         ("longest = 'soon'", "longest"),
         ("election = { lease = 'no namespace' }", "lease"),
