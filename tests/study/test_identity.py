@@ -8,7 +8,7 @@ import unrack
 from unrack.study.results.identity import ENGINE
 
 WITHOUT_A_SAY = {"cli", "data", "live", "papers", "plan", "plots", "profile", "report", "study"}
-"""Rooms that take finished runs, make inputs, or only say what is to be run; the live worlds; and figures that tables name."""
+"""Rooms that take finished runs, make inputs, or say what is to be run; the live worlds; figures that tables name."""
 
 
 def test_every_room_that_can_change_a_result_counts() -> None:
