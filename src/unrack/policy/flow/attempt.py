@@ -128,9 +128,8 @@ class Attempt:
     hosts: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)
     # int64[k]: the phase in which a sub-task of a job stayed without a host; -1: none
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    cut: set[int] = field(
-        default_factory=set
-    )  # those of which a task cannot have its devices from the node it was given
+    # those of which a task cannot have its devices from the node that it was given
+    cut: set[int] = field(default_factory=set)
     force: bool = False  # whether to wait cost more than any place
 
 
