@@ -11,10 +11,12 @@ from unrack.live.driver.service.tables import ServiceTable, SitePath, time_betwe
 from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
+from unrack.policy.complete import complete
 from unrack.resources.checked import Strict
 from unrack.study.input.document import Document
 from unrack.units import SECOND_US
 
+_OWN_MEMORY = "none of it: a pod has memory of its own node alone"
 _UNKEPT = "molding", "resizing", "extension"
 
 
@@ -65,6 +67,8 @@ class KubernetesSite(ServiceTable):
 
     def _check(self, document: Document) -> None:
         self._take_cluster(document)
+        if lent := sorted({"lending", "memory_pools"} & self.cluster.keys()):
+            raise document.fault(("cluster", lent[0]), "this key", _OWN_MEMORY)
         if self.fabric["kind"] == SERVER_PODS:
             self._servers = ServerPods.of(document)
             if self.cluster.get("pools"):
@@ -72,6 +76,8 @@ class KubernetesSite(ServiceTable):
         elif self.fabric != {"kind": "none"}:
             raise document.fault(("fabric", "kind"), repr(self.fabric["kind"]), f"'none' or '{SERVER_PODS}'")
         self._take_policy(document, _UNKEPT, "none of it: pods have one size, and no limit that could be raised")
+        if complete(self.policy_spec.make(), "policy").traits.lends:
+            raise document.fault(("policy",), repr(self.policy), f"a policy that lends none: {_OWN_MEMORY}")
         if self.metrics.stalled_after_us < 2 * self.timeout_us:
             got = f"a timeout of {self.timeout_us / SECOND_US:g} s"
             raise document.fault(("timeout",), got, "half of metrics.stalled_after at most")
