@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 KINDS: dict[object, str] = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
-"""What stands for a value whose option does not say."""
+"""Stands for a value where the option does not say."""
 
 
 def commands_page() -> str:

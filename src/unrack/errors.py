@@ -8,7 +8,7 @@
     │   ├── ClusterError      a cluster file, preset or argument
     │   ├── TraceError        a workload file; carries path, line, field
     │   ├── PolicyError       a policy's name, parameters, file or unmet needs
-    │   └── MissingError      a feature whose library is not installed; says which extra has it
+    │   └── MissingError      a feature without its library; says which extra has it
     └── RunError              the run itself failed: exit code 1
         ├── FailedRunsError        some runs of a study failed; carries the rows of the others
         ├── RefusedError           a policy decided something the cluster state does not allow
@@ -152,7 +152,7 @@ class TraceError(InputError):
 
 
 class MissingError(InputError):
-    """A feature whose library is not installed: what was to be done, what it needs, the extra that installs it."""
+    """A feature without its library: what was to be done, what it needs, the extra that installs it."""
 
     def __init__(self, where: str, library: str, extra: str) -> None:
         super().__init__(where, f"no {library} installed", f"pip install 'unrack[{extra}]'")

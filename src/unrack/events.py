@@ -15,9 +15,9 @@ class Submitted(NamedTuple):
     """A job has arrived."""
 
     # the job, which gets the next number; or, of a core that was made with a table of jobs, the number of its next row,
-    # which nobody has been shown before
+    # which has not been shown before
     job: Job | int
-    # beside a job: how long it runs at speed 1, for policies whose estimates are exact; ``None``: not known
+    # beside a job: how long it runs at speed 1, for policies with exact estimates; ``None``: not known
     work_us: int | None = None
 
 
@@ -77,7 +77,7 @@ class Stuck(NamedTuple):
 
 
 class Detached(NamedTuple):
-    """Devices whose detaching is over: they are free again."""
+    """Devices that have been detached: they are free again."""
 
     devices: tuple[int, ...]
 
@@ -99,7 +99,7 @@ class Round(NamedTuple):
 
 
 class Adopted(NamedTuple):
-    """A job that somebody started before, or started without asking, holds what the lease names."""
+    """A job that was started before, or without the policy, holds what the lease names."""
 
     job: Job | int  # as of :class:`Submitted`; it gets its number in the same way
     lease: Lease  # what it holds, which may be less than it asks; its ``job`` does not count
@@ -110,13 +110,13 @@ class Adopted(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A job whose start was decided runs since now, of which a world that starts jobs at once need not tell."""
+    """A job runs since now after its start was decided, of which a world that starts jobs at once need not tell."""
 
     job: int
 
 
 class StartFailed(NamedTuple):
-    """A job whose start was decided could not be started, or was stopped by others: it waits again at its old place."""
+    """A decided start could not be carried out, or others stopped the job: it waits again at its old place."""
 
     job: int
     reason: Reason

@@ -22,7 +22,7 @@ class Code(StrEnum):
     NODE_FAILED = "node-failed"  # killed: a node under it failed
     PREEMPTED = "preempted"  # stopped by the policy
     OUT_OF_MEMORY = "out-of-memory"  # stopped: it, or another, needed memory that was not there
-    WITHDRAWN = "withdrawn"  # somebody took it away, or it does not want to start now
+    WITHDRAWN = "withdrawn"  # it was taken away, or it does not want to start now
     START_FAILED = "start-failed"  # its start was decided and could not be carried out
     NEVER_STARTED = "never-started"  # the run ended and it was still queued
 
@@ -35,7 +35,7 @@ class Reason(NamedTuple):
     code
         The kind of reason.
     what
-        What is short, or who is in the way: ``"cores"``, ``"job 17"``.
+        What is short, or which job is in the way: ``"cores"``, ``"job 17"``.
     asked, free
         How much was asked and how much there was, in the unit of ``what``; 0 where neither applies.
     """

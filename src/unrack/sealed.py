@@ -17,7 +17,7 @@ Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 
 def sealed(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """The memory of an array in C order as one that nobody can write.
+    """The memory of an array in C order as one that cannot be written.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Sealed:
         self._seal()
 
     def _seal(self) -> None:
-        for each in fields(self):  # type: ignore[arg-type]  # those who inherit this are dataclasses
+        for each in fields(self):  # type: ignore[arg-type]  # classes that inherit this are dataclasses
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, each.name, sealed(np.ascontiguousarray(value)))

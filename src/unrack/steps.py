@@ -43,12 +43,12 @@ def spans(frame: pl.DataFrame) -> tuple[Floats, Floats]:
     )
 
 
-def levels(who: Ints, start: Times, end: Times, amount: Ints | None = None) -> tuple[Ints, Times, Ints]:
+def levels(which: Ints, start: Times, end: Times, amount: Ints | None = None) -> tuple[Ints, Times, Ints]:
     """How much of each of several things is in use, given all its uses; O(n log n).
 
     Parameters
     ----------
-    who : int64[uses]
+    which : int64[uses]
         Which thing is used.
     start, end : float64[uses] or int64[uses]
         From when until when; may be infinite.
@@ -57,17 +57,17 @@ def levels(who: Ints, start: Times, end: Times, amount: Ints | None = None) -> t
 
     Returns
     -------
-    who : int64[changes]
+    which : int64[changes]
         In order.
     when : of the same type, [changes]
         A start or an end of a use of that thing; rising for each thing, the last of each being its last end.
     level : int64[changes]
         What is in use from then on; 0 after the last end. int64[amounts, changes] of several amounts.
     """
-    step = np.ones(len(who), np.int64) if amount is None else amount
-    if len(who) == 0:
-        return who, start, step
-    thing, when = np.concatenate([who, who]), np.concatenate([start, end])
+    step = np.ones(len(which), np.int64) if amount is None else amount
+    if len(which) == 0:
+        return which, start, step
+    thing, when = np.concatenate([which, which]), np.concatenate([start, end])
     order = np.lexsort((when, thing))
     thing, when, change = thing[order], when[order], np.concatenate([step, -step], axis=-1)[..., order]
     first = np.flatnonzero(np.concatenate([[True], (thing[1:] != thing[:-1]) | (when[1:] != when[:-1])]))
@@ -75,12 +75,12 @@ def levels(who: Ints, start: Times, end: Times, amount: Ints | None = None) -> t
     return thing[first], when[first], np.add.reduceat(change, first, axis=-1).cumsum(axis=-1)
 
 
-def spells(who: Ints, start: Times, end: Times) -> tuple[Ints, Times, Ints]:
+def spells(which: Ints, start: Times, end: Times) -> tuple[Ints, Times, Ints]:
     """When each of several things begins (1) and ceases (-1) to be in use: as :func:`levels`, without what never ends.
 
     What one use leaves in the very instant another begins stays in use throughout.
     """
-    thing, when, level = levels(who, start, end)
+    thing, when, level = levels(which, start, end)
     change = np.diff((level > 0).astype(np.int64), prepend=0)
     kept = (change != 0) & np.isfinite(when)
     return thing[kept], when[kept], change[kept]

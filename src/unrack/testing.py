@@ -129,7 +129,7 @@ def check_purity(make: MakePolicy, one: Case) -> None:
 
 
 def check_restart(make: MakePolicy, one: Case) -> None:
-    """With its memory made anew in mid-run, as after a restart, nothing is refused and nobody is forgotten."""
+    """With its memory made anew in mid-run, as after a restart, nothing is refused and no job is forgotten."""
     usual = _run(complete(make(), "policy"), one)
     try:
         log = _run(_Forgetful(complete(make(), "policy")), one)

@@ -11,7 +11,7 @@ from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
 from unrack.jit import compiled as kernel
 from unrack.kernels.arrays import Ints
-from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job, somebody
+from unrack.policy.lending.lease_kernel import Asker, Leases, Span, any_asker, place_job
 from unrack.policy.lending.rules import LendingRule, Terms, grouped
 from unrack.sealed import sealed
 
@@ -22,11 +22,11 @@ seeds = st.integers(0, 2**32)
 
 
 @kernel
-def place_now(terms: Terms, free: Ints, total: Ints, who: Who) -> tuple[Ints, Ints]:
+def place_now(terms: Terms, free: Ints, total: Ints, asker: Asker) -> tuple[Ints, Ints]:
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place."""
     nodes, none = free.shape[1], 0
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    span = place_job(terms, free.copy(), total, who, None, out, Span(none, none, none, none))
+    span = place_job(terms, free.copy(), total, asker, None, out, Span(none, none, none, none))
     return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
 
 
@@ -35,7 +35,7 @@ def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[
     free, total, group = (np.array(column, np.int64) for column in state)
     nowhere = np.zeros(len(group), np.int64)
     terms = grouped(CODES[rule], group, np.ceil(threshold * total[1]).astype(np.int64), False, nowhere, nowhere)
-    rows, loans = place_now(terms.kernel, sealed(free), sealed(total), somebody(*ask))
+    rows, loans = place_now(terms.kernel, sealed(free), sealed(total), any_asker(*ask))
     assert free.tolist() == state.free
     assert rows.shape[1:] == (5,)
     assert loans.shape[1:] == (3,)

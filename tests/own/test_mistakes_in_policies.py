@@ -229,7 +229,7 @@ LOADING = {
     ),
     "a misspelt member": (
         f"class Mine:\n{WAITS}    def nextround(self, view, memory, now): ...  # here\n",
-        ["a method 'nextround', which nobody calls", "'next_round', or another name"],
+        ["a method 'nextround', which is never called", "'next_round', or another name"],
     ),
     "begin that takes nothing": (f"class Mine:\n{WAITS}    def begin(self): ...  # here\n", ["begin()", "begin(view)"]),
     "parameters that nobody gives": (

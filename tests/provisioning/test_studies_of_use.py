@@ -106,8 +106,8 @@ def test_what_has_no_effect_is_said() -> None:
     assert not any("provisioning" in note for note in notes(dynamic))
     assert not any("changes" in note for note in notes(dynamic, changes={"pause": 1}))
     static = "disaggregated(scheduler=easy)"
-    assert any("changes nobody's memory" in note for note in notes(static, changes={"pause": 1}))
+    assert any("changes no job's memory" in note for note in notes(static, changes={"pause": 1}))
     checkpoints = {"checkpoint_every": 5, "checkpoint_cost": 1}
-    assert not any("changes nobody" in note for note in notes(static, changes=checkpoints))
+    assert not any("changes no job" in note for note in notes(static, changes=checkpoints))
     plain = work(table(job(0, 10, 5)).__class__(**{**vars(table(job(0, 10, 5))), "usage": None}))
-    assert any("nobody says what jobs use" in note for note in simulate(nodes(100), plain, dynamic).notes)
+    assert any("what jobs use is not known" in note for note in simulate(nodes(100), plain, dynamic).notes)

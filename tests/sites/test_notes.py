@@ -101,7 +101,7 @@ def test_reservations_of_the_site_are_honoured(tmp_path: Path) -> None:
 def test_who_is_stopped_by_what_the_site_does_not_have_is_told(tmp_path: Path) -> None:
     for by, rank in (("partition", "partitions"), ("qos", "qos"), ("quota", "queues")):
         site = {"features": {"ib": ["0"]}, "preempt": {"by": by}}
-        assert any(f"who is stopped by {by}" in note for note in notes(tmp_path, site)), rank
+        assert any(f"which jobs are stopped by {by}" in note for note in notes(tmp_path, site)), rank
 
 
 @pytest.mark.parametrize("column", ["nice", "begin_s", "array_limit"])

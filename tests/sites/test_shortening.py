@@ -81,7 +81,7 @@ def test_nobody_is_shortened_where_the_least_time_is_too_long_or_nobody_passes_o
     assert unrack.simulate(*three(99), "easy").jobs["start_s"].to_list() == [0, 100, 150]
     result = unrack.simulate(*three(60), "fcfs")
     assert result.jobs["start_s"].to_list() == [0, 100, 150]
-    assert "no effect of time_min_s: fcfs lets nobody pass others" in result.notes
+    assert "no effect of time_min_s: fcfs lets no job pass others" in result.notes
 
 
 def test_a_job_that_is_stopped_has_all_of_its_work_and_time_again() -> None:

@@ -71,7 +71,7 @@ REFUSED = {
         ["clusters[0].memory_pools", "easy never"]),
     "groups of racks where nobody asks how far": (
         text("'disaggregated'", "", "nodes_per_rack = 1\nracks_per_group = 2"),
-        ["clusters[0].racks_per_group", "nobody asks how far"]),
+        ["clusters[0].racks_per_group", "no policy asks how far"]),
     "near lenders where there is one rack": (
         text("'disaggregated(near=yes)'"), ["policies[0]", "all nodes of cluster1 are in one rack"]),
     "memory that is not counted": (
@@ -103,7 +103,7 @@ def test_what_changes_something_in_a_row_is_not_refused_and_told_in_the_others(t
     found = notes(study)
     assert found["disaggregated"] == []
     assert found["baseline"] == [
-        "no effect of who may lend memory to whom on cluster1: baseline never lets a job use another node's memory",
+        "no effect of which nodes may lend to which on cluster1: baseline never lets a job use another node's memory",
         "no effect of contention: baseline never lets a job use another node's memory",
     ]
     assert len(found["easy"]) == 2

@@ -138,7 +138,7 @@ def test_curves_that_keep_their_mb_end_at_the_largest_node(folder: Path) -> None
         ({"shapes": "google", "scale": "none"}, "they have no MB of their own"),
         ({"column": "colour"}, "'colour', wanted a column that the trace carries: used_mb"),
         ({"file": "series.csv", "options": {"memory_per": "job"}}, "options only beside a file in SWF"),
-        ({"file": "shares.csv", "scale": "none"}, "whose amounts are shares"),
+        ({"file": "shares.csv", "scale": "none"}, "of shares"),
     ],
 )
 def test_values_of_usage_that_cannot_be_are_refused_at_their_key(folder: Path, value: Any, words: str) -> None:

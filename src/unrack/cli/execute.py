@@ -1,4 +1,4 @@
-"""``unrack exec --gpus N -- CMD``: run a command on GPUs of this machine that nobody else holds."""
+"""``unrack exec --gpus N -- CMD``: run a command on GPUs of this machine that no other command holds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def execute(
         str | None, typer.Option(metavar="FILE", help="The machine: a file or preset, not what tools say.")
     ] = None,
     locks: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who holds what; default: /run/lock/unrack/gpus.json.")
+        Path | None, typer.Option(metavar="FILE", help="Which command holds what; default: /run/lock/unrack/gpus.json.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do now.")] = False,
     wait: Annotated[
@@ -46,7 +46,7 @@ def execute(
         bool, typer.Option("--json", help="Say it as JSON; while the command runs, on the standard error.")
     ] = False,
 ) -> None:
-    """Run a command on GPUs and CPUs of this machine that nobody else holds, and release them at its end."""
+    """Run a command on GPUs and CPUs of this machine that no other command holds, and release them at its end."""
     from unrack.errors import InputError
     from unrack.live.machine.claims_file import move_aside, usual_place
     from unrack.live.machine.execute import execute as run

@@ -19,7 +19,7 @@ from unrack.errors import UnrackError
 from unrack.plugins.table import ELSEWHERE, PAPERS, Extension, installed
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
-"""What a disk or its owner refuses: nobody's bug, so one line and no traceback."""
+"""What a disk or its owner refuses: not a bug, so one line and no traceback."""
 
 CLOSED_PIPE = 141
 """128 and the number of the signal SIGPIPE."""

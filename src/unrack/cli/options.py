@@ -21,14 +21,14 @@ WORDS = "compiling kernels for their first use: it takes up to a minute, once"
 
 
 def policies(incomplete: str) -> list[str]:
-    """Policies whose names begin so."""
+    """Policies with names that begin so."""
     from unrack.policy.table import POLICIES
 
     return [name for name in POLICIES if name.startswith(incomplete)]
 
 
 def presets(incomplete: str) -> list[str]:
-    """Named clusters whose names begin so."""
+    """Named clusters with names that begin so."""
     from unrack.cluster.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]

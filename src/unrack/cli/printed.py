@@ -42,7 +42,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def need_ending(option: str, path: str | Path | None, *endings: str) -> None:
-    """Refuse a file to be written whose name has another ending; ``None``: the option was not given."""
+    """Refuse a file to be written with another ending to its name; ``None``: the option was not given."""
     if path is not None and not str(path).endswith(endings):
         listed = ", ".join(endings[:-1]) + " or " if len(endings) > 1 else ""
         raise InputError(option, repr(str(path)), f"a file that ends in {listed}{endings[-1]}")
@@ -96,10 +96,10 @@ def agreement(
 
     table = grid(title, ["", "of"], [*(f"p{part * 100:g}" for part in parts), "mean", "KS distance"])
     for marginal in marginals:
-        for row, (who, values) in enumerate(zip(sides, (marginal.log, marginal.drawn), strict=True)):
+        for row, (side, values) in enumerate(zip(sides, (marginal.log, marginal.drawn), strict=True)):
             found = [*quantile(values, parts, method="inverted_cdf").tolist(), float(values.mean())]
             cells = [text(marginal, value) for value in found]
-            table.add_row("" if row else marginal.name, who, *cells, f"{marginal.distance:.3f}" if row else "")
+            table.add_row("" if row else marginal.name, side, *cells, f"{marginal.distance:.3f}" if row else "")
     return table
 
 

@@ -93,7 +93,7 @@ def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
     ]
     if len(found.partitions) > 1:
         page.append(_waits("By partition", found.partitions))
-    page.append(_waits("By user, those whose waits differ most", found.users))
+    page.append(_waits("By user, those with the most different waits", found.users))
     over_time = grid("Cores in use", ["from"], ["really", "simulated"])
     for begin, real, told in found.over_time:
         over_time.add_row(seconds_text(begin), f"{real:.1%}", f"{told:.1%}")
@@ -113,7 +113,7 @@ def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
 
 
 def _waits(title: str, rows: Mapping[str, Waits]) -> Table:
-    heads = [f"{what}, {who}" for what in ("mean", "median", "p95") for who in ("real", "simulated")]
+    heads = [f"{what}, {side}" for what in ("mean", "median", "p95") for side in ("real", "simulated")]
     made = grid(title, [""], ["jobs", "agree", *heads])
     for name, one in rows.items():
         made.add_row(name, f"{one.jobs:,}", f"{one.agree:.1%}", *(seconds_text(value) for value in one[2:]))

@@ -1,4 +1,4 @@
-"""The keys of a cluster file: classes of nodes, nodes that are memory alone, and who may lend to whom."""
+"""The keys of a cluster file: classes of nodes, nodes that are memory alone, and which may lend to which."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class NodeClass(Strict):
 
 
 class MemoryPool(Strict):
-    """A ``[[memory_pools]]`` table: nodes without cores whose memory others may borrow, such as CXL memory devices."""
+    """A ``[[memory_pools]]`` table: nodes without cores that lend memory to others, such as CXL memory devices."""
 
     # what reports call the class, and the rack of those that are in no other; default: ``memory0``, ``memory1`` …
     name: str = ""
@@ -123,7 +123,7 @@ class ClusterFile(Strict):
     memory_pools: list[MemoryPool] = Field(default_factory=list)
     nodes_per_rack: Count | None = None  # default: nodes of classes without a rack of their own share one
     racks_per_group: Count | None = None  # how many racks, in order of id, make a group of racks; default: all
-    # who may borrow whose memory: ``"all"``, ``"rack"``, ``"none"`` (nobody, but from memory pools), or how many
+    # which nodes may borrow of which: ``"all"``, ``"rack"``, ``"none"`` (of memory pools alone), or how many
     # consecutive nodes make a group
     lending: Lending = "all"
     # further failure domains: name → node ids such as ``"0-15"``

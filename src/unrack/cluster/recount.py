@@ -1,4 +1,4 @@
-"""Another number of nodes in a class whose nodes have names: the names, and all that tells of nodes by number."""
+"""Another number of nodes in a class of named nodes: the names, and all that tells of nodes by number."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from unrack.sealed import Sealed
 from unrack.vocabulary import Need
 
 UNCOUNTED_MB = 2**42
-"""Memory of a node whose memory is not counted: more than any job may ask."""
+"""Memory of a node where it is not counted: more than any job may ask."""
 GROUPS = ("lending_group", "rack_group")
 """Columns of a cluster that are 0 throughout unless something is said about them."""
 
@@ -77,9 +77,9 @@ class Cluster(Sealed):
     places
         What there is of resources such as licences: where how much of it can be held.
     prices
-        What its parts cost; ``None``: nobody said. They change no schedule, and no digest.
+        What its parts cost; ``None``: not known. They change no schedule, and no digest.
     names
-        What the nodes are called, in order of their numbers; none: nobody said.
+        What the nodes are called, in order of their numbers; none: not known.
     drained
         The nodes on which nothing is started, in order.
     """
@@ -216,7 +216,7 @@ class Cluster(Sealed):
     def levels(self) -> tuple[str, ...]:
         """The levels of failure domains: ``"node"``, ``"rack"``, and those that the cluster file has, in its order.
 
-        Each parts the nodes, or some of them, into domains whose nodes fail together.
+        Each parts the nodes, or some of them, into domains of nodes that fail together.
         """
         return (NODE, RACK, *(level.name for level in self.failure_levels))
 
@@ -354,7 +354,7 @@ def _build(file: ClusterFile, where: str, resources: Mapping[str, Any]) -> Clust
             raise ClusterError(f"{where}, lending", repr(file.lending), want)
         grouped = next((i for i, pool in enumerate(file.memory_pools) if pool.group is not None), None)
         if grouped is not None:
-            want = "no group where there are tiers: who uses a pool is said by shared_by or pool_clusters"
+            want = "no group where there are tiers: the users of a pool are said by shared_by or pool_clusters"
             raise ClusterError(f"{where}, memory_pools.{grouped}.group", str(file.memory_pools[grouped].group), want)
     taken = next((i for i, pool in enumerate(file.pools) if is_resource(pool.kind)), None)
     if taken is not None:

@@ -1,4 +1,4 @@
-"""Who may come in: what a policy needs of jobs and cluster, and which jobs the empty cluster could never hold."""
+"""Which jobs may come in: what a policy needs of jobs and cluster, and which the empty cluster could never hold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: 
     site = cluster.places.installed.get("site")
     if traits.whole_nodes and isinstance(site, Site) and site.by_node:
         kept = next(name for name, cores in site.cores_of.items() if cores)
-        raise PolicyError(name, f"reservation {kept} of some cores of nodes", "a policy whose jobs share nodes")
+        raise PolicyError(name, f"reservation {kept} of some cores of nodes", "a policy under which jobs share nodes")
     if traits.tiers:
         from unrack.policy.tiers.own_policy import refuse_others
 
@@ -70,7 +70,7 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: 
 
 
 Joint = tuple[bytes, tuple[int, ...]]
-"""What a job asks of several resources, and its tasks, their cores and MB: who asks for less of these has room, too."""
+"""What a job asks of several resources, and its tasks, their cores and MB: one that asks for less has room, too."""
 
 
 class Admission:
@@ -94,14 +94,14 @@ class Admission:
         self._lacking: dict[int, int] = {}  # component → as of `_unmet`
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
         self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
-        self._apart: set[int] = set()  # who has room by each of these, and none by all
+        self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
         Each resource looks at what is asked of itself alone. A policy that does not say whether a job has a place is
         taken to have one where conservative plans do, and not looked at if it lends memory or jobs ask for devices.
-        ``least``: the jobs at their smallest sizes; who has a smaller one than its own is not looked at.
+        ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
@@ -147,7 +147,7 @@ class Admission:
                 self._impossible[first + before], self.culprit[first + before] = True, found
 
     def _room_for(self, view: View, job: int, what: bytes, size: tuple[int, ...]) -> bool:
-        """Whether the empty ledger of a view has room for a job; of who asks for more, or less, that may be known."""
+        """Whether the empty ledger of a view has room for a job; of a larger or smaller one that may be known."""
         room, none = self._room.setdefault(what, (set(), set()))
         if any(all(map(ge, one, size)) for one in room):
             return True
@@ -183,7 +183,7 @@ class Admission:
         return bool(judge.holds(draft.view, job))
 
     def _too_big(self, jobs: JobTable) -> bytes:
-        """Which jobs are too big, beside those with a device that nobody has."""
+        """Which jobs are too big, beside those with a device that no node has."""
         if Ability.POSSIBLE in self.traits.does:
             found = ~np.asarray(cast(Any, self.policy).possible(self.cluster, jobs))
         else:
@@ -318,7 +318,7 @@ def gangs_of(cluster: Cluster, jobs: JobTable, elsewhere: bool, resource: str) -
 
 
 def remote_devices(cluster: Cluster, jobs: JobTable) -> Ints | None:
-    """int64[jobs]: how many whole devices a task has on other nodes at least; ``None``: nobody asks for whole ones."""
+    """int64[jobs]: how many whole devices a task has on other nodes at least; ``None``: no job asks for whole ones."""
     devices, found = cluster.devices, None
     for kind in devices.kinds:
         asked = jobs.devices.get((kind, WHOLE))

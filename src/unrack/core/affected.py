@@ -1,4 +1,4 @@
-"""Whom the failure of nodes strikes: jobs that run there, borrow memory there, or use a device that sits there."""
+"""Jobs affected by node failures: those that run there, borrow memory there, or use a device that sits there."""
 
 from __future__ import annotations
 

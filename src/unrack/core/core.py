@@ -73,14 +73,14 @@ class Core:
     jobs
         The rows that :class:`Submitted` will show by number, one after the other; ``None``: none, and it brings jobs.
     policy
-        Who decides.
+        The policy that decides.
     pace
         How given jobs run on shared and composed devices, for the ledger; ``None``: all run their base times.
     keeps_memory
-        Whether it is kept who uses whose memory; of policies that lend it always is.
+        Whether it is kept which job uses which node's memory; of policies that lend it always is.
     least
-        The same jobs at the smallest sizes that the policy may give them: who is too big then is turned away; ``None``:
-        at their own.
+        The same jobs at the smallest sizes that the policy may give them: one that is too big then is turned away;
+        ``None``: at their own.
     """
 
     def __init__(
@@ -264,18 +264,18 @@ class Core:
         return job
 
     def _receive(self, job: Job, work_us: int | None, to_be_placed: bool = True) -> int:
-        """Take in a job that nobody knew, which the policy is to place or somebody else has; returns its number.
+        """Take in a new job, which the policy is to place or which runs already; returns its number.
 
         The other components of a heterogeneous job have the numbers behind it, and are held. A RefusedError if rows of
         the table that the core was made with are still to come; the policy does not place what the job asks for; or it
-        must know how long the job runs and nobody says.
+        must know how long the job runs and is not told.
         """
         state, cluster = self.state, self.state.cluster
         if state.known < state.jobs:
             raise RefusedError(f"submit job {job.id}: row {state.known} of the table comes first")
         if self._exact and work_us is None and to_be_placed:
             raise RefusedError(
-                f"submit job {job.id}: {self.policy.name} plans on exact run times, and nobody gives its"
+                f"submit job {job.id}: {self.policy.name} plans on exact run times, and is not given its"
             )
         every, number, together = alike(job), state.jobs, bool(job.components)
         rows = [one_row(one, work_us) for one in every]

@@ -30,9 +30,9 @@ _GONE = (AttributeError, ImportError)
 
 @cache
 def own_folder() -> Path | None:
-    """A folder for temporary files that nobody else can write to, the same in all processes; ``None``: there is none.
+    """A folder for temporary files that only this account can write to, the same in all processes; ``None``: none.
 
-    What is kept is code that will be run: a folder that somebody else owns or may write to is passed over.
+    What is kept is code that will be run: a folder that another account owns or may write to is passed over.
     """
     with suppress(OSError):  # there is no folder for temporary files either
         owner = os.getuid() if hasattr(os, "getuid") else 0
@@ -49,7 +49,7 @@ def own_folder() -> Path | None:
 
 def note() -> str:
     """What to tell a user where no usual folder can be written; empty where one can."""
-    if not own_folder.cache_info().currsize:  # nobody had to look for it
+    if not own_folder.cache_info().currsize:  # it was not looked for
         return ""
     folder = own_folder()
     where = f"is kept in {folder}" if folder else "is not kept: every process compiles for itself"

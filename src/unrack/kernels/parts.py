@@ -1,7 +1,7 @@
 """How kernels are compiled: without counting what they are handed, and parts never as machine code by themselves.
 
-Numba counts at nearly every use of an array who holds it, by two atomic operations. In loops over columns that was two
-thirds of the time. A function that returns no array cannot keep one: whoever called it holds its arguments, and the
+Numba counts the holders of an array at nearly every use, by two atomic operations. In loops over columns that was two
+thirds of the time. A function that returns no array cannot keep one: its caller holds its arguments, and the
 columns behind them, until it has ended. So these are not counted, nor are structs at all, which are made outside.
 
 Nor does an index count from the back, unless it is a negative constant. Numba lets any, so that each entry is one of
@@ -104,7 +104,7 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         return super().lower_setitem(target_var, index_var, value_var, signature)
 
     def _from_the_front(self, signature: Any, index: Any) -> Any:
-        """The signature of an index into an array whose whole numbers count from the front alone."""
+        """The signature of an index into an array in which whole numbers count from the front alone."""
         array, asked = signature.args[0], signature.args[1]
         if not isinstance(array, _types.Array):
             return signature
@@ -199,7 +199,7 @@ class _IntoPart(_machinery.LoweringPass):  # type: ignore[misc]
 
 
 class PartCompiler(KernelCompiler):
-    """The same for parts, whose code goes into a library of theirs."""
+    """The same for parts; their code goes into a library of theirs."""
 
     def add_passes(self, passes: Any) -> None:
         """One more."""

@@ -62,7 +62,7 @@ class Struct(_structref.StructRefProxy):  # type: ignore[misc]
     """The arrays as one thing."""
 
     def __deepcopy__(self, memo: Any) -> Struct:
-        """Itself: who copies the arrays makes another."""
+        """Itself: a copy of the arrays makes another."""
         return self
 
 

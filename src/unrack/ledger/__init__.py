@@ -1,1 +1,1 @@
-"""The one mutable state of a run: what is free, who waits, who runs, and what everybody holds."""
+"""The one mutable state of a run: what is free, which jobs wait, which run, and what each holds."""

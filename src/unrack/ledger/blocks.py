@@ -1,7 +1,7 @@
 """Compiled: the most free cores of any node by blocks of nodes, so that a search skips nodes that are full.
 
 ``most`` is int64[blocks + groups]: first one entry for every block of ``SIZE`` consecutive nodes, then one for every
-group of ``SIZE`` consecutive blocks. It always says exactly what the free cores say: whoever changes ``free`` while a
+group of ``SIZE`` consecutive blocks. It always says exactly what the free cores say: code that changes ``free`` while a
 ``most`` of it is in use changes both, by :func:`take_rows` and :func:`give_rows`.
 """
 

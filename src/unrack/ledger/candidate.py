@@ -20,7 +20,7 @@ class Chosen(NamedTuple):
 
     kind: str  # ``"nvme"``, for example
     share: Share  # what the job would hold
-    sharers: tuple[int, ...]  # who has them already, by number; empty: they are free
+    sharers: tuple[int, ...]  # jobs that have them already, by number; empty: they are free
     # Quantity → what is left for others once the job has its part. Below 0 where a model says how they are shared.
     left: Mapping[str, int]
 
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     job
-        Whose place it would be.
+        The job that would have the place.
     node
         Which node.
     tasks

@@ -1,4 +1,4 @@
-"""Who claims how much of which place: the part of the ledger that knows no resource by name."""
+"""Which job claims how much of which place: the part of the ledger that knows no resource by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Claimed:
     places
         What there is.
     free : int64[places]
-        What nobody holds.
+        What no job holds.
     holders : int64[2, places]
         How many jobs hold something of each place, and the sum of their numbers: of one job alone, its number.
     asked : int64[quantities, room]
@@ -41,7 +41,7 @@ class Claimed:
         How often ``rows`` or ``held_at`` have become other arrays.
     asking
         How many jobs in the system (waiting or running) ask for anything.
-    whose
+    then
         ``holders`` of a copy that shows another moment; ``None``: they are as they are.
     """
 
@@ -57,7 +57,7 @@ class Claimed:
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
         self.used, self._listed = 0, True
         self.asking = 0
-        self.whose: Callable[[], Ints] | None = None
+        self.then: Callable[[], Ints] | None = None
 
     def add_job(self, job: int, asked: Ints | int) -> None:
         """Take in what one more job asks."""
@@ -179,7 +179,7 @@ class ClaimReader:
     @property
     def holders(self) -> Ints:
         """int64[2, places]: how many jobs hold something of each place, and the sum of their numbers."""
-        return sealed(self._claimed.holders if self._claimed.whose is None else self._claimed.whose())
+        return sealed(self._claimed.holders if self._claimed.then is None else self._claimed.then())
 
     @property
     def replaced(self) -> int:

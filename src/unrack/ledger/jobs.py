@@ -1,4 +1,4 @@
-"""The jobs of a run: what they ask, who waits, what became of each, and how long each is expected to run."""
+"""The jobs of a run: what they ask, which wait, what became of each, and how long each is expected to run."""
 
 from __future__ import annotations
 

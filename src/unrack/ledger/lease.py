@@ -17,7 +17,7 @@ FIRST, NODES, TASKS, CORES, LOCAL_MB = range(5)
 
 
 BORROWER, LENDER, LOAN_MB = range(3)
-"""Columns of :attr:`Lease.borrowed`: the node whose tasks use the memory, the node that it is in, MB."""
+"""Columns of :attr:`Lease.borrowed`: the node of the tasks that use the memory, the node that it is in, MB."""
 NO_LOANS: Ints = np.empty((0, 3), np.int64)
 """Nothing borrowed."""
 
@@ -90,7 +90,7 @@ class Lease(NamedTuple):
         return int(self.rows[:, NODES] @ self.rows[:, TASKS])
 
     def numbered(self, job: int) -> Lease:
-        """The same lease of another job, whose other components have the numbers behind it."""
+        """The same lease of another job, with its other components numbered behind it."""
         parts = tuple(part._replace(job=job + i) for i, part in enumerate(self.parts))
         return self._replace(job=job, parts=parts)
 
@@ -117,7 +117,7 @@ class Lease(NamedTuple):
 
 
 def together(job: int, parts: Sequence[Lease]) -> Lease:
-    """The lease of a heterogeneous job whose components hold these: each node, pair of nodes and place once.
+    """The lease of a heterogeneous job from those of its components: each node, pair of nodes and place once.
 
     Examples
     --------

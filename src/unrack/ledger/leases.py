@@ -47,7 +47,7 @@ class Extra:
 
 
 NOTHING = Extra()
-"""What most jobs hold beyond their rows; nobody changes it."""
+"""What most jobs hold beyond their rows; it never changes."""
 
 
 def on_nodes_alone(lease: Lease) -> bool:
@@ -58,8 +58,8 @@ def on_nodes_alone(lease: Lease) -> bool:
 class LeaseLedger(JobLedger, NodeLedger):
     """The part of :class:`unrack.ledger.state.ClusterState` that gives nodes, memory and claims, and takes them back.
 
-    ``claimed``: the claims on places of resources; ``None``: the cluster has none; ``lends``: whether it is kept who
-    uses whose memory.
+    ``claimed``: the claims on places of resources; ``None``: the cluster has none; ``lends``: whether it is kept which
+    job uses which node's memory.
     """
 
     def __init__(
@@ -274,13 +274,13 @@ class LeaseLedger(JobLedger, NodeLedger):
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def check_rows(self, lease: Lease, what: str) -> None:
-        """Refuse a lease whose rows have another form: a RefusedError says so."""
+        """Refuse a lease with rows of another form: a RefusedError says so."""
         rows = lease.rows
         if rows.dtype != INT64 or rows.ndim != 2 or rows.shape[1] != 5:
             raise RefusedError(f"{what} job {lease.job}: the rows of its lease are no int64[rows, 5]")
 
     def check_claims(self, lease: Lease, held: Ints, what: str, own_set: int | None = None) -> None:
-        """Refuse a lease whose claims are wrong beside those held, or that is outside of its set of nodes."""
+        """Refuse a lease with claims that are wrong beside those held, or that is outside of its set of nodes."""
         if self.claimed is not None:
             self.claimed.check(lease, held, what)
         elif lease.claims is not NO_CLAIMS and len(lease.claims):
@@ -371,5 +371,5 @@ class LeaseLedger(JobLedger, NodeLedger):
         return (*super()._more_jobs(room), "lease_at", "set_of")
 
     def _replaced(self, name: str) -> None:
-        """A column is another array now; whoever shows it is told."""
+        """A column is another array now; views that show it are told."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from unrack.ledger.devices.state import DeviceState
 
 
 class NodeLedger:
-    """The part of :class:`unrack.ledger.state.ClusterState` that is about nodes, whoever holds them.
+    """The part of :class:`unrack.ledger.state.ClusterState` that is about nodes, whichever jobs hold them.
 
     Parameters
     ----------

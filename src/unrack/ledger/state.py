@@ -1,4 +1,4 @@
-"""The one mutable state of a run: what is free, who waits, who runs, and on what."""
+"""The one mutable state of a run: what is free, which jobs wait, which run, and on what."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class ClusterState(LeaseLedger):
     group : int64[nodes]
         Within which memory may be lent, as :attr:`Cluster.lending_group`.
     memory
-        Who uses whose memory; ``None`` where that does not matter.
+        Which job uses which node's memory; ``None`` where that does not matter.
     peaks
         The most memory that tasks ever use, as the world knows it, for its slowdowns; ``None``: what they hold.
     runs, ended_count
-        When jobs started and how long they ran, and how many have ended by themselves; ``None`` where nobody looks.
+        When jobs started and how long they ran, and how many have ended by themselves; ``None`` where it is not needed.
     devices
-        Who holds which pooled devices; ``None`` on a cluster without pools.
+        Which job holds which pooled devices; ``None`` on a cluster without pools.
     claimed
         What is claimed of the places of resources; ``None`` on a cluster without any.
     promises
@@ -83,7 +83,7 @@ class ClusterState(LeaseLedger):
         time than it asked for that it was given, µs.
     jobs, known, first_unequal
         How many jobs there are, and how many of them have been submitted: they come in order of their numbers; and the
-        first whose tasks ask for more or less than one core, or for memory.
+        first with tasks that ask for more or less than one core, or for memory.
     seen, latecomers
         The columns, read-only; how many jobs were queued later than they came.
     version, releases, unforeseen
@@ -324,7 +324,7 @@ class ClusterState(LeaseLedger):
         self.version += 1
 
     def detached(self, devices: tuple[int, ...], now: int) -> None:
-        """Devices whose detaching is over at time ``now`` (µs) are free again.
+        """Devices that have been detached by time ``now`` (µs) are free again.
 
         A RefusedError if one of them is free or in use.
         """

@@ -259,7 +259,7 @@ def _modes(asked: list[_Asked], rows: Ints, pace: Pace, model: int) -> tuple[Flo
             count = np.where(k <= parts, d, np.inf)
         held = np.minimum(held, np.where((d <= one.pool.compose) & (k <= one.pool.share), count / k, np.inf))
     held[speeds <= 0] = np.inf
-    if pace.frozen[model]:  # who began alone stays as fast, however many join
+    if pace.frozen[model]:  # one that began alone stays as fast, however many join
         held = np.repeat(held.min(axis=1, keepdims=True), speeds.shape[1], axis=1)
     admitted = speeds > 0
     return speeds[admitted], held[admitted], which.reshape(-1).astype(np.int64)

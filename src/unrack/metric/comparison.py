@@ -6,7 +6,7 @@ Three things must hold before one row is called better than another.
 
 *The same work.* On every seed, a row must have served as much as the row of its world that served most: in core-time
 (``served``) and in jobs. There is no allowance beyond rounding, as the one job left out can be the one that waits
-longest. ``COUNT_THE_UNSERVED`` are compared without this: who serves less looks worse there by itself.
+longest. ``COUNT_THE_UNSERVED`` are compared without this: a policy that serves less looks worse there by itself.
 
 *More than noise.* With several seeds, the difference to the best mean is taken seed by seed, as the rows had the same
 jobs, and its Student-t interval must exclude 0. Of k rows, k − 1 are compared with the best mean, so the intervals are
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unrack.metric.bootstrap import Resampled
 
 COUNT_THE_UNSERVED = frozenset({"served", "jobs_finished", "jobs_rejected", "jobs_queued", "servers_rejected"})
-"""Metrics that are worse for who serves less, so that all rows may be compared."""
+"""Metrics that are worse where less is served, so that all rows may be compared."""
 ROUNDING = 1e-9
 """Shares of work served that differ by less are the same."""
 

@@ -1,4 +1,4 @@
-"""Who held how much of what, where and when: one table of all that jobs held, whatever it is.
+"""Which job held how much of what, where and when: one table of all that jobs held, whatever it is.
 
 The tables of placements, loans, shares and claims say the same, each in the words of its resource.
 """
@@ -23,8 +23,8 @@ def holdings(cluster: Cluster, tables: Mapping[str, pl.DataFrame]) -> pl.DataFra
     Of the tables of a run: its placements, and its loans, shares and claims where it has such. Columns: job, attempt,
     span, start_s, end_s; resource, quantity, place (a node's number, the numbers of the devices of a composition as
     ``3+4``, or a counter's name), places (from ``place`` on, so many consecutive ones hold this each), amount (on
-    each), node (whose tasks use it, where that is another than the place; else empty) and bundle (the number of the
-    composition or split device; else empty).
+    each), node (that of the tasks that use it, where that is another than the place; else empty) and bundle (the number
+    of the composition or split device; else empty).
     """
     parts = [_nodes(tables["placements"], "cores"), _nodes(tables["placements"], "memory_mb")]
     if "loans" in tables:

@@ -90,7 +90,7 @@ class Window:
         return areas_of(steps, [name for name in steps.columns if name != "time_s"], self.start_s, self.end_s)
 
     def inside(self, table: str) -> pl.DataFrame:
-        """The rows of a table whose time is in the window."""
+        """The rows of a table with a time in the window."""
         return self.tables[table].filter(pl.col("time_s").is_between(self.start_s, self.end_s))
 
     def lengths(self, times: Floats) -> Floats:

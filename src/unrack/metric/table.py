@@ -44,7 +44,7 @@ METRICS = by_name(
     Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
     Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
     Metric(
-        "served", "", "high", "share of the core-time asked for whose jobs ran to their end",
+        "served", "", "high", "share of the core-time asked for by jobs that ran to their end",
         "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
     ),
     *(
@@ -244,7 +244,7 @@ KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
 def integrals(usage: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float]:
     """The integral over time of every column of a usage frame, from ``start_s`` to ``end_s``.
 
-    Before the first row nothing is held and nobody waits; the cores online are those of the first row.
+    Before the first row nothing is held and no job waits; the cores online are those of the first row.
     """
     columns = [name for name in usage.columns if name != "time_s"]
     areas = areas_of(usage, columns, start_s, end_s)

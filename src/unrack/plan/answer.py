@@ -57,7 +57,7 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
 
 
 def _shown(plan: Plan, searched: Sequence[Searched]) -> list[int]:
-    """The goals, by place, without one that nobody wrote and that all systems met."""
+    """The goals, by place, without one that was not written and that all systems met."""
     goals = plan.settings.goals
     every = [trial for one in searched for trials in one.trials.values() for trial in trials]
     return [at for at, goal in enumerate(goals) if not goal.unasked or not all(trial.met(goal) for trial in every)]
@@ -148,13 +148,13 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
     def missed(system: Mapping[str, Any]) -> str:
         return missed_text(rule, goals, system)
 
-    who = f"{line['policy']} on {line['cluster']}"
+    name = f"{line['policy']} on {line['cluster']}"
     own, below = line["answer"], line["below"]
     open_ones = [line["tried"][at] for at in line["undecided"]]
     undecided = [f"{said(one)} cannot be decided with {one['seeds']} seeds ({missed(one)})" for one in open_ones]
     if own is None:
         brief = (
-            f"{who}: {'undecided' if undecided else 'out of reach'}: none of the {len(line['tried'])} systems tried "
+            f"{name}: {'undecided' if undecided else 'out of reach'}: none of the {len(line['tried'])} systems tried "
         )
         brief += "is known to meet the goals" if undecided else "meets the goals"
         largest = line["tried"][-1]
@@ -162,7 +162,7 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         words = [brief, *undecided, why, f"{line['believed']} were not tried" if line["believed"] else ""]
         return {"brief": brief, "why_below": why, "sentence": "; ".join([*filter(None, words), *_unserved(plan, line)])}
     cost = f"{own['cost']['total']:,.0f} {own['cost']['currency']}"
-    brief = f"{who}: {said(own)} for {cost}, {certain_text(rule, own, searched.drawn)}"
+    brief = f"{name}: {said(own)} for {cost}, {certain_text(rule, own, searched.drawn)}"
     if found.best == 0 and line["systems"] > 1 and plan.ordered:
         brief += " (the least of the values given: smaller ones may do)"
     if undecided:
@@ -188,7 +188,7 @@ def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequ
 
 
 def _unserved(plan: Plan, line: Mapping[str, Any]) -> list[str]:
-    """What helps where every system leaves work undone, and nobody said how much of it may be."""
+    """What helps where every system leaves work undone, and no goal says how much of it may be."""
     at = next((number for number, goal in enumerate(plan.settings.goals) if goal.unasked), None)
     shares = [] if at is None else [system["goals"][at]["low"] or 0.0 for system in line["tried"]]
     if not shares or max(shares) >= 1:

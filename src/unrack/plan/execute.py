@@ -18,7 +18,7 @@ from unrack.study.runner import Progress, keep_runs, make_folder
 from unrack.study.workers.contract import Workers
 
 SIDE_BY_SIDE = 2
-"""Looks that all systems of a race get; beyond these the least one whose verdict is open goes on alone."""
+"""Looks that all systems of a race get; beyond these the least one with an open verdict goes on alone."""
 
 
 @dataclass(eq=False)

@@ -35,7 +35,7 @@ class Goal(NamedTuple):
     comparison: str  # ``"<"``, ``"<="``, ``">"`` or ``">="``
     value: float  # in the unit of the metric; with ``relative`` a share of what the reference has
     relative: bool = False  # whether the value is a share of the reference's, seed by seed
-    unasked: bool = False  # nobody wrote it: all work is to be served, unless something else is said
+    unasked: bool = False  # not written: all work is to be served, unless something else is said
     # share, confidence: on which share of the seeds, and how sure, where the goal says so
     share: float | None = None
     confidence: float | None = None
@@ -98,7 +98,7 @@ class Goal(NamedTuple):
 
 
 ALL_SERVED = Goal("served", ">=", 1.0, unasked=True)
-"""Holds beside the goals unless one of them is on ``served``: whoever refuses work meets no goal on waits."""
+"""Holds beside the goals unless one of them is on ``served``: a system that refuses work meets no goal on waits."""
 
 
 def read_goal(text: str, where: str = "--goal") -> Goal:

@@ -140,7 +140,7 @@ class Rule:
         return math.ceil(math.log(self.error) / math.log(self.share) - 1e-9)
 
     def _mean(self, trials: Sequence[Trial]) -> Verdict:
-        """Whether the mean meets each goal in each workload; what nobody asked for must hold on every seed."""
+        """Whether the mean meets each goal in each workload; what was not asked for must hold on every seed."""
         asked = [goal for goal in self.goals if not goal.unasked]
         if not all(trial.met(goal) for goal in self.goals if goal.unasked for trial in trials):
             return Verdict.FAILS

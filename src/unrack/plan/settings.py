@@ -20,7 +20,7 @@ from unrack.study.input.document import Document
 
 SHARE = 0.9
 MOST_SEEDS = {"share": 20, "confidence": 80, "both": 640}
-"""How many seeds are run at most, where nobody says it."""
+"""How many seeds are run at most, by default."""
 
 
 def _share(value: object) -> object:

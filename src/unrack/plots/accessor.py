@@ -46,7 +46,7 @@ def gantt(
     width: int = 640,
     height: int = 300,
 ) -> Any:
-    """Draw who held which nodes when.
+    """Draw which job held which nodes when.
 
     An InputError if ``colour`` or ``most`` is wrong, or Altair is not installed.
 
@@ -184,7 +184,7 @@ class ResultPlots:
         return f"<charts of {self._title}, {jobs}: gantt(), utilisation(), waits()>"
 
     def gantt(self, *, colour: str = "job", most: int = MOST_RECTANGLES, width: int = 640, height: int = 300) -> Any:
-        """Who held which nodes when: an :class:`altair.Chart`; parameters as of :func:`unrack.plots.accessor.gantt`.
+        """Jobs on their nodes over time: an :class:`altair.Chart`; parameters of :func:`unrack.plots.accessor.gantt`.
 
         An InputError if ``colour`` or ``most`` is wrong, or Altair is not installed.
         """

@@ -112,7 +112,7 @@ def with_line(where: str, error: BaseException) -> str:
 def carried(thing: object) -> Any:
     """How a class of a file that was run once is pickled: with its file; ``NotImplemented``: as any other.
 
-    For ``reducer_override`` of picklers whose pickles go to processes that have not run the file.
+    For ``reducer_override`` of picklers with pickles that go to processes that have not run the file.
     """
     if isinstance(thing, type) and thing.__module__ in _ran:
         return _class_of, (_ran[thing.__module__], thing.__qualname__)

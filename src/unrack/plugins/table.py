@@ -2,7 +2,7 @@
 
 An installed distribution names its extensions as entry points of the groups ``unrack.readers``, ``unrack.metrics`` and
 so on, each ``NAME = "module:object"``. A file has a dictionary for each table: ``READERS = {"NAME": object}``. What is
-installed is loaded when its table is asked for it, and what cannot be loaded stops nobody who does not ask for it.
+installed is loaded when its table is asked for it, and what cannot be loaded stops only code that asks for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIX = "unrack."
 GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "sections", "policies")
 """The tables that files may add to; distributions may also add to ``commands``."""
 ON_REQUEST = ("slowdowns", "metrics", "sections")
-"""Tables whose entries take part in every run: of installed ones those that a study names in ``plugins``."""
+"""Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
 ELSEWHERE = {"commands": ("reproduce",), "readers": ("dlrm", "minsky", "philly"),
              "generators": ("rodinia_jobs", "training_jobs")}  # fmt: skip
 """Names that the documentation speaks of and ``unrack-papers`` has."""

@@ -11,7 +11,7 @@ from unrack.view import View
 
 
 class LedgerColumns(NamedTuple):
-    """What is free and who runs on what; arrays are those of :class:`unrack.ledger.state.ClusterState`."""
+    """What is free and which job runs on what; arrays are those of :class:`unrack.ledger.state.ClusterState`."""
 
     # what jobs ask; what nodes have free and installed
     asks: Ints

@@ -22,7 +22,7 @@ BY_THE_WORLD = (
     'study (arguments of simulate), and an entry of its policies such as { name = "first-fit", world = "base" } is '
     "run without them"
 )
-"""What is said to whoever looks for the world in a policy."""
+"""The message for code that looks for the world in a policy."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Reject(NamedTuple):
 class Hold(NamedTuple):
     """Let a running job that lacks memory stand still, with all that it holds, until there is enough for it.
 
-    It is asked for it again whenever memory comes back. Jobs that stand still may wait for each other: once nobody goes
+    It is asked for it again whenever memory comes back. Jobs that stand still may wait for each other: once none goes
     on, the youngest of them is stopped.
     """
 
@@ -179,8 +179,8 @@ class Traits:
         What it gives to jobs besides cores and memory of their own nodes, of ``Need.LOANS``, ``DEVICES``, ``TIERS`` and
         ``COUNTED``. Jobs that ask for devices, or for what is counted, are refused where it does not place them.
     reads
-        What else it looks at, of ``Need.PRIORITIES``, ``ACCOUNTS`` and ``RACKS``: where nobody does, that is said of a
-        study's keys.
+        What else it looks at, of ``Need.PRIORITIES``, ``ACCOUNTS`` and ``RACKS``: where no policy does, that is said of
+        a study's keys.
     estimates
         Which run times it is told to expect.
     whole_nodes
@@ -275,7 +275,7 @@ class Provisioning(Protocol[Memory]):
     """What a policy has beside :class:`Policy` if it changes the memory of jobs as these use more and less of it."""
 
     def adjust(self, view: View, memory: Memory, used: Used, now: int) -> tuple[list[Decision], Memory]:
-        """What to change now that so much is seen to be used: ``Resize``, or ``Requeue`` of whom it stops for that.
+        """What to change now that so much is seen to be used: ``Resize``, or ``Requeue`` of jobs that it stops.
 
         Asked again while jobs still lack memory and something was decided; then they are stopped.
         """

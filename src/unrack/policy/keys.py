@@ -42,7 +42,9 @@ ESTIMATES = Parameter(
     "requested",
     "run times the policy is told: requested or exact",
 )
-BACKFILLS = Parameter("backfill", one_of(BACKFILL), "none", "who may pass the head: none, any (that fits) or easy")
+BACKFILLS = Parameter(
+    "backfill", one_of(BACKFILL), "none", "which jobs may pass the head: none, any (that fits) or easy"
+)
 BACKFILL_ORDER = Parameter(
     "backfill_order", one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
 )
@@ -57,7 +59,8 @@ LENDING = {
     "lenders_compute": Parameter(
         "lenders_compute", yes, "no", "yes: nodes that lend may compute, whatever they have left (threshold 0)"
     ),
-    "group": Parameter("group", lending_group, "all", "who lends whom: all, rack, or so many nodes in order of id"),
+    "group": Parameter("group", lending_group, "all",
+                       "which nodes lend to each other: all, rack, or so many nodes in order of id"),
     "near": Parameter("near", yes, "no", "yes: the nearest lenders first"),
 }  # fmt: skip
 
@@ -90,7 +93,9 @@ FORWARD = Parameter(
     "when reservations of conservative move forward: early (when a job ends early) or ends (at every end)",
 )  # fmt: skip
 SCHEDULING = {
-    "scheduler": Parameter("scheduler", one_of(SCHEDULERS), "slurm", "who may pass whom: " + ", ".join(SCHEDULERS)),
+    "scheduler": Parameter(
+        "scheduler", one_of(SCHEDULERS), "slurm", "which jobs may pass which: " + ", ".join(SCHEDULERS)
+    ),
     "depth": Parameter("depth", count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
     "queue": Parameter("queue", count, "100", "of slurm: how many jobs either loop looks at"),
     "interval": Parameter("interval_us", duration, "30 s", "of slurm: time between two backfills"),

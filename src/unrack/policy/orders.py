@@ -215,7 +215,9 @@ ORDERS: dict[str, NamedOrder] = {
     "priority": NamedOrder(priority, "highest priority first"),
     "edf": NamedOrder(edf, "earliest deadline first"),
     "priority-edf": NamedOrder(priority_edf, "highest priority first, then earliest deadline"),
-    "urgency": NamedOrder(urgency, "who can be on time first, the most urgent leading; late jobs last", ages=True),
+    "urgency": NamedOrder(
+        urgency, "jobs that can be on time first, the most urgent leading; late jobs last", ages=True
+    ),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
     MULTIFACTOR: NamedOrder(
         multifactor,

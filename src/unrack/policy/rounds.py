@@ -40,7 +40,7 @@ class SubtaskClass(NamedTuple):
     asks: str  # what each asks
     waited: int  # in how many rounds they were left waiting before
     home: str  # the host at which an earlier network put their task, which they prefer if it has room; empty: none
-    jobs: tuple[str, ...]  # whose they are
+    jobs: tuple[str, ...]  # the jobs of these tasks
 
 
 class HostGroup(NamedTuple):
@@ -98,7 +98,7 @@ class JobStory(NamedTuple):
 
 
 class PromiseStory(NamedTuple):
-    """A job that is to start next: when at the latest (µs; ``None``: not known), and whom that keeps waiting."""
+    """A job that is to start next: when at the latest (µs; ``None``: not known), and which jobs that keeps waiting."""
 
     job: str
     start_us: int | None

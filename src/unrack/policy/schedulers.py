@@ -109,7 +109,7 @@ def any_of(kind: Made) -> Made:
 
 
 def memory_rule(where: str, rule: str, terms: Mapping[str, Any]) -> MemoryRule:
-    """A rule for memory by its name, with its terms. A PolicyError if terms of lending are given, and nobody lends."""
+    """A rule for memory by its name, with its terms. A PolicyError if terms of lending are given, and no node lends."""
     if rule in LENT_RULES:
         return LentMemory(rule, **terms)
     if terms:

@@ -69,7 +69,7 @@ def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> En
 
 
 def _topo_aware(summary: str, rule: str, **fixed: Any) -> Entry:
-    """A list whose rule for GPUs is by utility unless it says another."""
+    """A list with a rule for GPUs by utility unless it names another."""
     own = {"order": ORDER, "wait": FREE["wait"], "depth": DEPTH, "gpus": GPUS["gpus"]._replace(default="drb")}
     entry = _list(summary, "fcfs", rule, **own)
     return entry._replace(fixed={**entry.fixed, "gpus": "drb", **fixed})
@@ -81,7 +81,7 @@ def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
 
 
 _OWN: dict[str, Entry] = {
-    "fcfs": _list("first come, first served; nobody passes the head of the queue", "fcfs", "none", **FREE),
+    "fcfs": _list("first come, first served; no job passes the head of the queue", "fcfs", "none", **FREE),
     "sjf": _list("shortest expected run time first", "sjf", "none", **FREE),
     "ljf": _list("longest expected run time first", "ljf", "none", **FREE),
     "smallest": _list("fewest cores first", "smallest", "none", **FREE),
@@ -151,7 +151,7 @@ _OWN: dict[str, Entry] = {
                 "reserve",
                 one_of(RESERVES),
                 "cores",
-                "what a plan keeps for whoever starts later: cores, or nodes whole and nothing where a limit is full",
+                "what a plan keeps for jobs that start later: cores, or nodes whole and nothing where a limit is full",
             ),
             "order": ORDER,
             **COMMON,
@@ -204,7 +204,7 @@ _OWN: dict[str, Entry] = {
         reading=READING,
     ),
     "lookahead": Entry(
-        "pools: who can still be on time first, late jobs last, each where it costs least (unrack's own)",
+        "pools: jobs that can still be on time first, late jobs last, each where it costs least (unrack's own)",
         partial(pooled, Lookahead, "lookahead", "urgency"),
         {
             "memory": MEMORY,
@@ -231,7 +231,7 @@ _OWN: dict[str, Entry] = {
             "local": "nodes with a threshold of free memory; the rest from lenders one after the other",
             "local-spread": "the same, with a lender of its own for each node of the job",
             "disaggregated": "local while that is possible; else the nodes with most memory, and lenders for the rest",
-            "contention-aware": "the same, from the lenders whose lending slows everyone down least (unrack's own)",
+            "contention-aware": "the same, from the lenders that slow all jobs down least (unrack's own)",
         }.items()
     },
 }
@@ -242,7 +242,7 @@ TIERED = {
     "full": Parameter("full", one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
     "clusters": Parameter("clusters", count, "any", "at most so many clusters are in use at a time"),
     "order": Parameter(
-        "order", one_of(TIER_ORDERS), "request", "who waits is tried in order of arrival (request) or by slo-ratio"
+        "order", one_of(TIER_ORDERS), "request", "waiting jobs are tried in order of arrival (request) or by slo-ratio"
     ),
 }
 _OWN |= {
@@ -269,7 +269,7 @@ MOLDING = Parameter(
     "molding",
     one_of(MOLDINGS),
     "",
-    "who chooses the sizes of moldable jobs: earliest-end or working-set; default: nobody",
+    "the rule that chooses the sizes of moldable jobs: earliest-end or working-set; default: none",
 )
 RESIZING = Parameter(
     "resizing", one_of(RESIZINGS), "", "how malleable jobs grow and shrink: fpsma or egs; default: they do not"
@@ -278,7 +278,7 @@ EXTENSION = Parameter(
     "step_us",
     duration,
     "",
-    "how much more time a job at its limit is given at once, where that delays nobody",
+    "how much more time a job at its limit is given at once, where that delays no job",
 )
 MOST = Parameter("most_us", duration, "4 times extension", "how much more time it is given in all")
 OF_ALL = {

@@ -33,7 +33,7 @@ class Question(NamedTuple):
 QUESTIONS = (
     Question("missed_deadlines", "share of missed deadlines"),
     Question("slo_broken_local", "share of servers with less local memory than their floor"),
-    Question("slo_broken_remote", "share of servers whose memory is too remote"),
+    Question("slo_broken_remote", "share of servers with too remote memory"),
     Question("servers_rejected", "share of servers refused"),
     Question("price_per_server_h", "price of a server for an hour"),
     Question("wait_s_mean", "mean wait", "shortest", "longest"),
@@ -70,7 +70,7 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
 
 
 def _unserved(settings: Sequence[Setting]) -> list[Markup]:
-    """Who served less than others, and is in no comparison for it."""
+    """Policies that served less than others, and are in no comparison for it."""
     less: dict[str, list[float]] = {}
     for setting in settings:
         for policy, share in setting.served_less.items():
@@ -84,11 +84,11 @@ def _unserved(settings: Sequence[Setting]) -> list[Markup]:
         where = f" in {len(shares)} of {len(settings)} settings" if len(settings) > 1 else ""
         parts.append(Markup("<b>{}</b> served {} of the core-time asked for{}").format(policy, part, where))
     there = " there" if len(settings) > 1 else ""
-    who = "it is" if len(parts) == 1 else "these are"
+    they = "it is" if len(parts) == 1 else "these are"
     return [
         Markup(
             "{}; others served more, so {} not compared{}: what is measured on finished jobs is silent on the rest."
-        ).format(Markup("; ").join(parts), who, there)
+        ).format(Markup("; ").join(parts), they, there)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What went in and what was lost: input rules, rejected jobs; and who got what: users, applications, queues."""
+"""What went in and what was lost: input rules, rejected jobs; and what users, applications and queues got."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def resource_sections(settings: Sequence[Setting]) -> tuple[ResourceSection, ...
 
 
 def _told(table: Table) -> Table:
-    """The table whose picture, if it has one, says to screen readers what it is."""
+    """The table, with a picture, if it has one, that says to screen readers what it is."""
     if not table.picture or "aria-label=" in table.picture.partition(">")[0]:
         return table
     return table._replace(picture=table.picture.replace("<svg", f'<svg aria-label="{escape(table.title)}"', 1))

@@ -1,7 +1,7 @@
 """What a resource is: the keys of a cluster file, what jobs claim of it where, and what is told of it.
 
 A resource says what there is as *places*, each with a whole amount of one quantity, and what a job claims of them as
-rows of (place, amount). Who holds what, what is free, drafts, plans, tables and the audit are the house's: see
+rows of (place, amount). What each job holds, what is free, drafts, plans, tables and the audit are the house's: see
 ``docs/adding-a-resource.md``.
 """
 
@@ -97,8 +97,8 @@ class Gangs(NamedTuple):
     """Jobs as gangs of equal tasks, int64[jobs] each: how many tasks, and cores and MB of each.
 
     ``elsewhere``: memory may be that of other nodes, so that it says nothing of where a task goes. ``asked``: all that
-    they ask of the resource, by quantity; one that is not there nobody asks for. ``remote``: how many pooled devices a
-    task has on other nodes at least, whichever its own is; ``None``: nobody asks for whole devices.
+    they ask of the resource, by quantity; one that is not there is not asked for. ``remote``: how many pooled devices a
+    task has on other nodes at least, whichever its own is; ``None``: no job asks for whole devices.
     """
 
     tasks: Ints
@@ -116,7 +116,7 @@ class Gangs(NamedTuple):
 
 
 class Installed(Protocol):
-    """A resource as one cluster has it. It does not change, and knows nothing of who holds what."""
+    """A resource as one cluster has it. It does not change, and knows nothing of what jobs hold."""
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Installed(Protocol):
 
     @property
     def limits(self) -> int:
-        """How many of its places, the last, are limits: who waits for nothing but room in one holds up nobody."""
+        """How many of its places, the last, are limits: a job that only waits for room in one holds up no other."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class Installed(Protocol):
         nodes, tasks : int64[k]
             The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
         free : int64[places]
-            What nobody holds.
+            What no job holds.
         devices : int64[k, 3]
             Its pooled devices: TASK_NODE, HOME (NO_HOME: in no node) and how many DEVICES, each pair of nodes once.
         """
@@ -186,7 +186,7 @@ class Installed(Protocol):
         asked, nodes, tasks, devices
             As in :meth:`claims`: the tasks that have a place already, which hold nothing yet, and their devices.
         free : int64[places]
-            What nobody holds.
+            What no job holds.
         left
             How many tasks have no place yet: where all of them must be on one node, it is to hold so many.
         """
@@ -291,7 +291,7 @@ class Speeds(Protocol):
     """
 
     def touched(self, view: Any, lease: Any) -> Ints:
-        """int64[k]: the running jobs whose speed may change because this lease came, went or changed.
+        """int64[k]: the running jobs that may change speed because this lease came, went or changed.
 
         Called after the change. The job of the lease is asked about too if it still runs.
         """
@@ -390,7 +390,7 @@ class UsualResource(ABC):
         return {}
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
-        """Of every quantity that jobs held: how much, by policy and over time, and who waited for it."""
+        """Of every quantity that jobs held: how much, by policy and over time, and which jobs waited for it."""
         return usual_tables(runs, self.name, self.metrics)
 
     def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:

@@ -32,7 +32,7 @@ class Window(NamedTuple):
     """When some jobs run, or none, from ``start_us`` until ``end_us``, and nodes that are kept for them.
 
     ``owner``: a number from 1; windows with the same are for the same jobs. ``nodes``: bool[nodes]. ``place``: of which
-    an amount is kept from all who claim it; -1: of none. The windows of a place are no job's, and apart in time.
+    an amount is kept from all that claim it; -1: of none. The windows of a place are no job's, and apart in time.
     """
 
     start_us: int

@@ -119,7 +119,7 @@ class Places:
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there.
 
-        ``free``, int64[places], is what nobody holds: where there is a choice, it is made among that. ``devices``:
+        ``free``, int64[places], is what no job holds: where there is a choice, it is made among that. ``devices``:
         its pooled devices, as in :meth:`unrack.resources.contract.Installed.claims`.
         """
         order = np.argsort(nodes, kind="stable")
@@ -134,7 +134,7 @@ class Places:
     def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
         """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
 
-        ``on``: how many nodes it has, whichever they are; 0: nobody knows.
+        ``on``: how many nodes it has, whichever they are; 0: not known.
         """
         found = []
         for part in self.parts:

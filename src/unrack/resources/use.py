@@ -72,7 +72,7 @@ def use_tables(
     shares: Mapping[str, str] | None = None,
     spent: tuple[str, float] = ("amount x hours", HOUR_S),
 ) -> tuple[Table, ...]:
-    """What is used of a quantity and who waited for it: a row a policy, over its seeds, and a picture over time.
+    """What is used of a quantity and which jobs waited for it: a row a policy, over its seeds, and a picture over time.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def _lending(
     why = _lends_not(cluster, jobs, policy)
     computing = cluster.cores > 0
     if cluster.tiers is None and (bool(cluster.lending_group[computing].any()) or not bool(computing.all())):
-        yield Effect("lending", cluster.name, why)  # to let nobody lend is an effect
+        yield Effect("lending", cluster.name, why)  # to let no node lend is an effect
     why = why or _alone(cluster)
     near = Need.RACKS in traits_of(policy).reads
     if contention is not None:
@@ -130,7 +130,7 @@ def _lending(
                 yield Effect("distance", name, why or ("" if name in there else far))
     if bool(cluster.rack_group.any()):
         asked = near or contention is not None
-        yield Effect("racks", cluster.name, why or ("" if asked else "nobody asks how far borrowed memory is"))
+        yield Effect("racks", cluster.name, why or ("" if asked else "no policy asks how far borrowed memory is"))
     if near:
         one = f"all nodes of {cluster.name} are in one rack"
         yield Effect("near", policy.name, why or ("" if len(cluster.rack_names) > 1 else one))
@@ -237,7 +237,7 @@ def _sizes(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
 
 def _limits(jobs: JobTable, policy: Policy[Any]) -> Iterator[Effect]:
     if least_times(jobs):
-        why = "" if backfills(policy) else f"{policy.name} lets nobody pass others"
+        why = "" if backfills(policy) else f"{policy.name} lets no job pass others"
         yield Effect("limits", COLUMN, why, counted=True)
 
 
@@ -252,11 +252,11 @@ def _stops(cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World) 
 
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
     monitors = traits_of(policy).monitor_us > 0
-    unknown = "" if jobs.usage is not None else "nobody says what jobs use: they are taken to use what they ask"
+    unknown = "" if jobs.usage is not None else "what jobs use is not known: they are taken to use what they ask"
     if monitors:
         yield Effect("provisioning", policy.name, unknown)
     if costs is not None:
-        idle = unknown or ("" if monitors else f"{policy.name} changes nobody's memory")
+        idle = unknown or ("" if monitors else f"{policy.name} changes no job's memory")
         checkpoints = costs.checkpoint_every is not None and costs.checkpoint_cost > 0  # all jobs pay for these
         yield Effect("memory_changes", "", "" if checkpoints else idle)
 
@@ -269,7 +269,7 @@ def draws(policy: Policy[Any]) -> bool:
 WORDS = {
     "models": "the model {of}", "contention": "contention", "distance": "the factor of the distance {of!r}",
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
-    "lending": "who may lend memory to whom on {of}", "racks": "the groups of racks of {of}",
+    "lending": "which nodes may lend to which on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
     "site": "the weights of priorities of {of}",
     "slowdowns": "how slowdowns combine",

@@ -28,7 +28,7 @@ MET, OPEN, NEVER = 1, 0, -1
 
 
 class Graph:
-    """Who waits for whom in a run. ``kernel``: the run; ``graph``: what its jobs wait for."""
+    """Which jobs wait for which in a run. ``kernel``: the run; ``graph``: what its jobs wait for."""
 
     def __init__(self, kernel: Kernel, graph: JobGraph) -> None:
         self.kernel, self.graph = kernel, graph
@@ -65,7 +65,7 @@ class Graph:
         return False
 
     def release(self, job: int, now: int) -> bool:
-        """Queue a job whose time has come; False: it was queued already, or will never be."""
+        """Queue a job at its time; False: it was queued already, or will never be."""
         if self.due.get(job, now + 1) > now:
             return False
         self._released(job, now)

@@ -23,7 +23,7 @@ class PolicyAtWork:
     FaultyPolicyError
         A user's code raised something, which is the ``__cause__``.
     RefusedError
-        As before, with who decided it and on what view, where that was a user's code.
+        As before, with the policy and the view on which it decided, where that was a user's code.
     RunError
         The policy's code raised SystemExit or GeneratorExit: the end of its run, not of the program.
     """

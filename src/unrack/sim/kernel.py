@@ -1,4 +1,4 @@
-"""The simulated world: a heap of events, and jobs whose speed may change while they run.
+"""The simulated world: a heap of events, and jobs of which the speed may change while they run.
 
 Events at one time come in the order of the tie rule. ``together`` (the default): ends, failures, repairs, submissions,
 then one round. ``finish-first`` and ``submit-first``: every event gets a round of its own; ends before submissions, or
@@ -73,7 +73,7 @@ class Kernel:
     Parameters
     ----------
     core
-        Who decides.
+        What decides.
     world
         How fast jobs run, what fails, what changes cost.
     jobs
@@ -152,7 +152,7 @@ class Kernel:
             if something or wake <= now:
                 wake = self.round(now)
                 idle = 0 if something or heap or self.running else idle + 1
-                wake = wake if idle < 100_000 else NEVER_US  # nobody runs or comes, and it decides nothing: for ever
+                wake = wake if idle < 100_000 else NEVER_US  # no job runs or comes, and it decides nothing: for ever
                 if after_round is not None:
                     after_round(now)
         if progress is not None:

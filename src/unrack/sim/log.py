@@ -72,7 +72,7 @@ class RunLog:
     preempted: dict[int, Preemption] = field(default_factory=dict)  # attempt → why it was preempted, and what was lost
     suspended: dict[int, list[Suspension]] = field(default_factory=dict)  # job → its suspensions
     limits: dict[int, int] = field(default_factory=dict)  # job → the limit that it had last, if it asks another, µs
-    # job → when it was given more time; ``None``: nobody is stopped at a limit
+    # job → when it was given more time; ``None``: no job is stopped at a limit
     extensions: dict[int, list[Extension]] | None = None
     cut: frozenset[int] = frozenset()  # the jobs that ended at these with work left
     # job that stood still for lack of memory → nodes x time, µs
@@ -169,7 +169,7 @@ class RunLog:
 
     @property
     def span_job(self) -> Ints:
-        """int64[spans]: whose span each is."""
+        """int64[spans]: the job of each."""
         return self.attempt_job[self.span_attempt]
 
     @property

@@ -80,7 +80,7 @@ class Preemption(NamedTuple):
 
 
 CHUNK = 16_384
-"""Spans whose rows are kept one by one before they are packed."""
+"""The rows of so many spans are kept one by one before they are packed."""
 
 
 class Recorder:
@@ -160,7 +160,7 @@ class Recorder:
     def changed_attempt(
         self, job: int, end_us: int, outcome: Outcome, spans: Sequence[Span], groups: tuple[int, ...] = ()
     ) -> None:
-        """Note an attempt that has ended, and whose lease changed: all its spans, in order, and its shares' groups."""
+        """Note an attempt with a lease that changed, when it has ended: its spans, in order, and its shares' groups."""
         for place, part in enumerate(spans[0].lease.parts):
             own = [span._replace(lease=span.lease.parts[place]) for span in spans]
             self.changed_attempt(part.job, end_us, outcome, own, groups[: len(part.shares)])

@@ -63,7 +63,7 @@ class Result:
     failing
         Whether there were faults that could strike; then there are metrics of failures.
     core_tiles
-        How the cores of a node are chosen; ``None``: nobody asked.
+        How the cores of a node are chosen; ``None``: not asked for.
     notes
         What was asked for and could not change anything in this run, a sentence each.
     provisions
@@ -146,7 +146,7 @@ class Result:
 
     @property
     def usage(self) -> pl.DataFrame:
-        """What was held and who waited, as a step function of time."""
+        """What was held and which jobs waited, as a step function of time."""
         return self.table("usage")
 
     @property

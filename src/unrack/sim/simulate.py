@@ -168,7 +168,7 @@ def prepared(
     jobs = with_watts(cluster, jobs)
     policy = as_site_says(policy, cluster)
     if make is not None and isinstance(policy, Preempting) and suspends(policy, cluster):
-        policy = policy.inner  # a world that tells what really happened: who was suspended there, Slurm suspended
+        policy = policy.inner  # a world that tells what really happened: jobs suspended there, Slurm suspended
     stops = None if make is not None else graces_us(before, told, isinstance(policy, Extending))
     if stops is not None:
         check_stopping(policy, jobs)
@@ -194,5 +194,5 @@ def prepared(
         core.state.grace_us, usual = stops, ExpiringKernel
     kernel = (make or usual)(core, world, jobs if arrivals else None)
     if stops is not None and kernel.recorder.extensions is None:
-        kernel.recorder.extensions = {}  # nobody reaches a limit
+        kernel.recorder.extensions = {}  # no job reaches a limit
     return kernel

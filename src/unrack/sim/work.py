@@ -1,4 +1,4 @@
-"""Work left of running jobs whose speed changes: work falls by elapsed time x speed (Vieira Zacarias 2023, eq. 6.1)."""
+"""Work left of running jobs that change speed: work falls by elapsed time x speed (Vieira Zacarias 2023, eq. 6.1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How speeds from several causes combine: shared devices and contended memory in one run.
 
 Each cause gives every running job a speed; 1 = as fast as alone on what it asked for. A unit of work takes 1 / speed,
-and what that is above 1 is the cause's delay. Without a cause nobody slows anybody down.
+and what that is above 1 is the cause's delay. Without a cause no job slows another down.
 """
 
 from __future__ import annotations

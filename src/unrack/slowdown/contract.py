@@ -1,4 +1,4 @@
-"""The contract of a slowdown model: how fast jobs run, given who shares what with whom."""
+"""The contract of a slowdown model: how fast jobs run, given what they share with which others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Slowdown(Protocol):
     """Speeds of running jobs: 1 = as fast as alone on what it asked for."""
 
     def touched(self, view: View, lease: Lease) -> Ints:
-        """int64[k]: the running jobs whose speed may change because this lease came, went or changed.
+        """int64[k]: the running jobs that may change speed because this lease came, went or changed.
 
         Called after the change. The job of the lease is asked about too if it still runs.
         """

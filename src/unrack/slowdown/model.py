@@ -76,7 +76,7 @@ class ModelTable(Strict):
     most_sharers: Annotated[int, Field(ge=1, le=4096, strict=True)] = MOST_SHARERS
     # quantities for which the model, not the amount asked, says how many may share
     governs: list[str] = Field(default=["bandwidth_mb_s"])
-    # True: a job keeps the speed it had when it began, whoever joins or leaves later (what the authors' simulator
+    # True: a job keeps the speed it had when it began, whichever jobs join or leave later (what the authors' simulator
     # does). False: every sharer follows every change.
     frozen: bool = False
     # True: the times are cut to whole seconds (as the authors' simulator has them). Not of a linear model.

@@ -47,7 +47,7 @@ def sets_speeds(devices: Devices, models: Sequence[Model]) -> bool:
 
 
 class PoolSpeeds:
-    """The speeds that the core's columns say, for the simulated world: one truth about who shares what."""
+    """The speeds that the core's columns say, for the simulated world: one truth about which jobs share what."""
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the jobs on the groups that the lease names, its own job first if it runs."""

@@ -24,7 +24,7 @@ class Scheduler:
     whole_nodes: bool = False  # whether jobs get whole nodes
     limits: bool = False  # whether limits of accounts and QOS are enforced
     accounts: bool = False  # whether it keeps accounts
-    # what it says of priorities, keys in small letters, where it goes by more than who came first
+    # what it says of priorities, keys in small letters, where it goes by more than the order of arrival
     priorities: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""  # its name in accounting; ``""``: not said
     main: bool = True  # whether there is a main loop beside the backfill

@@ -75,7 +75,7 @@ def week_day(text: str) -> int:
 
 
 def moment_s(text: str) -> int | None:
-    """Seconds since 1970 of a moment: a timestamp, whose clock is taken for UTC, or a number of such seconds.
+    """Seconds since 1970 of a moment: a timestamp, the clock of which is taken for UTC, or a number of such seconds.
 
     ``None``: not known. A ValueError if it is not a moment.
 

@@ -40,7 +40,7 @@ class Clock:
     _compiling_since_s: float = 0.0
 
     def over(self) -> bool:
-        """Whether the time is up; whoever asks ends for that."""
+        """Whether the time is up; the search that asks then ends."""
         self.cut = self.cut or (self.limit_s < inf and self._used_s() >= self.limit_s)
         return self.cut
 

@@ -1,4 +1,4 @@
-"""How many jobs must be late, and how long they take in all, whoever schedules them: two lower bounds.
+"""How many jobs must be late, and how long they take in all, whatever schedules them: two lower bounds.
 
 *Response*: on one processor that may be interrupted at will, serving the job with least work left minimises the sum of
 the times from release to end (Schrage 1968). A resource that gives itself whole to one job at a time can do whatever a
@@ -9,7 +9,8 @@ schedule that splits it among jobs does, so its optimum, with each job's energy 
 A job on time spends all its energy (amount held x time) within its window, from release to due. Three relaxations of
 "what can be on time" give the bound; each only lets more jobs be on time than any schedule can.
 
-1. A job whose window is shorter than its fastest run, or offers less of a resource than its energy, is late: *certain*.
+1. A job with a window shorter than its fastest run, or that offers less of a resource than its energy, is late:
+   *certain*.
 2. For one resource of capacity c, let a fraction x_j of job j be on time, holding z_j = e_j x_j of its energy e_j, and
    let energy be spent at any rate, interrupted at will. Such z are the flows from jobs to the times of their windows:
    feasible if no set of jobs asks for more than c x the length of the union of its windows. That is a coverage

@@ -115,7 +115,7 @@ def told(notes: Iterable[tuple[str, str]]) -> list[str]:
     >>> told([("easy", "no effect of x: y"), ("fcfs", "no effect of x: y")])
     ['no effect of x: y (easy, fcfs)']
     """
-    who: dict[str, dict[str, None]] = {}
+    said_of: dict[str, dict[str, None]] = {}
     for policy, words in notes:
-        who.setdefault(words, {})[policy] = None
-    return [f"{words} ({some(list(policies), MOST_POLICIES)})" for words, policies in who.items()]
+        said_of.setdefault(words, {})[policy] = None
+    return [f"{words} ({some(list(policies), MOST_POLICIES)})" for words, policies in said_of.items()]

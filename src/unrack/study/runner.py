@@ -196,7 +196,7 @@ def _failed(failures: Sequence[Failure], runs: int) -> str:
 
 @contextmanager
 def _kept_is_said(directory: Path) -> Iterator[None]:
-    """A file that cannot be written is a RunError of one sentence, with what the system said, and nobody's bug."""
+    """A file that cannot be written is a RunError of one sentence, with what the system said, and not a bug."""
     try:
         yield
     except OSError as error:
@@ -331,7 +331,7 @@ def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
 
 @contextmanager
 def _simulated(asked: _Asked, heard: Heard, audit: bool) -> Iterator[Result]:
-    """The result of a run, whose files stay as they were asked for until it was used."""
+    """The result of a run; its files stay as they were asked for until it was used."""
     with taking(asked.sources), using(asked.run.plugins):
         yield simulated(asked.run, lambda done, _: heard(done), audit)
 

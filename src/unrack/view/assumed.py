@@ -91,14 +91,14 @@ class Assumed:
 
     @property
     def lends(self) -> bool:
-        """Whether it is kept who uses whose memory."""
+        """Whether it is kept which job uses which node's memory."""
         return self._state.memory is not None
 
     def at(
         self, now: int, free: Ints, places: Ints, left: Ints, devices: DeviceLine | None = None,
         beside: Mapping[int, AssumedRun] = NOBODY,
     ) -> View:  # fmt: skip
-        """The view at a time (µs), which is overwritten by the next; who is booked to end by then does not run.
+        """The view at a time (µs), which is overwritten by the next; a job that is booked to end by then does not run.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Assumed:
             state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)
             state.claimed.free[places[own]] = left[own]
-            state.claimed.whose = partial(self._holders, self.running[WHO, :over], beside)
+            state.claimed.then = partial(self._holders, self.running[WHO, :over], beside)
         if state.memory is not None:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
             state.memory.lent[:] = ledger.lent
@@ -147,7 +147,7 @@ class Assumed:
         return self._view
 
     def _holders(self, ended: Ints, beside: Mapping[int, AssumedRun]) -> Ints:
-        """Who holds something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""
+        """Jobs that hold something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""
         seen = self._ledger.columns.claimed
         assert seen is not None
         holders = seen.holders.copy()

@@ -53,7 +53,7 @@ class Draft:
         return self._view
 
     def submit(self, job: int) -> None:
-        """Let a job come that nobody knows yet, before anything else happens on the draft.
+        """Let a new job come, before anything else happens on the draft.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Draft:
             It has come already.
         """
         devices, source = self._state.devices, self._origin._state.devices
-        if devices is not None and source is not None:  # a copy says nothing of jobs that nobody knows
+        if devices is not None and source is not None:  # a copy says nothing of new jobs
             devices.columns = copied_columns(source.columns, 0, None)
         self._state.submit(job)
 
@@ -128,7 +128,7 @@ class Draft:
         state.queue_start, state.queue_end, state.promises = 0, len(jobs), NO_PROMISES
 
     def next_end_us(self) -> int | None:
-        """When something is next booked to end, µs; who is overdue ends at once. ``None``: nothing is held."""
+        """When something is next booked to end, µs; a job that is overdue ends at once. ``None``: nothing is held."""
         first = next_end_us(self._state)
         return None if first == NEVER_US else max(first, self.now + 1)
 

@@ -1,4 +1,4 @@
-"""A view in which jobs are expected to run, and to end, as somebody else says."""
+"""A view in which jobs are expected to run, and to end, as a prediction says."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class View:
         Whether what it says is free of places is so beside what windows keep of them for others.
     columns
         The ledger's columns whole, read-only, for kernels that take them so. Columns by job have room for more jobs
-        than :attr:`jobs`; what lies beyond is nobody's business.
+        than :attr:`jobs`; what lies beyond means nothing.
     """
 
     def __init__(self, state: ClusterState, store: JobStore) -> None:
@@ -155,7 +155,7 @@ class View:
 
     @property
     def nodes(self) -> NodeColumns:
-        """The nodes in columns with names: free and installed cores and memory, and who is in service."""
+        """The nodes in columns with names: free and installed cores and memory, and which are in service."""
         columns = self.columns
         return NodeColumns(columns.free[0], columns.free[1], columns.total[0], columns.total[1], columns.online)
 
@@ -187,7 +187,7 @@ class View:
 
     @property
     def openings(self) -> int:
-        """Grows with every change that may let somebody start who was passed over: as releases, and with latecomers."""
+        """Grows with every change that may let a job start that was passed over: as releases, and with latecomers."""
         return self._state.releases + self._state.latecomers
 
     @property
@@ -369,7 +369,7 @@ class View:
             yield from (one for candidate in found for one in choices.on(candidate))
 
     def expected_ends_us(self, candidate: Candidate) -> dict[int, int]:
-        """When a job would end if it started on a candidate now, and those with whom it would share: job → µs."""
+        """When a job would end if it started on a candidate now, and those with which it would share: job → µs."""
         lease, estimate_us = candidate.lease, int(self.estimate_us[candidate.job])
         if self.devices is None or lease is None or not lease.shares:
             return {candidate.job: self.now + estimate_us}

@@ -69,7 +69,7 @@ def beside_kept(view: View, job: int, free: Ints) -> Ints:
 def kept_from(view: View, job: int, free: Ints | None = None, claims: Ints | None = None) -> Short | None:
     """The first place of which windows leave too little for a job if it starts now; ``None``: there is enough.
 
-    What is free when a window begins is what is free now, and what those who run give back by their booked ends.
+    What is free when a window begins is what is free now, and what running jobs give back by their booked ends.
 
     Parameters
     ----------
@@ -109,6 +109,6 @@ def may_go_on(view: View, job: int) -> bool:
 
 
 def _back_by(view: View, time: int) -> list[Ints]:
-    """What those who run give back until a time, µs, as booked, whatever else is expected of them: claims of each."""
+    """What running jobs give back until a time, µs, as booked, whatever else is expected of them: claims of each."""
     ends, jobs = view.columns.running[:, : view.columns.running_count]
     return [view.lease(job).claims for job in jobs[np.maximum(ends, view.now + 1) <= time].tolist()]

@@ -65,7 +65,7 @@ def fat_node(cluster: Cluster, jobs: JobTable) -> FatNode:
     Parameters
     ----------
     cluster
-        Whose cores, memory and device quantities are pooled.
+        Its cores, memory and device quantities are pooled.
     jobs
         In order of arrival, as tables are.
 

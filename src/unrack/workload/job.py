@@ -84,15 +84,15 @@ class Job:
     priority
         Larger goes first, under policies that look at it.
     user, app
-        Who submitted it, and which application or class it is; ``""`` where the trace does not say.
+        The user that submitted it, and which application or class it is; ``""`` where the trace does not say.
     demand
         What it asks for.
     said
-        What a job that nobody knew before says of where it may run, by columns of tables of jobs: ``partition``,
+        What a new job says of where it may run, by columns of tables of jobs: ``partition``,
         ``constraint``, ``req_nodes``, ``exc_nodes``, ``reservation``, ``account``, ``qos``; and ``nice``: of how far it
         steps back.
     components
-        Of a heterogeneous job that nobody knew before: its other components, which start and end with it.
+        Of a new heterogeneous job: its other components, which start and end with it.
     """
 
     index: int

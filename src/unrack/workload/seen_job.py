@@ -58,7 +58,7 @@ class SeenJob(Job):
     ----------
     estimate_us
         How long it is expected to run at speed 1, µs: what it asks for, or what is left of it after a stop that kept
-        its work, or the truth under a policy whose estimates are exact.
+        its work, or the truth under a policy with exact estimates.
     memory_mb
         What each of its tasks is to be given when it starts.
     now_us
@@ -93,7 +93,7 @@ class SeenJob(Job):
         return None if self.deadline_us is None else self.deadline_us - self.now_us - self.estimate_us
 
     def asks_of(self, kind: str) -> DeviceAsk:
-        """What each task asks of a kind of device, for kinds whose name is no word of Python."""
+        """What each task asks of a kind of device, for kinds with a name that is no word of Python."""
         names = dict.fromkeys(self.kinds.get(kind, ()), 0)
         return DeviceAsk(self.index, kind, {**names, **self.demand.devices.get(kind, {})})
 

@@ -79,7 +79,7 @@ def tasks_on(cluster: Cluster, jobs: JobTable, job: int) -> dict[int, int]:
     if len(counts) == len(nodes) and tasks % len(nodes) == 0:
         return dict.fromkeys(nodes, tasks // len(nodes))
     got = f"{text[:80]} ({len(nodes)} nodes) for {tasks} tasks"
-    want = "different nodes whose number divides the tasks, or a node for each task"
+    want = "different nodes, of a number that divides the tasks, or a node for each task"
     raise under_way.fault(job, jobs.ids[job], "on", got, want)
 
 

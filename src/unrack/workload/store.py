@@ -1,4 +1,4 @@
-"""The jobs of a run as they arrive: the rows of a table, one after the other, or jobs that nobody knew before."""
+"""The jobs of a run as they arrive: the rows of a table, one after the other, or new jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers ask of the tiers of memory: how much must be local, how remote the rest may be, and who stays apart.
+"""What servers ask of the tiers of memory: how much must be local, how remote the rest may be, and which stay apart.
 
 References
 ----------

@@ -17,7 +17,7 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
 ) -> None:
-    """Schedule the pods whose schedulerName is that of a site file, until SIGTERM or Ctrl-C."""
+    """Schedule the pods with the schedulerName of a site file, until SIGTERM or Ctrl-C."""
     from unrack.extras import needed_for
 
     with needed_for("a running Kubernetes"):

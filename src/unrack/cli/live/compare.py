@@ -20,7 +20,7 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:
-    """Simulate the journal's submissions with the run times that were; list who started in another order, and why."""
+    """Simulate the journal's submissions with the real run times; list which jobs started in another order, and why."""
     from unrack.live.driver.history.order import compare as compared
     from unrack.live.driver.history.past import past_of
 

@@ -58,7 +58,7 @@ def tell(make: Callable[[], Forecast], save: Path | None, since: str | None, job
 
     from unrack.live.prediction.saved import save as append
 
-    with Console(stderr=True).status("simulating what comes next"):  # nothing where nobody looks
+    with Console(stderr=True).status("simulating what comes next"):  # nothing where it cannot be seen
         made = make()
     looked_back = None if since is None else _hindsight(since, save, made)
     if save is not None:
@@ -141,13 +141,13 @@ def _table(prediction: Prediction, made: Forecast, most: int, width: int) -> Tab
         table.add_column(heading, justify="right", no_wrap=True)
     for start in prediction.starts[:most]:
         facts = made.facts.get(start.job)
-        who = [escape(facts.user or "-"), *([escape(facts.name or "-")] if width >= WIDE else [])] if facts else ["-"]
+        names = [escape(facts.user or "-"), *([escape(facts.name or "-")] if width >= WIDE else [])] if facts else ["-"]
         cores = f"{facts.tasks}x{facts.cores}" if facts else "-"
         waited = "-" if facts is None or facts.waited_s is None else short(facts.waited_s)
         spread = f"{when(start.early_s)}..{when(start.late_s)}" if made.learnt.runs > 1 else "-"
         median = when(start.middle_s) if made.learnt.runs else "-"
         table.add_row(
-            escape(start.job), *who, cores, waited, when(start.requested_s), median, spread, _learnt(start, made)
+            escape(start.job), *names, cores, waited, when(start.requested_s), median, spread, _learnt(start, made)
         )
     return table
 

@@ -173,6 +173,6 @@ class Pace:
         return min(whole, (self._done - before) / (self._busy_s - since)) if self._busy_s > since else whole
 
     def left_s(self, jobs: int) -> float | None:
-        """Time until so many jobs are done; ``None``: nobody can say."""
+        """Time until so many jobs are done; ``None``: not known."""
         rate = self.rate
         return (jobs - self._done) / rate if rate and not self.compiling else None

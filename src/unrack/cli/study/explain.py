@@ -60,7 +60,7 @@ def explain(
     everything: All = False,
     as_json: Json = False,
 ) -> None:
-    """Tell one job's life: what it waited for, when there was room for it, who went first; or one round."""
+    """Tell one job's life: what it waited for, when there was room for it, which jobs went first; or one round."""
     from unrack.study.results.from_folder import finished_run
 
     if live:
@@ -73,7 +73,7 @@ def explain(
         got = "neither a job nor --round" if job is None else f"job {job!r} and --round {at!r}"
         raise InputError("explain", got, "one of them: unrack explain DIR JOB, or unrack explain DIR --round TIME")
     if out is not None and at is None:
-        raise InputError("--out", repr(out), "--round, whose networks are drawn")
+        raise InputError("--out", repr(out), "--round, as its networks are drawn")
     need_ending("--out", out, ".svg")
     say_when_compiling()
     again = finished_run(directory, run)

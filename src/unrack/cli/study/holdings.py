@@ -1,4 +1,4 @@
-"""``unrack holdings DIR``: who held how much of what, where and when."""
+"""``unrack holdings DIR``: which job held how much of what, where and when."""
 
 from __future__ import annotations
 

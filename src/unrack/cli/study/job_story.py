@@ -31,11 +31,11 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
         return f"+{seconds_text((time_us - job.submit_us) / SECOND_US)}"
 
     memory = f", {demand.memory_mb:,} MB" if demand.memory_mb else ""
-    who = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
+    owner = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
     devices = devices_text({kind: amounts for kind, amounts in demand.devices.items() if any(amounts.values())})
     due = [] if job.deadline_us is None else [f"  due         {clock(job.deadline_us)} ({after(job.deadline_us)})"]
     lines = [
-        f"job {job.id}{who} under {policy}",
+        f"job {job.id}{owner} under {policy}",
         f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}{devices}, "
         f"for {seconds_text(job.request_us / SECOND_US)}",
         *_of_tiers(demand),
@@ -69,7 +69,7 @@ def job_lines(story: Story, policy: str, most: int | None) -> list[str]:
         lines.append(f"  its limit   was shortened from {whole} to {given}, so that it could start")
     for one in story.extensions:
         more = seconds_text((one.until_us - one.at_us) / SECOND_US)
-        lines.append(f"  its limit   was used up at {after(one.at_us)}; it got {more} more, as that delayed nobody")
+        lines.append(f"  its limit   was used up at {after(one.at_us)}; it got {more} more, as that delayed no job")
     if story.cut:
         lines.append("  its limit   was used up with work left, and it was stopped")
     if story.blocked_node_us:

@@ -77,7 +77,7 @@ def _network_line(number: int, network: NetworkStory) -> str:
     classes = f"{subtasks:,} sub-task{_s(subtasks)} in {len(network.classes)} class{_s(len(network.classes), 'es')}"
     groups = f", in {len(network.groups)} group{_s(len(network.groups))}" if network.groups else ""
     hosts = f"{sum(group.hosts for group in network.groups)} of {network.hosts} hosts with room{groups}"
-    forced = "; nobody may wait" if network.forced else ""
+    forced = "; no job may wait" if network.forced else ""
     return (
         f"    {number:>3}  {network.resource}, attempt {network.attempt}: {classes}; {hosts}; "
         f"{len(network.arcs):,} arcs; {network.placed:,} placed, {network.waiting:,} "
@@ -99,7 +99,7 @@ def _job_line(job: JobStory) -> str:
 
 def _promise_lines(promise: PromiseStory) -> list[str]:
     when = "a time that is not known" if promise.start_us is None else f"{promise.start_us / SECOND_US:,.0f} s"
-    held = "nobody is held back for it"
+    held = "no job is held back for it"
     if promise.held_back:
         listed = ", ".join(promise.held_back[:5]) + (" …" if len(promise.held_back) > 5 else "")
         held = f"{counted(len(promise.held_back), 'job')} may not take what it needs then: {listed}"

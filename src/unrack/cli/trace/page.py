@@ -107,7 +107,7 @@ def _jobs(count: int, kept: int) -> str:
 
 
 def _tiers(tiers: dict[str, Any]) -> str:
-    """What servers ask besides floors and ceilings, whose spread is in the table."""
+    """What servers ask besides floors and ceilings; their spread is in the table."""
     words = ["floors"] if tiers["local_mb"]["max"] else []
     words += ["ceilings"] if tiers["alpha"] else []
     words += [f"no ceiling: {tiers['no_ceiling']:,}"] if tiers["no_ceiling"] else []

@@ -34,7 +34,7 @@ def what_if(
     gpus: Annotated[int | None, typer.Option(min=0, help="Of each task.")] = None,
     time: Annotated[str | None, typer.Option(metavar="TIME", help="How long it asks to run: '4 h'.")] = None,
     partition: Annotated[str | None, typer.Option(metavar="NAME", help="Or several, with commas.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Whose job it is.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="The user of the job.")] = None,
     account: Annotated[str | None, typer.Option(metavar="NAME", help="For which it counts.")] = None,
     qos: Annotated[str | None, typer.Option(metavar="NAME", help="Its quality of service.")] = None,
     constraint: Annotated[str | None, typer.Option(metavar="FEATURES", help="Such as 'a100&nvlink'.")] = None,

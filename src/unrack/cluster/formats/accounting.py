@@ -166,20 +166,20 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
 
 
 def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str], Keys], lost: Lost) -> None:
-    whose = f"{row.user} in {row.account}"
+    owner = f"{row.user} in {row.account}"
     if row.account == _ROOT:
         accounts.setdefault(_ROOT, {})
     if row.account not in accounts:
         known = ", ".join(accounts) or "none is"
         raise ClusterError(f"{row.at}, Account", repr(row.account), f"an account that has a row of its own: {known}")
     if partition := row.said("partition").strip():
-        lose(lost, "Associations of one partition are not taken over", whose, partition)
+        lose(lost, "Associations of one partition are not taken over", owner, partition)
         users.setdefault((row.account, row.user), {})
         return
     above = accounts[row.account]
-    keys = _bounds(row.fields, whose, row.at, lost)
+    keys = _bounds(row.fields, owner, row.at, lost)
     if "max_time" in keys and keys.pop("max_time") != above.get("max_time"):
-        lose(lost, "MaxWall of users is not taken over", whose, row.said("maxwall"))
+        lose(lost, "MaxWall of users is not taken over", owner, row.said("maxwall"))
     of_account = _amounts(above)  # sacctmgr shows what users inherit as if it were their own
     own = {key: most for key, most in _amounts(keys).items() if key[0] == "all" or of_account.get(key) != most}
     users[row.account, row.user] = _shares(row) | _limits(own)
@@ -245,8 +245,8 @@ def _factor(text: str, at: str) -> float:
     return factor
 
 
-def _bounds(fields: Mapping[str, str], whose: str, at: str, lost: Lost) -> Keys:
-    """``max_time`` and ``limits`` of somebody, and what else is said."""
+def _bounds(fields: Mapping[str, str], owner: str, at: str, lost: Lost) -> Keys:
+    """``max_time`` and ``limits`` of an owner, and what else is said."""
     found, amounts = Keys(), dict[tuple[str, str], int]()
     for key, value in fields.items():
         plain, where = _plain(key), f"{at}, {key}"
@@ -257,8 +257,8 @@ def _bounds(fields: Mapping[str, str], whose: str, at: str, lost: Lost) -> Keys:
             found |= max_time(value, where)
         elif limit is None:
             if not says_nothing(value):
-                kind = "QOS" if whose.startswith("QOS ") else "accounts and users"
-                lose(lost, f"{key} of {kind} is not taken over", whose.removeprefix("QOS "), value)
+                kind = "QOS" if owner.startswith("QOS ") else "accounts and users"
+                lose(lost, f"{key} of {kind} is not taken over", owner.removeprefix("QOS "), value)
         elif limit[2] == "tres":
             per = "all" if limit[1] == "grp" else _PER[limit[3] or "j"]
             for part in value.strip(" ,").split(","):
@@ -266,7 +266,7 @@ def _bounds(fields: Mapping[str, str], whose: str, at: str, lost: Lost) -> Keys:
                 if measure:
                     amounts[per, measure] = most
                 else:
-                    lose(lost, f"Limits of {part.partition('=')[0]} are not taken over", whose, f"{key} {part}")
+                    lose(lost, f"Limits of {part.partition('=')[0]} are not taken over", owner, f"{key} {part}")
         else:
             jobs = limit[2] == "jobs"
             per = "all" if limit[1] == "grp" else _PER[limit[3] or ("u" if jobs else "j")]
@@ -289,7 +289,7 @@ def _measured(part: str, where: str) -> tuple[str, int]:
 
 
 def _limits(amounts: Mapping[tuple[str, str], int]) -> Keys:
-    """The key ``limits``: a table for each of whom they are of."""
+    """The key ``limits``: a table for each owner."""
     limits: dict[str, dict[str, int]] = {}
     for (per, measure), most in amounts.items():
         limits.setdefault(per, {})[measure] = most

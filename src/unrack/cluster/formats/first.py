@@ -1,4 +1,4 @@
-"""What ``slurm.conf`` says of who is first and who is stopped: ``priority``, ``preempt`` and ``over_time``."""
+"""What ``slurm.conf`` says of which job is first and which is stopped: ``priority``, ``preempt`` and ``over_time``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES = {"requeue": "requeue", "cancel": "cancel", "suspend": "suspend", "off": 
 
 
 def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
-    """The keys of ``site.priority``; none: no weight is set, so that the first who comes is first."""
+    """The keys of ``site.priority``; none: no weight is set, so that the first that comes is first."""
     found: Keys = {}
     for key, name in _WEIGHTS.items():
         if (text := settings.get(key.lower(), "")) and (weight := whole(text, f"{where}, {key}")):
@@ -44,7 +44,7 @@ def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
 
 
 def preempt_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
-    """The keys of ``site.preempt``; none: nobody is stopped for others."""
+    """The keys of ``site.preempt``; none: no job is stopped for others."""
     kind, said = settings.get("preempttype", "").lower(), settings.get("preemptmode", "off").lower()
     by = {"preempt/partition_prio": "partition", "preempt/qos": "qos"}.get(kind)
     modes = [MODES[part.strip()] for part in said.split(",") if part.strip() in MODES]

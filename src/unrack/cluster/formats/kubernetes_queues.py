@@ -2,7 +2,7 @@
 
 Kueue: kinds ClusterQueue, Cohort, LocalQueue and ResourceFlavor of kueue.x-k8s.io (v1beta1, v1beta2). Volcano: kind
 Queue of scheduling.volcano.sh (v1beta1): capability is the most that a queue may hold, deserved what it has without
-being reclaimed from, guarantee what nobody else gets.
+being reclaimed from, guarantee what no other gets.
 """
 
 from __future__ import annotations
@@ -195,10 +195,10 @@ class _Reader:
             queues.append(queue | {"quotas": [_without_empty(own)] if own["nominal"] else []})
         return queues
 
-    def _measure(self, resource: str, whose: str) -> str:
+    def _measure(self, resource: str, owner: str) -> str:
         """What we call a resource; ``""``: nothing here is of it."""
         if resource not in _MEASURES:
-            lose(self.lost, "Quotas of resources that no job asks for here", resource, whose)
+            lose(self.lost, "Quotas of resources that no job asks for here", resource, owner)
         return _MEASURES.get(resource, "")
 
     def _amount(self, value: object, measure: str, at: str) -> int:

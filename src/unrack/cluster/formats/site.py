@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Keys = dict[str, Any]
 """Keys of a table of the cluster file."""
 Lost = dict[str, dict[str, str]]
-"""A sentence up to its colon → of whom it is true → what is said there."""
+"""A sentence up to its colon → the owners of which it is true → what is said there."""
 _SHOWN = 8
 OWN_QOS = "own qos"
 """The key of a partition for the quality of service that bounds all of its jobs; no key of the cluster file."""
@@ -63,9 +63,9 @@ def _both(first: Lost, second: Lost) -> Lost:
     return {text: {**first.get(text, {}), **second.get(text, {})} for text in (*first, *second)}
 
 
-def lose(lost: Lost, text: str, whose: str, said: str = "") -> None:
+def lose(lost: Lost, text: str, owner: str, said: str = "") -> None:
     """Note what is not taken over."""
-    lost.setdefault(text, {})[whose] = said
+    lost.setdefault(text, {})[owner] = said
 
 
 def sentences(lost: Lost) -> list[str]:
@@ -78,7 +78,7 @@ def sentences(lost: Lost) -> list[str]:
     """
     found = []
     for text, owners in lost.items():
-        listed = [f"{whose} ({said})" if said else whose for whose, said in owners.items()]
+        listed = [f"{owner} ({said})" if said else owner for owner, said in owners.items()]
         more = f" … ({len(listed)} in all)" if len(listed) > _SHOWN else ""
         found.append(f"{text}: {', '.join(listed[:_SHOWN])}{more}.")
     return found
@@ -112,7 +112,7 @@ def site_table(
             own = _bounded_too(own, said.qos[of])
         if own.get("whole_nodes") and len({node.cores for node in nodes if name in node.partitions}) > 1:
             del own["whole_nodes"]
-            lose(lost, "Partitions with OverSubscribe=EXCLUSIVE whose nodes have unlike cores share them here", name)
+            lose(lost, "Partitions with OverSubscribe=EXCLUSIVE with nodes of unlike cores share them here", name)
         # without a list it has all nodes, also those that are added to the cluster file
         listed = {} if len(inside) == len(nodes) else {"nodes": [compress(inside)]}
         partitions.append({"name": name, **listed, **own})

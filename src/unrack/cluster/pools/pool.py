@@ -20,11 +20,11 @@ MOST_DEVICES = 1_000_000
 UNLIMITED = 2**31
 NAME = r"^[A-Za-z][\w-]*$"
 WHOLE = "devices"
-"""The quantity that counts devices: each has 1 of it, and whoever asks for n of it gets n whole ones."""
+"""The quantity that counts devices: each has 1 of it, and a job that asks for n of it gets n whole ones."""
 
 
 class Supplier(NamedTuple):
-    """Pools that some node with cores may attach, and whose largest compositions have equally much of a quantity."""
+    """Pools that some node with cores may attach, with equally much of a quantity in their largest compositions."""
 
     # kind, quantity: numbers of the kind and of its quantity
     kind: int
@@ -41,7 +41,7 @@ class Supplier(NamedTuple):
 
 
 def suppliers_of(devices: Devices, cores: Ints, memory_mb: Ints) -> dict[tuple[str, str], tuple[Supplier, ...]]:
-    """Kind and quantity → who supplies it, on nodes with so many cores and MB. O(pools x nodes), once a cluster."""
+    """Kind and quantity → pools that supply it to nodes of so many cores and MB. O(pools x nodes), once a cluster."""
     alike: dict[tuple[int, int, bool, int], Bools] = {}
     for p, pool in enumerate(devices.pools):
         reached = devices.reach[p] & (cores > 0)
@@ -71,7 +71,7 @@ class Pace(NamedTuple):
 
 
 def no_pace(devices: Devices, jobs: int) -> Pace:
-    """Nobody has a model: every job runs its base time."""
+    """No job has a model: every job runs its base time."""
     kinds, quantities = len(devices.kinds), devices.capacity.shape[0]
     model = np.full((kinds, jobs), -1, np.int64)
     return Pace(model, np.ones((1, 2, 2)), np.zeros((1, quantities), np.bool_), np.zeros(1, np.bool_))
@@ -90,7 +90,7 @@ Count = Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]
 class PoolFile(Strict):
     """A ``[[pools]]`` table: devices that are alike and reachable from the same nodes."""
 
-    # What reports call the pool; default: its kind. Pools of each rack or node add whose they are: ``nvme-rack0``.
+    # What reports call the pool; default: its kind. Pools of each rack or node add the name of theirs: ``nvme-rack0``.
     name: str = ""
     kind: str = Field(pattern=NAME)  # what the devices are: ``"nvme"``, ``"gpu"``, or any word; jobs ask for a kind
     count: Count  # how many devices; with ``per``, in each of the pools
@@ -224,7 +224,7 @@ class Devices(Sealed):
         """``KIND.devices`` and how many there are, of kinds of which some may be kept by number alone.
 
         So they may where nothing but whole devices is asked, of one pool that all nodes with cores (int64[nodes])
-        reach: any that are left will do for whoever has a node.
+        reach: any that are left will do for any job that has a node.
         """
         found = []
         for kind, quantities in zip(self.kinds, self.quantities, strict=True):

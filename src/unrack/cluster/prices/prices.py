@@ -73,7 +73,7 @@ class Prices(Strict):
 
     @property
     def example(self) -> bool:
-        """True if these are the prices of a preset that stands for nobody's."""
+        """True if these are the prices of a preset that stands for no real ones."""
         return self.preset.startswith("example-")
 
     def total(self, price: Price) -> float:
@@ -140,4 +140,4 @@ PRICES: dict[str, Preset] = {
     ),
 }
 EXAMPLE = "example-2026-11"
-"""What is taken where nobody says a price."""
+"""What is taken where no price is given."""

@@ -89,7 +89,7 @@ class Tiers(Sealed):
 
     @cached_property
     def pairs(self) -> frozenset[tuple[int, int]]:
-        """(compute pool, memory pool) of one cluster: whose memory a server may have."""
+        """(compute pool, memory pool) of one cluster: the pools of which a server may have memory."""
         lengths = np.diff(self.first)
         compute = np.repeat(self.member[self.first[:-1]], lengths)
         return frozenset(zip(compute.tolist(), self.member.tolist(), strict=True))
@@ -164,7 +164,7 @@ def make_tiers(
     if cost_of[local].any():
         at = int(np.argmax(cost_of[local] > 0))
         raise ClusterError(
-            f"{where}.{at}", "a compute pool whose memory has a cost", "cost 0: the ceiling is of remote memory only"
+            f"{where}.{at}", "a compute pool with a cost of memory", "cost 0: the ceiling is of remote memory only"
         )
     return Tiers(tuple(names), cost_of, price_of, cost_scale, price_scale, tier, first, member, cluster_names)
 

@@ -49,5 +49,5 @@ def hold(state: ClusterState, lease: Lease, now: int) -> None:
         assert state.devices is not None
         verdict = state.devices.try_share(lease.job, share, now)
         assert verdict == TAKEN
-    if lease.shares and state.devices is not None:  # who shares with it asks when it ends
+    if lease.shares and state.devices is not None:  # jobs that share with it ask when it ends
         state.devices.end_us(lease.job, int(state.asks[ASKED_US, lease.job]), now)

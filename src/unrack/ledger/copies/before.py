@@ -30,7 +30,7 @@ class Held(NamedTuple):
 def all_or_nothing(state: ClusterState) -> Iterator[None]:
     """All that is done to a ledger inside is done; or, if one step of it is refused, nothing.
 
-    Who uses a node's memory may be listed in another order after a refusal; all else is as before.
+    Jobs that use a node's memory may be listed in another order after a refusal; all else is as before.
     """
     before = BeforeImages(state)
     state.before = before

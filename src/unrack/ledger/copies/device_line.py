@@ -127,7 +127,7 @@ class DeviceLine:
             settle(self._own[BASE].kernel, self._booked.kernel, self._plays[BASE].kernel, False)
 
     def _as_now(self, now: int) -> None:
-        """Let the columns of now be those of the ledger, which nobody may write meanwhile."""
+        """Let the columns of now be those of the ledger, which may not be written meanwhile."""
         source, own, play = self._source, self._own[BASE], self._plays[BASE]
         before = play.running[1, : play.mark[RUNNING]]
         own.job_group[:, before], own.job_node[:, before] = -1, -1
@@ -188,14 +188,14 @@ class DeviceLine:
         reserve(self.columns.kernel, lease, turn)
 
     def least(self, start_us: int, end_us: int) -> None:
-        """Show what may be held from ``start_us`` to ``end_us``, µs, beside all who start meanwhile."""
+        """Show what may be held from ``start_us`` to ``end_us``, µs, beside all that start meanwhile."""
         self._tried(least, start_us, end_us)
         leaving = self._plays[OTHER].leaving
         found = np.flatnonzero(leaving)
         self.shown.detaching = dict(zip(found.tolist(), leaving[found].tolist(), strict=True))
 
     def end_us(self, lease: int) -> int:
-        """When a job ends, where speeds do not depend on who shares, µs; -1: someone could not start as reserved."""
+        """When a job ends, where sharers do not change speeds, µs; -1: a job could not start as reserved."""
         fits = self._tried(would_end, lease) == TAKEN
         return int(self._plays[HERE].done[BEGAN, lease]) if fits else -1
 
@@ -211,9 +211,9 @@ class DeviceLine:
         return dict(zip(jobs[order].tolist(), done[over][order].tolist(), strict=True))
 
     def lengths_us(self) -> tuple[Ints, Ints]:
-        """int64[k] each: who has reserved something, and for how long it is held if nobody slows it down, µs.
+        """int64[k] each: jobs that reserved something, and for how long it is held if not slowed down, µs.
 
-        Who cannot start so gives it up: -1.
+        A job that cannot start so gives it up: -1.
         """
         self._tried(start_all, -1, False)
         start_us, lease = self._held.held[[START, LEASE], : self._held.mark[HELD]]

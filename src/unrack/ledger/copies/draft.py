@@ -56,7 +56,7 @@ def copied(state: ClusterState) -> ClusterState:
 
 
 class Unseen(Seen):
-    """Of a copy that nobody has looked at: nothing is kept up to date."""
+    """Of a copy that is not looked at: nothing is kept up to date."""
 
     __slots__ = ()
 

@@ -52,7 +52,7 @@ class Seen:
     lease_at: Ints
     memory: MemoryUse | None
     runs: Runs | None
-    devices: DeviceReader | None  # who holds which pooled devices; ``None`` on a cluster without pools
+    devices: DeviceReader | None  # which job holds which pooled devices; ``None`` on a cluster without pools
     replaced: int  # grows whenever one of the columns is another array
     claimed: ClaimReader | None  # what is claimed of the places of resources; ``None`` on a cluster without any
 
@@ -71,7 +71,7 @@ class Seen:
         self.replaced += 1
 
     def show_columns(self) -> None:
-        """Show who uses whose memory, and past runs, after the state has replaced them."""
+        """Show which jobs use which node's memory, and past runs, after the state has replaced them."""
         self.memory = None if self._state.memory is None else sealed_columns(self._state.memory)
         self.runs = None if self._state.runs is None else sealed_columns(self._state.runs)
 

@@ -1,1 +1,1 @@
-"""The part of the ledger that says who holds which pooled devices."""
+"""The part of the ledger that says which job holds which pooled devices."""

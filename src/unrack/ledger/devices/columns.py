@@ -1,7 +1,7 @@
-"""The devices of a run as columns: what is attached where, who shares it, and how fast those jobs are.
+"""The devices of a run as columns: what is attached where, which jobs share it, and how fast those jobs are.
 
-Devices in use form *groups*: a composition (one or more devices of a pool seen as one), or a split device whose equal
-parts serve one job each. A group goes by the number of its first device, so group g is column g.
+Devices in use form *groups*: a composition (one or more devices of a pool seen as one), or a split device of equal
+parts that serve one job each. A group goes by the number of its first device, so group g is column g.
 """
 
 from __future__ import annotations

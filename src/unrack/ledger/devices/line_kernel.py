@@ -130,9 +130,9 @@ def go_to(line: Line, time: int) -> int:
 
 @compiled
 def least(line: Line, start_us: int, end_us: int) -> int:
-    """Let ``other`` be what may be held from a time to another beside all who start meanwhile: TAKEN or ROOM.
+    """Let ``other`` be what may be held from a time to another beside all that start meanwhile: TAKEN or ROOM.
 
-    Where devices stay held after their job for a while, these hold theirs until then, and nobody relies on joining
+    Where devices stay held after their job for a while, these hold theirs until then, and no job relies on joining
     others later: if they ended early, the devices would just be detached when they are needed.
     """
     if go_to(line, start_us) == ROOM:
@@ -154,9 +154,9 @@ def least(line: Line, start_us: int, end_us: int) -> int:
 
 @compiled
 def would_end(line: Line, lease: int) -> int:
-    """Note when a job would end as it begins, where speeds do not depend on who shares: TAKEN, ROOM or a problem.
+    """Note when a job would end as it begins, where speeds do not depend on sharers: TAKEN, ROOM or a problem.
 
-    A problem: that it starts, or another that is reserved. Its devices are free beside all who start while it is
+    A problem: that it starts, or another that is reserved. Its devices are free beside all that start while it is
     expected to run (:func:`least`): it is not in their way. When: in ``here_play.done[BEGAN]``.
     """
     b, held, mark = line.booked, line.reserved.held, line.reserved.mark

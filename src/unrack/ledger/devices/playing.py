@@ -27,7 +27,7 @@ from unrack.ledger.names import ENDS_US, WHO
 from unrack.units import NEVER_US
 
 JOB, START_US, EXPECTED_US, FIRST, LAST = range(5)
-"""Columns of ``Bookings.lease``: whose it is, when it starts, for how long it works at speed 1, and its shares."""
+"""Columns of ``Bookings.lease``: its job, when it starts, for how long it works at speed 1, and its shares."""
 HOLDER, NODE, PARTS, FIRST_DEVICE, LAST_DEVICE = range(5)
 """Columns of ``Bookings.share``."""
 LEASE = 2
@@ -37,7 +37,7 @@ NOW, RUNNING, ON_THEIR_WAY = range(3)
 BEGAN, ENDED = range(2)
 """Rows of ``Play.done``."""
 CLOSED = -2
-"""The model of a group that nobody may join; no job has it."""
+"""The model of a group that no job may join; no job has it."""
 LEASES, SHARES, DEVICES = range(3)
 """Entries of ``Bookings.used``."""
 
@@ -98,7 +98,7 @@ def give_all(c: Columns, b: Bookings, play: Play, first: int, last: int, back: b
 
 @inlined
 def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: int) -> None:
-    """Those who share with these go on at other speeds, and end at other times."""
+    """Jobs that share with these go on at other speeds, and end at other times."""
     running, count, some = play.running, play.mark[RUNNING], False
     for s in range(first, last):
         leader = b.device[b.share[s, FIRST_DEVICE]]
@@ -108,7 +108,7 @@ def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: 
     before = np.empty(count, np.int64)
     for k in range(count):
         before[k] = c.clock[END_US, running[WHO, k]]
-    aside = np.zeros((2, 1), np.int64)  # whose place it is to be noted in: none, as the order is put right below
+    aside = np.zeros((2, 1), np.int64)  # where its place is to be noted: nowhere, as the order is put right below
     for s in range(first, last):
         leader = b.device[b.share[s, FIRST_DEVICE]]
         if c.group[JOBS, leader] > (but >= 0) and c.group[MODEL, leader] >= 0:
@@ -193,7 +193,7 @@ def start_one(c: Columns, b: Bookings, play: Play, lease: int, stay: bool) -> in
     """Move on to the time of a lease and start it: TAKEN, ROOM, or a problem and it does not start.
 
     ``stay`` false: it would start now; everything is given back at once, and only when it would have ended is noted;
-    speeds may not depend on who shares.
+    speeds may not depend on sharers.
     """
     job, first, last = b.lease[lease, JOB], b.lease[lease, FIRST], b.lease[lease, LAST]
     play.done[BEGAN, lease] = -1

@@ -29,7 +29,7 @@ class DeviceReader:
     __slots__ = ("_sealed", "_source", "_state", "devices")
 
     def __init__(self, state: DeviceState, like: DeviceReader | None = None) -> None:
-        """``like``: of the ledger that ``state`` is a copy of, with which it shares what nobody changes."""
+        """``like``: of the ledger that ``state`` is a copy of, with which it shares what does not change."""
         self._state = state
         self.devices: Devices = state.devices
         self._source = state.columns

@@ -1,4 +1,4 @@
-"""Compiled: take shares of devices and give them back, exactly, and follow the speeds of all who share."""
+"""Compiled: take shares of devices and give them back, exactly, and follow the speeds of all that share."""
 
 from __future__ import annotations
 

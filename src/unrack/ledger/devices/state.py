@@ -1,4 +1,4 @@
-"""Who holds which pooled devices: the part of the cluster's state that only clusters with pools have."""
+"""Which job holds which pooled devices: the part of the cluster's state that only clusters with pools have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DeviceState:
     columns
         The arrays.
     leaving
-        Devices whose detaching has begun since somebody last emptied this list.
+        Devices that have begun to detach since this list was last emptied.
     detaching
         Every device that is being detached, and until when, µs.
     inside
@@ -130,11 +130,11 @@ class DeviceState:
             self.columns.counter[0] -= fresh
 
     def end_us(self, job: int, expected_us: int, now: int) -> int:
-        """Set the clock of a job whose shares are taken; its expected end, µs."""
+        """Set the clock of a job after its shares are taken; its expected end, µs."""
         return first_end(self.columns.kernel, job, expected_us, now)
 
     def follow(self, shares: tuple[Share, ...], but: int, now: int, running: Ints, count: int) -> None:
-        """Bring the speeds of all who share with these up to date."""
+        """Bring the speeds of all jobs that share with these up to date."""
         groups = self.columns.group
         for share in shares:
             leader = min(share.devices)
@@ -151,7 +151,7 @@ class DeviceState:
                 self.detaching.update(dict.fromkeys(share.devices, now + wait))
 
     def detached(self, devices: tuple[int, ...]) -> None:
-        """Devices whose detaching is over are free, once they are in service.
+        """Devices that have been detached are free, once they are in service.
 
         A RefusedError if one of them is free or in use.
         """

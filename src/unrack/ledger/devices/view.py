@@ -1,4 +1,4 @@
-"""What a policy may see of pooled devices: who shares what, what is free, and when jobs would end."""
+"""What a policy may see of pooled devices: which jobs share what, what is free, and when jobs would end."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class DeviceView:
         return min((self._speed_on(lease.job, share) for share in lease.shares), default=1.0)
 
     def end_us(self, job: int) -> int:
-        """When a running job is expected to end if nobody joins or leaves."""
+        """When a running job is expected to end if no job joins or leaves."""
         return int(self._columns.clock[1, job])
 
     def predicted_us(self, lease: Lease, expected_us: int, now: int) -> dict[int, int]:

@@ -1,1 +1,1 @@
-"""Memory of running jobs: who uses whose, what they lack, and leases with less of it."""
+"""Memory of running jobs: which jobs use which node's, what they lack, and leases with less of it."""

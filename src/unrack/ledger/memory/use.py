@@ -1,6 +1,6 @@
-"""Who uses whose memory: every use of a node's memory by a job as one entry, chained by node and by job.
+"""Which jobs use which node's memory: every use of a node's memory by a job as one entry, chained by node and by job.
 
-Kept only in runs whose policy lends memory, or in which jobs slow each other down through memory.
+Kept only in runs of policies that lend memory, or in which jobs slow each other down through memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNUSED, COUNT = range(2)
 class _MemoryUse(NamedTuple):
     """The fields of :class:`MemoryUse`."""
 
-    # int64[8, room]: An entry for each job, node whose memory it uses (AT) and node whose tasks use it (FOR): JOB,
+    # int64[8, room]: An entry for each job, node of the memory (AT) and node of the tasks that use it (FOR): JOB,
     # AT, FOR, MB; the next and the previous entry AT the same node, and the next of the same job; -1 = no more. AT ==
     # FOR: local. IN_USE: how many of these MB the tasks ever use; they fill what is local first, then loans in their
     # order. Replaced by a larger one when it is full: take it from the state anew each time.
@@ -56,7 +56,7 @@ NO_PEAKS: Ints = np.empty(0, np.int64)
 
 
 def make_memory_use(nodes: int, jobs: int, room: int = 1024) -> MemoryUse:
-    """Nobody uses anything."""
+    """No job uses anything."""
     use = np.full((8, room), -1, np.int64)
     use[NEXT_OF] = np.append(np.arange(1, room), -1)
     return MemoryUse(

@@ -9,8 +9,8 @@ from unrack.ledger.state import RUNNING, ClusterState
 def extend(state: ClusterState, job: int, until_us: int, now: int) -> None:
     """Let a running job run until a time, µs; until it is stopped it is expected to run for as much longer.
 
-    A RefusedError if it is not running, is suspended, holds pooled devices (whose models say when it ends), or the time
-    has passed.
+    A RefusedError if it is not running, is suspended, holds pooled devices (the models of which say when it ends), or
+    the time has passed.
     """
     if state.condition(job) != RUNNING or job in state.suspended:
         raise RefusedError(f"extend job {job}: it is not running")

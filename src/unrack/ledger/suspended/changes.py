@@ -1,4 +1,4 @@
-"""Suspend a running job, and let it go on: it stays a running one, whose rows have no cores meanwhile."""
+"""Suspend a running job, and let it go on: it stays a running one, with no cores in its rows meanwhile."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _give(state: ClusterState, job: int, rows: Ints, sign: int) -> None:
 
 
 def _uses(state: ClusterState, job: int) -> None:
-    """Note anew who uses what of the memory that a job holds: nobody while it is suspended."""
+    """Note anew which nodes use what of the memory that a job holds: none while it is suspended."""
     assert state.memory is not None
     drop_uses(state.memory.kernel, job)  # which leaves room for as many
     lease, peaks = state.lease(job), NO_PEAKS if state.peaks is None else state.peaks.of(job)
@@ -95,7 +95,7 @@ def keep_cores(state: ClusterState, jobs: Sequence[int], now: int) -> None:
     """Of a copy: let suspended jobs, in order, hold the cores that they go on with, and others end as much sooner.
 
     Each has what is free of its cores, and then those that other jobs give back first: these are shown as held by it,
-    and no more by them. So whoever plans knows that they are taken again, from when they come free, until the job ends,
+    and no more by them. So plans know that they are taken again, from when they come free, until the job ends,
     which is booked accordingly. Nothing else changes, and nothing may be stopped or resumed on the copy any more.
 
     O(running + nodes of the jobs).

@@ -17,7 +17,7 @@ NOTHING: Ints = np.zeros(0, np.int64)
 
 
 def asked_violation(t: Tables) -> Violation | None:
-    """The first attempt that began with less than its job asked, or whose loans or devices are not where it runs.
+    """The first attempt that began with less than its job asked, or with loans or devices that are not where it runs.
 
     A lease may shrink later: only first spans must hold all that was asked.
     """

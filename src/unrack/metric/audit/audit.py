@@ -19,7 +19,7 @@ from unrack.steps import each_of
 def limit_violation(t: Tables) -> Violation | None:
     """The first job that runs longer than it may, or in more time than it asks on nodes kept for others meanwhile."""
     jobs, places = t["jobs"], t.cluster.places
-    if "extensions" not in jobs.columns or len(t.cluster.devices):  # whose attaching takes time as well
+    if "extensions" not in jobs.columns or len(t.cluster.devices):  # attaching them takes time as well
         return None
     site = places.installed.get("site")
     said = [] if not isinstance(site, Site) else [site.file.over_time, *(one.over_time for one in site.file.partitions)]
@@ -29,7 +29,7 @@ def limit_violation(t: Tables) -> Violation | None:
     if "het" in jobs.columns:  # components run for as long as the longest of them asks
         bounded &= (jobs["het"].cast(pl.String).fill_null("") == "").to_numpy()
     if any(time is None for time in said) and not all(time is None for time in said):
-        bounded &= (jobs["cut"] | (jobs["extensions"] > 0)).to_numpy()  # others run where nobody is stopped
+        bounded &= (jobs["cut"] | (jobs["extensions"] > 0)).to_numpy()  # others run where no job is stopped
     most = np.where(limit > request, limit, np.where(limit >= 0, limit, request) + grace) + places.delay_us
     if (late := np.flatnonzero(bounded & (ran > most + 1))).size:
         job = int(late[0])
@@ -101,11 +101,11 @@ def window_violation(t: Tables) -> Violation | None:
     owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
     which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
     row = begins[which]
-    start, whose = held.start[row], owner[held.job[row]]
-    outside = whose != 0
+    start, owners = held.start[row], owner[held.job[row]]
+    outside = owners != 0
     for window in places.windows:
-        mine = np.abs(whose) == window.owner
-        outside &= ~mine | ((start < window.start_us) & (whose > 0)) | (start >= window.end_us)
+        mine = np.abs(owners) == window.owner
+        outside &= ~mine | ((start < window.start_us) & (owners > 0)) | (start >= window.end_us)
         inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & ~mine
         if inside.any():
             return first_of(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
@@ -115,7 +115,7 @@ def window_violation(t: Tables) -> Violation | None:
 
 
 def kept_violation(t: Tables) -> Violation | None:
-    """The first moment at which somebody takes what is kept of a place for others, or will have it when it is."""
+    """The first moment at which a job takes what is kept of a place for others, or will have it when it is."""
     places, own, claims = t.cluster.places, t.claimed, t["claims"]
     if not places.kept or not len(own.job):
         return None
@@ -126,7 +126,7 @@ def kept_violation(t: Tables) -> Violation | None:
     request = micro(asked)
     keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)
     of = np.array([places.number(*key) for key in keys], np.int64)
-    # when who began without having run before is to have ended, as it asks
+    # when a job that began without having run before is to have ended, as it asks
     until = np.where(began, own.start + request[own.job], 0)
     for place, windows in places.kept.items():
         mine = np.flatnonzero((of == place) & (own.job >= 0))

@@ -59,14 +59,14 @@ def _jumps(number: Ints, follows: Bools) -> Bools:
 
 
 def _ran_before(t: Tables) -> Bools:
-    """bool[jobs]: of which nobody knows how long they waited, as they ran already when the run began."""
+    """bool[jobs]: of which the wait is not known, as they ran already when the run began."""
     if not {"on", "ran_s"} <= set(t["jobs"].columns):
         return np.zeros(t["jobs"].height, np.bool_)
     return (t["jobs"]["ran_s"].is_not_null() & t["jobs"]["wait_s"].is_null()).to_numpy()
 
 
 def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
-    """The first job whose row in the jobs table is not what its spans say."""
+    """The first job with a row in the jobs table that is not what its spans say."""
     jobs, count = t["jobs"], t["jobs"].height
     start, end, restarts = micro(jobs["start_s"]), micro(jobs["end_s"]), whole(jobs["restarts"])
     finished = (jobs["state"] == "finished").to_numpy()

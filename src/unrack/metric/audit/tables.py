@@ -107,12 +107,12 @@ class Tables:
 
     @cached_property
     def held(self) -> Spans:
-        """Whose and when the placements are."""
+        """The jobs and times of the placements."""
         return self.spans(self["placements"])
 
     @cached_property
     def repeated(self) -> Bools:
-        """bool[jobs]: whose id another job has, too."""
+        """bool[jobs]: those with an id that another has, too."""
         ids = self["jobs"]["job"]
         if ids.dtype.is_integer() and ids.null_count() == 0 and bool((np.diff(ids.to_numpy()) > 0).all()):
             return np.zeros(len(ids), np.bool_)
@@ -155,17 +155,17 @@ class Tables:
 
     @cached_property
     def lent(self) -> Spans:
-        """Whose and when the loans are."""
+        """The jobs and times of the loans."""
         return self.spans(self["loans"])
 
     @cached_property
     def shared(self) -> Spans:
-        """Whose and when the shares are."""
+        """The jobs and times of the shares."""
         return self.spans(self["shares"])
 
     @cached_property
     def claimed(self) -> Spans:
-        """Whose and when the claims are."""
+        """The jobs and times of the claims."""
         return self.spans(self["claims"])
 
     @cached_property
@@ -180,7 +180,7 @@ class Tables:
         return np.stack([np.concatenate(nodes), at, until])
 
     def spans(self, frame: pl.DataFrame) -> Spans:
-        """Whose and when the rows of a table are; jobs by their row, -1 where an id is of several or none."""
+        """The jobs and times of the rows of a table; jobs by their row, -1 where an id is of several or none."""
         attempt, span = frame["attempt"].to_numpy(), frame["span"].to_numpy()  # as narrow as they are
         return Spans(self._rows(frame["job"]), attempt, span, micro(frame["start_s"]), micro(frame["end_s"]))
 

@@ -36,7 +36,7 @@ MEMORY_METRICS = by_name(
         for statistic, (name, rule) in STATISTICS.items()
     ),
 )  # fmt: skip
-"""Metrics of lent memory, in runs whose policy lends."""
+"""Metrics of lent memory, in runs of policies that lend."""
 
 
 def memory_metrics(window: Window) -> dict[str, float | None]:
@@ -88,7 +88,7 @@ USE_METRICS = by_name(
         "Σ |change of a lease| over all changes",
     ),
 )  # fmt: skip
-"""Metrics of use, in runs whose workload says what jobs use."""
+"""Metrics of use, in runs of workloads that say what jobs use."""
 
 
 def use_metrics(window: Window) -> dict[str, float | None]:
@@ -116,7 +116,7 @@ TIER_METRICS = by_name(
         "count / servers of the window that were placed",
     ),
     Metric(
-        "slo_broken_remote", "", "low", "share of the servers placed whose weighted remote memory was too much",
+        "slo_broken_remote", "", "low", "share of the servers placed with too much weighted remote memory",
         "count with Σ MB x cost of the tier > ceiling / servers of the window that were placed",
     ),
     Metric(

@@ -45,7 +45,7 @@ def pool_steps(shares: pl.DataFrame, kind: str, devices: int) -> pl.DataFrame:
     """
     own = shares.filter(pl.col("kind") == kind)
     each = own["composition"].cast(pl.Int64).to_numpy(), np.arange(len(own), dtype=np.int64)
-    uses = per_device(own), *((who, *spans(own)) for who in each)
+    uses = per_device(own), *((thing, *spans(own)) for thing in each)
     times, counts = summed(*(spells(*use)[1:] for use in uses))
     assert counts[0].max(initial=0) <= devices, f"more than {devices} {kind} devices in use"
     return pl.DataFrame(dict(zip(SCHEMA, (times, *counts), strict=True)), schema=SCHEMA)
@@ -207,8 +207,8 @@ def _per(counts: Ints, groups: Ints) -> Floats:
 def _installed_in_use(own: pl.DataFrame, window: Window) -> list[float]:
     """Per quantity: the integral of what the devices in use have."""
     capacity = window.cluster.devices.capacity
-    who, when, level = levels(*per_device(own))
-    if len(who) == 0:
+    device, when, level = levels(*per_device(own))
+    if len(device) == 0:
         return [0.0] * len(capacity)
     lasts = np.where(level > 0, _overlap(when, np.append(when[1:], np.inf), window), 0.0)
-    return [float(row[who] @ lasts) for row in capacity]
+    return [float(row[device] @ lasts) for row in capacity]

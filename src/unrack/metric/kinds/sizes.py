@@ -17,7 +17,7 @@ SIZE_METRICS = by_name(
     Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit", "Σ cores x run of those"),
     Metric(
         "core_h_saved", "core-h", "", "core-hours of jobs that finished in more time than they ask, and would be lost",
-        "Σ cores x run of jobs whose limit is above their request, of those not cut",
+        "Σ cores x run of jobs with a limit above their request, of those not cut",
     ),
 )  # fmt: skip
 """Metrics of sizes."""

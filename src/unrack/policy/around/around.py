@@ -22,7 +22,7 @@ from unrack.workload.job import JobTable
 class AroundAnother:
     """Its memory has that of the policy inside as ``inner``."""
 
-    inner: Policy[Any]  # who starts jobs
+    inner: Policy[Any]  # the policy that starts jobs
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class AroundAnother:
         return traits_of(self.inner).stepwise
 
     def seeded(self, seed: int) -> Self:
-        """A copy whose policy inside draws from a seed."""
+        """A copy in which the policy inside draws from a seed."""
         return replace(self, inner=seeded(self.inner, seed))
 
     def promised(self, view: View, memory: Any) -> Promises:
@@ -106,7 +106,7 @@ def innermost(policy: Any) -> Any:
 
 
 def queue_of(policy: Any, memory: Any, view: View, now: int) -> Ints:
-    """int64[waiting]: those who wait in the order of the policy, or as they came."""
+    """int64[waiting]: the waiting jobs in the order of the policy, or as they came."""
     while isinstance(policy, AroundAnother):
         policy, memory = policy.inner, memory.inner
     order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)

@@ -21,7 +21,7 @@ from unrack.kernels.arrays import Ints
 from unrack.solver.flow.network import Flow, Network
 from unrack.solver.flow.solve import solve
 
-NOBODY = np.empty((0, 3), np.int64)
+NO_ARCS = np.empty((0, 3), np.int64)
 MIXING = 0x9E3779B97F4A7C15
 
 
@@ -38,7 +38,7 @@ class Sides(NamedTuple):
     fits: Ints
     cost: Ints
     room: Ints  # int64[hosts]: how many sub-tasks a host could take in all
-    preferred: Ints = NOBODY  # int64[arcs, 3]: class, host and cost, where a class has an arc of its own to a host
+    preferred: Ints = NO_ARCS  # int64[arcs, 3]: class, host and cost, where a class has an arc of its own to a host
     # int64[sorts, hosts]: how many sub-tasks of a sort a host could take by both ways; ``None``: as many as there is
     # room for
     most: Ints | None = None
@@ -64,7 +64,7 @@ class Built(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Who goes where."""
+    """Which host each sub-task goes to."""
 
     # owner, host, int64[assigned]: class and host of every sub-task that is assigned, by class
     owner: Ints
@@ -130,7 +130,7 @@ def build(sides: Sides) -> Built:
 
 
 def groups_of(sides: Sides) -> Ints:
-    """int64[hosts]: hosts that are alike for every sort have one number; those that somebody prefers stay alone."""
+    """int64[hosts]: hosts that are alike for every sort have one number; those that a class prefers stay alone."""
     hosts = sides.fits.shape[1]
     alone = np.zeros(hosts, np.int64)
     liked = np.unique(sides.preferred[:, 1])

@@ -163,7 +163,7 @@ def attempted(
     np.maximum.at(found.lost, sub_job[at < 0], 0)
     for kind, hosts in left.hosts.items():
         if held is not None and (found.lost >= 0).any():
-            break  # nobody moves then
+            break  # no task moves then
         if hosts.built_in:
             continue
         asks = np.array([(sort.devices or {}).get(kind, 0) for sort in every], np.int64)[row]
@@ -197,7 +197,7 @@ def _devices(
     local = hosts.local[unit_node]
     local = np.where((local >= 0) & near[row, np.maximum(local, 0)], local, -1)
     stay = np.full(len(unit_job), -1, np.int64)
-    if held is not None:  # who goes to another node takes all of its devices anew
+    if held is not None:  # a task that goes to another node takes all of its devices anew
         same = np.repeat(held.nodes[tasks] == node, count)
         stay[same] = held.hosts[kind][same]
     wants = Wants(row, rounds[unit_job], local, stay)
@@ -222,7 +222,7 @@ class Wants(NamedTuple):
 
 
 def _assigned(found: Attempt, terms: Terms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float) -> Ints:
-    """int64[sub-tasks]: the host of each, -1: none; ``job``: whose they are, by its place in the attempt."""
+    """int64[sub-tasks]: the host of each, -1: none; ``job``: the job of each, by its place in the attempt."""
     of, first = numbered(np.stack(wants))
     row, rounds, at, stay = (column[first] for column in wants)
     classes = Classes(np.bincount(of).astype(np.int64), row, rounds, at, stay)

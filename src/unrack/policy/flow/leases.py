@@ -113,21 +113,21 @@ def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: 
     left.known.clear()
     nodes = len(left.cores)
     pairs, tasks = np.unique(task_job * nodes + task_node, return_counts=True)
-    who, node = np.divmod(pairs, nodes)
+    of_job, node = np.divmod(pairs, nodes)
     cores, mb = (np.array([getattr(sort, name) for sort in sorts], np.int64)[of] for name in ("cores", "mb"))
-    rows = np.stack([node, np.ones_like(node), tasks, cores[who] * tasks, mb[who] * tasks], axis=1)
+    rows = np.stack([node, np.ones_like(node), tasks, cores[of_job] * tasks, mb[of_job] * tasks], axis=1)
     if left.whole:
         rows[:, CORES] = left.view.total[0, node]
-    order = np.lexsort((who, node))
+    order = np.lexsort((of_job, node))
     starts = np.searchsorted(node[order], node[order])
     enough = np.ones(len(rows), np.bool_)
     for column, free in ((CORES, left.cores), (LOCAL_MB, left.mb)):
         running = np.cumsum(rows[order, column])
         before = running[starts] - rows[order[starts], column]
         enough[order] &= running - before <= np.maximum(free[node[order]], 0)
-    whole = np.bincount(who, ~enough, len(jobs)) == 0
-    bounds = np.searchsorted(who, np.arange(len(jobs) + 1)).tolist()
-    keep = whole[who]
+    whole = np.bincount(of_job, ~enough, len(jobs)) == 0
+    bounds = np.searchsorted(of_job, np.arange(len(jobs) + 1)).tolist()
+    keep = whole[of_job]
     np.subtract.at(left.cores, node[keep], rows[keep, CORES])
     np.subtract.at(left.mb, node[keep], rows[keep, LOCAL_MB])
     if left.whole:

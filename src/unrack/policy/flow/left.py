@@ -1,4 +1,4 @@
-"""What is left while a round goes on: of nodes, of devices by host, and of the places of resources; who takes part."""
+"""What is left during a round: of nodes, of devices by host, of the places of resources; and which jobs take part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 1 << 40
 
 @dataclass
 class Left:
-    """What nobody holds, less what the round has given away."""
+    """What no job holds, less what the round has given away."""
 
     view: View
     now: int
@@ -172,7 +172,7 @@ def batch_of(left: Left, sorts: Sorts, jobs: Ints, local: bool) -> Bools:
 
 @compiled
 def together(demands: Ints, of: Ints, free: Ints) -> Bools:
-    """bool[jobs]: whose demands (row ``of`` each of int64[sorts, amounts]) those before them leave enough for.
+    """bool[jobs]: those that find enough beside the ones before them; demands are row ``of`` of int64[sorts, amounts].
 
     Examples
     --------

@@ -37,7 +37,7 @@ class Runs(NamedTuple):
 def moves(
     view: View, notes: Notes, left: Left, terms: Terms, open_nodes: Bools, move: float, now: int
 ) -> list[Decision]:
-    """Whom to stop, and then where they start again; nothing: nobody moves.
+    """Jobs to stop, and then where they start again; nothing: no job moves.
 
     ``left``: what is free; what the jobs that may move hold is added to it.
     """

@@ -16,7 +16,7 @@ from unrack.view import Draft, View
 
 
 class Promise(NamedTuple):
-    """The job that is to start next, and when it can at the latest (µs), if nobody runs for longer than booked."""
+    """The job that is to start next, and when it can at the latest (µs), if no job runs for longer than booked."""
 
     job: int
     start_us: int

@@ -1,16 +1,16 @@
 """Flow rounds (Amaral 2019, chapter 5, DRMaestro): all that wait are placed at once, at least total cost.
 
 A round takes the jobs that wait, in order, as far as all they ask together is free. A network for each group of
-resources says who goes where: first tasks to nodes, then each of their devices to a host, which need not be the node.
-A job starts with all it asks for, or not at all; what a job without all of it would have held goes to others in the
-same round. Each network is solved by min-cost flow: O(classes + sorts x hosts) arcs, where equal tasks are one class
-and equal hosts one group.
+resources says which task goes where: first tasks to nodes, then each of their devices to a host, which need not be the
+node. A job starts with all it asks for, or not at all; what a job without all of it would have held goes to others in
+the same round. Each network is solved by min-cost flow: O(classes + sorts x hosts) arcs, where equal tasks are one
+class and equal hosts one group.
 
 What differs from the thesis: its flows are normalised sums of resources (eq. 10), which may split a task between
 machines; here each task is one unit, and a host takes as many as fit by each resource. Running tasks are not in the
 network: they hold what they hold, but in the rounds in which tasks may move. A job that ``passes``
 others have passed is placed before all others, and until it has its place only those start that are done before it has
-one, as booked: so nobody starves.
+one, as booked: so no job starves.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ class Flow:
         )
 
     def begin(self, view: View) -> Notes:
-        """Nobody has waited yet."""
+        """No job has waited yet."""
         devices = view.cluster.devices
         hosts = {kind: hosts_of(devices, kind, not self.remote) for kind in range(len(devices.kinds))}
         beyond = Beyond.of(view, self.place, self.memory, self.nodes == "whole", self.gpus)
         return Notes(Sorts(), hosts, NetworkLoad.of(view), beyond)
 
     def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
-        """Start all that a round gives a place; in a migration round, move whom it pays to move."""
+        """Start all that a round gives a place; in a migration round, move the jobs that gain by it."""
         if self.migrate_us and now % self.migrate_us == 0 and memory.moved_us != now and view.running_count:
             memory.moved_us = now
             if decisions := self._moves(view, memory, now):
@@ -168,7 +168,7 @@ class Flow:
         return np.array(memory.counts, np.int64).reshape(-1, len(RoundCount._fields))
 
     def round_story(self, view: View, memory: Notes) -> RoundStory | None:
-        """The last round: its networks, who was placed and who was left."""
+        """The last round: its networks, which jobs were placed and which were left."""
         return told(view, memory, self.passes)
 
     @cached_property
@@ -179,7 +179,7 @@ class Flow:
 
 
 class Round:
-    """One round: attempts on what is left, until nobody who waits can be given a place any more."""
+    """One round: attempts on what is left, until no waiting job can be given a place any more."""
 
     def __init__(self, flow: Flow, view: View, notes: Notes, now: int) -> None:
         self.flow, self.view, self.notes, self.now = flow, view, notes, now
@@ -280,7 +280,7 @@ class Round:
         return lease is not None
 
     def _pass(self, rest: Ints) -> tuple[Ints, bool]:
-        """Place jobs in batches; who is left, and whether gangs among them came apart.
+        """Place jobs in batches; which are left, and whether gangs among them came apart.
 
         A sort of which one has no place is not tried again: nothing is given back meanwhile, but what gangs would have
         held.
@@ -373,7 +373,7 @@ class Round:
             ran.setdefault(sorts.every[int(sorts.of[lease.job])].app, set()).update(lease.nodes.tolist())
 
     def _again_us(self, stay: Ints) -> int:
-        """When time alone may give one who stays a place: waiting grows dearer with every round, and patience ends."""
+        """When time alone may give one that stays a place: waiting grows dearer with every round, and patience ends."""
         notes, fate = self.notes, self.notes.fate[stay]
         first = NEVER_US if len(stay) < 2 else changes_us(notes.noted, self.now) or NEVER_US
         dearest = MOST_COST / self.flow.weight + postpones(self.flow.terms.cost)

@@ -51,7 +51,7 @@ def packing_mark(gpus: Gpus, free: Ints, ask: Ask, node: int) -> int:
 
 
 @inlined
-def clustering_mark(gpus: Gpus, who: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> int:
+def clustering_mark(gpus: Gpus, peers: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> int:
     """Nodes with jobs of its kind alone, with such among others, idle, with others: 75, 50, 25 and 0, and how full."""
     kind, first = gpus.kind[node], gpus.first[node]
     if ask.gpus == 0 or kind < 0 or gpus.slices[kind]:
@@ -59,9 +59,9 @@ def clustering_mark(gpus: Gpus, who: Neighbours, free: Ints, kinds: Ints, ask: A
     seen, left = 0, 0
     for i in range(first, first + gpus.size[kind]):
         left += free[i]
-        if who.holders[0, i] == 1 and free[i] == 0:
-            seen |= 1 << kinds[who.holders[1, i]]
-        elif who.holders[0, i]:
+        if peers.holders[0, i] == 1 and free[i] == 0:
+            seen |= 1 << kinds[peers.holders[1, i]]
+        elif peers.holders[0, i]:
             seen |= 1 << SHARED
     own = 1 << kinds[job]
     mark = 75 if seen == own else 50 if seen & own else 0 if seen else 25

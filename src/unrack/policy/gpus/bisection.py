@@ -83,8 +83,8 @@ def mean_distance(distance: Floats, s: int, placed: int) -> float:
 
 @inlined
 def side_value(
-    gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, side: int, other: int, here: int, there: int, left: int,
-    near: float,
+    gpus: Gpus, peers: Neighbours, node: int, ask: Ask, job: int, side: int, other: int, here: int, there: int,
+    left: int, near: float,
 ) -> float:  # fmt: skip
     """The utility of a task on one side: 1/t with the job's other tasks, I of its sockets, 1 - w of its GPUs.
 
@@ -104,11 +104,11 @@ def side_value(
     for i in range(size):
         around += sockets >> gpus.socket[kind, i] & 1
     apart = 1.0 if cost <= near else near / cost
-    return apart + mean_share(gpus, who, node, sockets, job, ask.profile) + (1.0 - members(side) / around)
+    return apart + mean_share(gpus, peers, node, sockets, job, ask.profile) + (1.0 - members(side) / around)
 
 
 @compiled
-def bisecting(gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, available: int, count: int) -> int:
+def bisecting(gpus: Gpus, peers: Neighbours, node: int, ask: Ask, job: int, available: int, count: int) -> int:
     """The set of GPUs of a machine that a job of so many gets."""
     kind = gpus.kind[node]
     size = gpus.size[kind]
@@ -131,8 +131,8 @@ def bisecting(gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, availa
         b = s & ~a
         in_a, in_b = 0, 0
         for k in range(n):
-            first = side_value(gpus, who, node, ask, job, a, b, in_a, in_b, n - k - 1, near)
-            second = side_value(gpus, who, node, ask, job, b, a, in_b, in_a, n - k - 1, near)
+            first = side_value(gpus, peers, node, ask, job, a, b, in_a, in_b, n - k - 1, near)
+            second = side_value(gpus, peers, node, ask, job, b, a, in_b, in_a, n - k - 1, near)
             if (first >= second and in_a < members(a)) or in_b == members(b):
                 in_a += 1
             else:

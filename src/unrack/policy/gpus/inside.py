@@ -99,7 +99,7 @@ def room_for_shares(gpus: Gpus) -> Floats:
 
 @inlined
 def best_set(
-    gpus: Gpus, who: Neighbours, node: int, ask: Ask, job: int, available: int, count: int, shares: Floats
+    gpus: Gpus, peers: Neighbours, node: int, ask: Ask, job: int, available: int, count: int, shares: Floats
 ) -> tuple[int, float]:
     """The set of greatest utility of a machine, by enumeration, and 1/t + I of it.
 
@@ -116,7 +116,7 @@ def best_set(
         if members(s) == count:
             sockets = sockets_of(gpus, kind, s)
             if shares[sockets] < 0.0:
-                shares[sockets] = mean_share(gpus, who, node, sockets, job, ask.profile)
+                shares[sockets] = mean_share(gpus, peers, node, sockets, job, ask.profile)
             good = 1.0 / relative_cost(gpus.cost[kind, ask.graph, s], least, ask.weight) + shares[sockets]
             if good >= most - 1e-12:
                 around = broken_sockets(gpus, kind, available, s)
@@ -134,12 +134,12 @@ def utility_on(gpus: Gpus, free: Ints, good: float, node: int) -> float:
 
 @inlined
 def chosen_set(
-    gpus: Gpus, free: Ints, who: Neighbours, rule: int, node: int, ask: Ask, job: int, available: int, count: int
+    gpus: Gpus, free: Ints, peers: Neighbours, rule: int, node: int, ask: Ask, job: int, available: int, count: int
 ) -> int:
     """The GPUs of one machine that a job gets by a rule, of those that are free."""
     kind = gpus.kind[node]
     if rule == TOPOLOGY:
-        s, _ = best_set(gpus, who, node, ask, job, available, count, room_for_shares(gpus))
+        s, _ = best_set(gpus, peers, node, ask, job, available, count, room_for_shares(gpus))
         return s
     if rule == PACK:
         return by_distance(gpus, kind, ask.graph, available, count, False)

@@ -94,7 +94,7 @@ def resource_share(room: Room, gpus: Gpus, ask: Ask, node: int, times: bool) -> 
 
 @inlined
 def packing_score(gpus: Gpus, free: Ints, ask: Ask, node: int) -> float:
-    """Machines whose busy GPUs have room first, then busy machines, then idle ones; of each the fullest."""
+    """Machines with room on busy GPUs first, then busy machines, then idle ones; of each the fullest."""
     first, end = gpus.first[node], gpus.first[node + 1]
     amount = free_amount(gpus, free, node)
     if amount == (end - first) * WHOLE:
@@ -107,11 +107,11 @@ def packing_score(gpus: Gpus, free: Ints, ask: Ask, node: int) -> float:
 
 
 @inlined
-def clustering_score(gpus: Gpus, who: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> float:
+def clustering_score(gpus: Gpus, peers: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> float:
     """Machines with most jobs that ask for as much of a GPU first; of equal ones the fullest."""
     alike = 0
     for i in range(gpus.first[node], gpus.first[node + 1]):
-        if who.holders[0, i] == 1 and kinds[who.holders[1, i]] == kinds[job]:
+        if peers.holders[0, i] == 1 and kinds[peers.holders[1, i]] == kinds[job]:
             alike += 1
     return -1e6 * alike + free_amount(gpus, free, node) / 1e3
 
@@ -128,7 +128,7 @@ def whole_marks(growth: float) -> float:
 
 @inlined
 def score_of(
-    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
+    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
     shares: Floats,
 ) -> float:  # fmt: skip
     """How good a machine is for so many tasks of a job: the least is best."""
@@ -147,11 +147,11 @@ def score_of(
     if rule == PACKING:
         return packing_score(gpus, room.free, ask, node)
     if rule == CLUSTERING:
-        return clustering_score(gpus, who, room.free, demands.kinds, ask, job, node)
+        return clustering_score(gpus, peers, room.free, demands.kinds, ask, job, node)
     if rule == PACKING_AS_AUTHORS:
         return -float(packing_mark(gpus, room.free, ask, node))
     if rule == CLUSTERING_AS_AUTHORS:
-        return -float(clustering_mark(gpus, who, room.free, demands.kinds, ask, job, node))
+        return -float(clustering_mark(gpus, peers, room.free, demands.kinds, ask, job, node))
     if rule in (FGD, FORESIGHT):
         if ask.gpus == 1 and ask.milli < WHOLE:
             growth = shared_growth(gpus, room.free, room.cores, demands, ask, node)
@@ -165,13 +165,13 @@ def score_of(
     if ask.slices or ask.milli < WHOLE:
         return float(free_amount(gpus, room.free, node))
     available = free_set(gpus, room.free, node)
-    _, good = best_set(gpus, who, node, ask, job, available, ask.gpus * tasks, shares)
+    _, good = best_set(gpus, peers, node, ask, job, available, ask.gpus * tasks, shares)
     return -utility_on(gpus, room.free, good, node)
 
 
 @inlined
 def best_node(
-    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int, used: Ints,
+    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int, used: Ints,
     shares: Floats,
 ) -> tuple[int, int]:  # fmt: skip
     """The machine for the next tasks, and how many of them; -1: there is none.
@@ -197,7 +197,7 @@ def best_node(
             not_better = -utility_on(gpus, room.free, 2.0, node) >= least - 1e-12  # even if t and I were 1
             if not_better:
                 continue
-        score = score_of(gpus, room, who, demands, rule, ask, job, node, fit, shares)
+        score = score_of(gpus, room, peers, demands, rule, ask, job, node, fit, shares)
         if score < least - 1e-12 or (fit > most and not any_size):
             best, most, least = node, fit, score
     return best, most
@@ -205,7 +205,7 @@ def best_node(
 
 @inlined
 def take_on(
-    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
+    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
     found: Ints, at: int,
 ) -> int:  # fmt: skip
     """Take GPUs, cores and memory for tasks on a machine; returns how many claims there are now."""
@@ -225,14 +225,14 @@ def take_on(
         return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
     available = free_set(gpus, room.free, node)
     if rule == DRB:
-        s = bisecting(gpus, who, node, ask, job, available, ask.gpus * tasks)
+        s = bisecting(gpus, peers, node, ask, job, available, ask.gpus * tasks)
     else:
-        s = chosen_set(gpus, room.free, who, rule, node, ask, job, available, ask.gpus * tasks)
+        s = chosen_set(gpus, room.free, peers, rule, node, ask, job, available, ask.gpus * tasks)
     return claim_set(gpus, room.free, node, s, found, at)
 
 
 @inlined
-def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left: int, used: Ints) -> tuple[int, int]:
+def by_halves(gpus: Gpus, room: Room, peers: Neighbours, ask: Ask, job: int, left: int, used: Ints) -> tuple[int, int]:
     """The machine for the next tasks, found by cutting the machines in two halves again and again (DRB).
 
     The half with the greater utility goes on: the mean over its machines with room of 1/t on the nearest free GPUs, I
@@ -253,7 +253,7 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
             term = 2.0
             if kind >= 0:
                 every = (1 << gpus.sockets[kind]) - 1
-                term = mean_share(gpus, who, node, every, job, ask.profile) + 1.0 - free_share(gpus, room.free, node)
+                term = mean_share(gpus, peers, node, every, job, ask.profile) + 1.0 - free_share(gpus, room.free, node)
                 if ask.slices == 0 and ask.milli == WHOLE:
                     available = free_set(gpus, room.free, node)
                     if known[kind, available] < 0.0:
@@ -283,7 +283,7 @@ def by_halves(gpus: Gpus, room: Room, who: Neighbours, ask: Ask, job: int, left:
 
 @compiled
 def place_job(
-    gpus: Gpus, room: Room, who: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, nodes: Ints,
+    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, nodes: Ints,
     on_each: Ints, found: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """Machines and GPUs for all tasks of a job; takes them out of ``room``.
@@ -297,12 +297,12 @@ def place_job(
     shares = room_for_shares(gpus)
     while left:
         if rule == DRB:
-            node, tasks = by_halves(gpus, room, who, ask, job, left, used)
+            node, tasks = by_halves(gpus, room, peers, ask, job, left, used)
         else:
-            node, tasks = best_node(gpus, room, who, demands, rule, ask, job, left, used, shares)
+            node, tasks = best_node(gpus, room, peers, demands, rule, ask, job, left, used, shares)
         if node < 0:
             return 0, 0
-        at = take_on(gpus, room, who, demands, rule, ask, job, node, tasks, found, at)
+        at = take_on(gpus, room, peers, demands, rule, ask, job, node, tasks, found, at)
         used[node] = 1
         nodes[count], on_each[count] = node, tasks
         count += 1

@@ -92,12 +92,12 @@ class GpuRule:
         assert fleet is not None
         self.learn(view, notes)
         ask = self.ask(view, notes, job)
-        who = self.who(view, notes)
+        peers = self.neighbours(view, notes)
         before = room.free.copy()
         nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
         found = np.empty((ask.tasks * max(ask.gpus, ask.slices, 1), 2), np.int64)
         count, claimed = place_job(
-            fleet.gpus, room, who, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
+            fleet.gpus, room, peers, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
         )
         if not count:
             if self.postpone:
@@ -120,7 +120,7 @@ class GpuRule:
         sets = np.empty(len(nodes), np.int64)
         if not sets_of(notes.fleet.gpus, nodes, claims, sets):
             return 1.0
-        cost, shares, left = terms(notes.fleet.gpus, free, self.who(view, notes), job, ask, nodes, sets)
+        cost, shares, left = terms(notes.fleet.gpus, free, self.neighbours(view, notes), job, ask, nodes, sets)
         return utility_of(cost, shares, left)
 
     def is_postponed(self, view: View, notes: Notes, job: int, now: int) -> bool:
@@ -142,7 +142,7 @@ class GpuRule:
         return best is not None and (best < 0 or (best < ask.min_utility and not self.impatient(view, job, now)))
 
     def impatient(self, view: View, job: int, now: int) -> bool:
-        """Whether a job has waited for long enough, or nothing runs for whose end it could wait."""
+        """Whether a job has waited for long enough, or nothing runs that it could wait for."""
         return view.running_count == 0 or now >= int(view.submit_us[job]) + self.patience_us
 
     def kind(self, view: View, notes: Notes, job: int) -> object:
@@ -179,8 +179,8 @@ class GpuRule:
                 notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
         return known
 
-    def who(self, view: View, notes: Notes) -> Neighbours:
-        """Who holds what."""
+    def neighbours(self, view: View, notes: Notes) -> Neighbours:
+        """Which job holds which GPU."""
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None

@@ -50,7 +50,7 @@ from unrack.policy.discipline.walk import (
 from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
-from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job, spread
+from unrack.policy.lending.lease_kernel import Asker, Leases, Span, place_job, spread
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
@@ -74,10 +74,10 @@ def placed(
     free, zero, none = moment.free, 0, np.empty(0, np.int64)
     nodes, installed = free.shape[1], usable(job, now, sky)
     tasks, cores, mb, us = gang_of(sky.asks, job)
-    who = Who(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
+    asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     if whole:
-        return out, place_job(terms, free, installed, who, aware, out, Span(zero, zero, zero, zero))
+        return out, place_job(terms, free, installed, asker, aware, out, Span(zero, zero, zero, zero))
     shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes
@@ -89,7 +89,7 @@ def placed(
     if terms.rule >= 4:
         row = place_on_nodes(shown, installed, tasks, cores, mb, False, 0, out.rows, 0)
     if row < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free, installed, who, aware)
+        chosen, taken, local, loans = spread(terms, cores_at, free, installed, asker, aware)
         for i in range(chosen.shape[0]):
             row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
         borrower = np.empty(loans.shape[0], np.int64)

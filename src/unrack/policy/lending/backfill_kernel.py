@@ -1,12 +1,12 @@
 """Compiled: one backfill round of the Slurm-like scheduler with borrowed memory.
 
 Jobs are planned from scratch, in order, each at the earliest time at which numbers of nodes and memory suffice for as
-long as it is expected to run (``counts_kernel.py``). Who could start now gets a real lease, which must leave every
-reservation what it has; else it is planned for later. The first job that cannot start is safe: its reservation is
-exact, and nobody who starts may take it.
+long as it is expected to run (``counts_kernel.py``). A job that could start now gets a real lease, which must leave
+every reservation what it has; else it is planned for later. The first job that cannot start is safe: its reservation is
+exact, and no job that starts may take it.
 
 With several lending groups numbers are not enough. There the first job that cannot start is given the time at which
-its lease really exists (as EASY does), and whoever would still run then must leave it possible.
+its lease really exists (as EASY does), and a job that would still run then must leave it possible.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from unrack.policy.lending.counts_kernel import (
 )
 from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.lease_kernel import (
+    Asker,
     Leases,
     Span,
-    Who,
+    asker_of,
     change,
     note,
     place_job,
     room_needed,
-    who_is,
 )
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
@@ -61,10 +61,10 @@ class Classes(NamedTuple):
 
 @inlined
 def settle(
-    free: Ints, total: Ints, threshold_mb: Ints, classes: Classes, scratch: Ints, who: Who, out: Leases, last: Span
+    free: Ints, total: Ints, threshold_mb: Ints, classes: Classes, scratch: Ints, asker: Asker, out: Leases, last: Span
 ) -> Span:
     """Local places for all tasks, on the nodes of each class that TAKES says, by id; ``row_end`` -1: not so many."""
-    start, at, left, cores, mb, kinds = last.row_end, last.row_end, who.tasks, who.cores, who.mb, classes.kinds
+    start, at, left, cores, mb, kinds = last.row_end, last.row_end, asker.tasks, asker.cores, asker.mb, classes.kinds
     for r in range(kinds.shape[1]):
         g = kinds[RANK, r]
         some = scratch[TAKES, 1 + g]
@@ -89,7 +89,7 @@ def settle(
 def last_that_may(order: Ints, asks: Ints, first: int, last: int, plan: Ints, step: int, kinds: Ints) -> int:
     """The place behind the last job of ``order[first:last]`` for which there are nodes and memory in a step.
 
-    The plan needs to go no further: it is there to know who may start now. ``first``: nobody may.
+    The plan needs to go no further: it is there to know which jobs may start now. ``first``: none may.
     """
     classes = kinds.shape[1]
     for q in range(last - 1, first - 1, -1):
@@ -119,7 +119,7 @@ def plan_round(
     order: Ints, now: int, terms: Terms, seen: LedgerColumns, uses: MemoryUse, aware: Any, groups: Classes,
     begins: Ints, started: Ints, out: Leases,
 ) -> int:  # fmt: skip
-    """Plan for the jobs in order; those whose turn is now start.
+    """Plan for the jobs in order; those that are due now start.
 
     Returns how many start; or minus the room that the outputs should have had (nothing was decided).
 
@@ -150,27 +150,27 @@ def plan_round(
     none = np.empty(0, np.int64)
     n, shadow = 0, -1
     last = Span(n, n, n, n)
-    head = who_is(seen, order[0], now, groups.of, none)  # the first that cannot start, once one is known
+    head = asker_of(seen, order[0], now, groups.of, none)  # the first that cannot start, once one is known
     known = False
     q = -1
     while q + 1 < jobs:
         q += 1
-        who = who_is(seen, order[q], now, groups.of, none)
-        job, length = who.job, who.us
+        asker = asker_of(seen, order[q], now, groups.of, none)
+        job, length = asker.job, asker.us
         needed = room_needed(started, n, out, last, nodes)
         if needed > 0:
             return -needed
-        i, how = earliest(0, plan, steps, rule, strict, kinds, who, scratch)
+        i, how = earliest(0, plan, steps, rule, strict, kinds, asker, scratch)
         if i == 0:
             span = Span(last.row_end, -1, last.loan_end, -1)
             if how == LOCALLY:
-                span = settle(free, total, threshold_mb, groups, scratch, who, out, last)
+                span = settle(free, total, threshold_mb, groups, scratch, asker, out, last)
             if span.row_end < 0 and how == BORROWING:
                 quota = scratch[QUOTA, :classes].copy()
-                asking = who_is(seen, job, now, groups.of, quota)
+                asking = asker_of(seen, job, now, groups.of, quota)
                 span = place_job(terms, free, total, asking, aware, out, last)
             if span.row_end < 0:  # other nodes may do where groups do not allow these
-                span = place_job(terms, free, total, who, aware, out, last)
+                span = place_job(terms, free, total, asker, aware, out, last)
             possible = span.row_end >= 0
             runs_then = shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if possible and runs_then:
@@ -190,22 +190,22 @@ def plan_round(
                 begins[job] = now
                 jobs = last_that_may(order, asks, q + 1, jobs, plan, 0, kinds)
                 continue
-            i, how = earliest(1, plan, steps, rule, strict, kinds, who, scratch)
+            i, how = earliest(1, plan, steps, rule, strict, kinds, asker, scratch)
         if i < 0:
             begins[job] = -1
             continue
         begin = plan[i, 0]
         first = not known
         if first:
-            head, known = who, True
+            head, known = asker, True
         if first and terms.groups > 1:
-            shadow = shadow_of(terms, free, who, seen, uses, started, n, out, last, then)
+            shadow = shadow_of(terms, free, asker, seen, uses, started, n, out, last, then)
             if shadow > begin:
                 begin = shadow
                 at_step = steps - 1
                 while plan[at_step, 0] > begin:
                     at_step -= 1
-                how = fit_in(plan, at_step, rule, strict, kinds, who, scratch)
+                how = fit_in(plan, at_step, rule, strict, kinds, asker, scratch)
                 if how == NOT:
                     begins[job] = begin
                     continue

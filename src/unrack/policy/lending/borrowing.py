@@ -115,8 +115,8 @@ def lenders_by_class(
 ) -> int:  # fmt: skip
     """The lenders of a section (-1: of none), best first; how many.
 
-    First who cannot compute anyway: nodes without cores and idle nodes that lend already; then busy nodes; then idle
-    nodes. Most free memory first, of idle nodes least; then by id. With costs: the cheapest first, then as before.
+    First those that cannot compute anyway: nodes without cores and idle nodes that lend already; then busy nodes; then
+    idle nodes. Most free memory first, of idle nodes least; then by id. With costs: the cheapest first, then as before.
     """
     count = 0
     for wanted in range(3):
@@ -148,7 +148,7 @@ def lenders_by_class(
 
 @inlined
 def leftovers(chosen: Ints, group: Ints, g: int, out: Ints) -> int:
-    """The job's own compute nodes in group ``g`` by id, asked when nobody else has anything; how many."""
+    """The job's own compute nodes in group ``g`` by id, asked when no other node has anything; how many."""
     count = 0
     for node in chosen[order_of(chosen)]:
         if group[node] == g:
@@ -162,7 +162,7 @@ def pack(
     naive: bool, member_first: Ints, member: Ints, g: int, groups: int, group: Ints, free_mb: Ints, chosen: Ints,
     lack: Ints, local: Ints, out: Ints, at: int,
 ) -> int:  # fmt: skip
-    """Strawman and naive: so much memory as group ``g`` needs, by id (naive: first on its own nodes), whoever uses it.
+    """Strawman and naive: so much memory as group ``g`` needs, by id (naive: first on its own nodes), used or not.
 
     ``local`` gets what lies on each compute node itself.
     """

@@ -19,7 +19,7 @@ from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
-from unrack.policy.lending.lease_kernel import Leases, Span, Who
+from unrack.policy.lending.lease_kernel import Asker, Leases, Span
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
@@ -87,9 +87,9 @@ def levels_of(
 
 
 @inlined
-def fit_in(plan: Ints, i: int, rule: int, strict: bool, kinds: Ints, who: Who, scratch: Ints) -> int:
+def fit_in(plan: Ints, i: int, rule: int, strict: bool, kinds: Ints, asker: Asker, scratch: Ints) -> int:
     """How a job fits into a row (NOT, LOCALLY or BORROWING); the row TAKES gets the nodes and MB that it costs."""
-    classes, tasks, cores, mb = kinds.shape[1], who.tasks, who.cores, who.mb
+    classes, tasks, cores, mb = kinds.shape[1], asker.tasks, asker.cores, asker.mb
     for g in range(classes):
         scratch[TAKES, 1 + g] = 0
     scratch[TAKES, 1 + classes] = tasks * mb
@@ -142,10 +142,10 @@ def fit_in(plan: Ints, i: int, rule: int, strict: bool, kinds: Ints, who: Who, s
 
 @inlined
 def earliest(
-    after: int, plan: Ints, steps: int, rule: int, strict: bool, kinds: Ints, who: Who, scratch: Ints
+    after: int, plan: Ints, steps: int, rule: int, strict: bool, kinds: Ints, asker: Asker, scratch: Ints
 ) -> tuple[int, int]:
-    """The first step from ``after`` on at whose start a job fits for as long as it runs, and how; (-1, NOT): never."""
-    classes, tasks, cores, mb = kinds.shape[1], who.tasks, who.cores, who.mb
+    """The first step from ``after`` on at which a job fits for as long as it runs, and how; (-1, NOT): never."""
+    classes, tasks, cores, mb = kinds.shape[1], asker.tasks, asker.cores, asker.mb
     most = 1  # tasks on a node of any class
     for g in range(classes):
         most = max(most, tasks_by_cores(kinds[CLASS_CORES, g], cores))
@@ -158,13 +158,13 @@ def earliest(
         if nodes < least or tasks * mb > plan[i, 1 + classes]:
             i += 1
             continue
-        how = fit_in(plan, i, rule, strict, kinds, who, scratch)
+        how = fit_in(plan, i, rule, strict, kinds, asker, scratch)
         if how == NOT:
             i += 1
             continue
         for column in range(1, classes + 2):
             scratch[LOW, column] = plan[i, column]
-        end = plan[i, 0] + who.us
+        end = plan[i, 0] + asker.us
         k = i + 1
         following = -1
         while k < steps and plan[k, 0] < end:
@@ -174,9 +174,9 @@ def earliest(
                     scratch[LOW, column] = plan[k, column]
                     changed = True
             if changed:
-                how = fit_in(scratch, LOW, rule, strict, kinds, who, scratch)
+                how = fit_in(scratch, LOW, rule, strict, kinds, asker, scratch)
                 if how == NOT:
-                    alone = fit_in(plan, k, rule, strict, kinds, who, scratch)
+                    alone = fit_in(plan, k, rule, strict, kinds, asker, scratch)
                     following = k + 1 if alone == NOT else i + 1
                     break
             k += 1

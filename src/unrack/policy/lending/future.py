@@ -11,7 +11,7 @@ from unrack.ledger.holding import add_rows
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, noted, place_job
+from unrack.policy.lending.lease_kernel import Asker, Leases, Span, change, noted, place_job
 from unrack.policy.lending.rules import Terms
 
 
@@ -29,21 +29,21 @@ def give_back(free: Ints, job: int, seen: LedgerColumns, uses: MemoryUse) -> Non
 
 @inlined
 def ends_in_order(now: int, seen: LedgerColumns, started: Ints, n_started: int) -> tuple[Ints, Ints]:
-    """Times at which running jobs and those started in this pass are expected to end, and who; in order.
+    """Times at which running jobs and those started in this pass are expected to end, and which; in order.
 
-    Who: the job, or -1 - i for ``started[:, i]``. A job past its booked end ends 1 µs from now.
+    Which: the job, or -1 - i for ``started[:, i]``. A job past its booked end ends 1 µs from now.
     """
     count = seen.running_count
     times = np.empty(count + n_started, np.int64)
-    who = np.empty(count + n_started, np.int64)
+    which = np.empty(count + n_started, np.int64)
     for i in range(count):
         times[i] = max(seen.running[ENDS_US, i], now + 1)
-        who[i] = seen.running[WHO, i]
+        which[i] = seen.running[WHO, i]
     for s in range(n_started):
         times[count + s] = max(now + seen.asks[ASKED_US, started[JOB, s]], now + 1)
-        who[count + s] = -1 - s
+        which[count + s] = -1 - s
     order = order_of(times)
-    return times[order], who[order]
+    return times[order], which[order]
 
 
 @inlined
@@ -56,15 +56,15 @@ def copy_table(table: Ints, out: Ints) -> None:
 
 @inlined
 def free_after(
-    ended: int, who: Ints, free: Ints, then: Ints, seen: LedgerColumns, uses: MemoryUse, started: Ints, out: Leases
+    ended: int, which: Ints, free: Ints, then: Ints, seen: LedgerColumns, uses: MemoryUse, started: Ints, out: Leases
 ) -> None:
-    """Write to ``then`` what is free when the first ``ended`` of ``who`` have ended."""
+    """Write to ``then`` what is free when the first ``ended`` of ``which`` have ended."""
     copy_table(free, then)
     for i in range(ended):
-        if who[i] >= 0:
-            give_back(then, who[i], seen, uses)
+        if which[i] >= 0:
+            give_back(then, which[i], seen, uses)
         else:
-            change(then, out, noted(started, -1 - who[i]), 1)
+            change(then, out, noted(started, -1 - which[i]), 1)
 
 
 @inlined
@@ -76,14 +76,14 @@ def ended_with(times: Ints, i: int) -> int:
 
 
 @inlined
-def fits(terms: Terms, free: Ints, total: Ints, who: Who, out: Leases, last: Span) -> bool:
+def fits(terms: Terms, free: Ints, total: Ints, asker: Asker, out: Leases, last: Span) -> bool:
     """Whether a job has a place; overwrites what is behind ``last``."""
-    return place_job(terms, free, total, who, None, out, last).row_end >= 0
+    return place_job(terms, free, total, asker, None, out, last).row_end >= 0
 
 
 @inlined
 def shadow_of(
-    terms: Terms, free: Ints, head: Who, seen: LedgerColumns, uses: MemoryUse, started: Ints, n_started: int,
+    terms: Terms, free: Ints, head: Asker, seen: LedgerColumns, uses: MemoryUse, started: Ints, n_started: int,
     out: Leases, last: Span, then: Ints,
 ) -> int:  # fmt: skip
     """The earliest time at which a job has a place by booked ends (-1: never); ``then`` gets what is free at it.
@@ -91,12 +91,12 @@ def shadow_of(
     Nodes only become free as jobs end, so with one lending group the first such time is found by halving; with
     several, one end after the other.
     """
-    times, who = ends_in_order(head.now, seen, started, n_started)
+    times, which = ends_in_order(head.now, seen, started, n_started)
     n = times.shape[0]
     if terms.groups > 1:
         copy_table(free, then)
         for i in range(n):
-            free_after(1, who[i:], then, then, seen, uses, started, out)
+            free_after(1, which[i:], then, then, seen, uses, started, out)
             if (i + 1 == n or times[i + 1] > times[i]) and fits(terms, then, seen.total, head, out, last):
                 return int(times[i])
         return -1
@@ -104,12 +104,12 @@ def shadow_of(
     while low < high:
         middle = (low + high) // 2
         end = ended_with(times, middle)
-        free_after(end, who, free, then, seen, uses, started, out)
+        free_after(end, which, free, then, seen, uses, started, out)
         if fits(terms, then, seen.total, head, out, last):
             high = middle
         else:
             low = end
     if low >= n:
         return -1
-    free_after(ended_with(times, low), who, free, then, seen, uses, started, out)
+    free_after(ended_with(times, low), which, free, then, seen, uses, started, out)
     return int(times[low])

@@ -32,10 +32,10 @@ from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
 
 
-class Who(NamedTuple):
-    """Who asks for a place."""
+class Asker(NamedTuple):
+    """A job that asks for a place, and what bounds its choice."""
 
-    # which job, when, and who runs: only the choice of lenders by cost looks at it
+    # which job, when, and which run: only the choice of lenders by cost looks at it
     job: int
     now: int
     running: Ints
@@ -57,17 +57,17 @@ ANY: Ints = np.empty(0, np.int64)
 _NONE_RUN: Ints = sealed(np.empty((2, 0), np.int64))
 
 
-def somebody(tasks: int, cores: int, mb: int) -> Who:
-    """No job in particular that asks so much, while nobody runs."""
-    return Who(-1, 0, _NONE_RUN, 0, tasks, cores, mb, 1, ANY, ANY, ANY)
+def any_asker(tasks: int, cores: int, mb: int) -> Asker:
+    """No job in particular that asks so much, while no job runs."""
+    return Asker(-1, 0, _NONE_RUN, 0, tasks, cores, mb, 1, ANY, ANY, ANY)
 
 
 @inlined
-def who_is(seen: LedgerColumns, job: int, now: int, class_of: Ints, quota: Ints) -> Who:
+def asker_of(seen: LedgerColumns, job: int, now: int, class_of: Ints, quota: Ints) -> Asker:
     """A waiting job that asks for a place now."""
     tasks, cores, mb, us = gang_of(seen.asks, job)
     none = np.empty(0, np.int64)
-    return Who(job, now, seen.running, seen.running_count, tasks, cores, mb, max(1, us), class_of, quota, none)
+    return Asker(job, now, seen.running, seen.running_count, tasks, cores, mb, max(1, us), class_of, quota, none)
 
 
 class Leases(NamedTuple):
@@ -125,26 +125,26 @@ def room_needed(started: Ints, n: int, out: Leases, last: Span, nodes: int) -> i
 
 
 @inlined
-def place_job(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any, out: Leases, last: Span) -> Span:
+def place_job(terms: Terms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases, last: Span) -> Span:
     """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
 
-    ``aware``, unless it is ``None``, ranks the lenders for ``who``. ``free`` is not changed. There must be room for a
+    ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``free`` is not changed. There must be room for a
     row a node, and for 2 loans a node.
     """
     groups, group, threshold_mb = terms.groups, terms.group, terms.threshold_mb
-    tasks, cores, mb = who.tasks, who.cores, who.mb
+    tasks, cores, mb = asker.tasks, asker.cores, asker.mb
     nodes, row_at, loan_at = free.shape[1], last.row_end, last.loan_end
     nowhere = Span(row_at, -1, loan_at, -1)
     if not fits_somehow(free, total, threshold_mb, tasks, cores, mb):
         return nowhere
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = -1
-    if terms.rule >= 4 and who.quota.shape[0] == 0:
+    if terms.rule >= 4 and asker.quota.shape[0] == 0:
         count = place_locally(free, total, threshold_mb, tasks, cores, mb, chosen, taken)
     lacking = count < 0
     if lacking:
         order = candidates(free, total, threshold_mb, terms.rule >= 4)
-        count = select(order, free, total, group, groups, tasks, cores, mb, who.class_of, who.quota, chosen, taken)
+        count = select(order, free, total, group, groups, tasks, cores, mb, asker.class_of, asker.quota, chosen, taken)
         if count < 0:
             return nowhere
     chosen, taken = chosen[:count], taken[:count]
@@ -153,7 +153,7 @@ def place_job(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any, out: 
         lack[i] = taken[i] * mb
         local[i] = lack[i]
     if lacking:
-        loan_at = borrow(terms, free, total, chosen, lack, local, aware, who, out.loans, loan_at)
+        loan_at = borrow(terms, free, total, chosen, lack, local, aware, asker, out.loans, loan_at)
     for i in order_of(chosen):
         row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
     return Span(last.row_end, row_at, last.loan_end, loan_at)
@@ -161,7 +161,7 @@ def place_job(terms: Terms, free: Ints, total: Ints, who: Who, aware: Any, out: 
 
 @inlined
 def borrow(
-    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, aware: Any, who: Who, loans: Ints,
+    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, aware: Any, asker: Asker, loans: Ints,
     at: int,
 ) -> int:  # fmt: skip
     """Fill ``local`` and write loans until nothing lacks; the end of the loans. There must be enough."""
@@ -178,9 +178,9 @@ def borrow(
             local[i] = min(lack[i], free_mb[chosen[i]])
             free_mb[chosen[i]] -= local[i]
             lack[i] -= local[i]
-    for node in range(who.lendable.shape[0]):
+    for node in range(asker.lendable.shape[0]):
         if rule >= 2 or not own[node]:
-            free_mb[node] = min(free_mb[node], who.lendable[node])
+            free_mb[node] = min(free_mb[node], asker.lendable[node])
     lenders = np.empty(nodes, np.int64)
     cost = np.empty(0, np.float64)
     if aware is not None and aware.ranks:
@@ -189,7 +189,7 @@ def borrow(
             wanted += local[i] + lack[i]
             lacking += lack[i]
         share = lacking / max(wanted, 1)
-        cost = costs_of(aware, who.job, who.now, who.us, count, share, who.running, who.runs, free, total)
+        cost = costs_of(aware, asker.job, asker.now, asker.us, count, share, asker.running, asker.runs, free, total)
     last = np.empty(count, np.int64)
     for first in range(count):
         g = group[chosen[first]]
@@ -233,15 +233,15 @@ def may_be_lent(lack: Ints, loans: Ints, end: int, lendable: Ints) -> bool:
 
 @compiled
 def spread_tasks(
-    terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
+    terms: Terms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """As :func:`spread`."""
-    return spread(terms, cores_at, free.copy(), total, who, aware)  # a type with that of passes: one kernel for all
+    return spread(terms, cores_at, free.copy(), total, asker, aware)  # a type with that of passes: one kernel for all
 
 
 @inlined
 def spread(
-    terms: Terms, cores_at: Ints, free: Ints, total: Ints, who: Who, aware: Any
+    terms: Terms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
@@ -260,22 +260,22 @@ def spread(
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
         shown[0, node], shown[1, node] = max(cores_at[node], 0), total[MEM, node]
-        if cores_at[node] >= who.cores:
+        if cores_at[node] >= asker.cores:
             order[count] = node
             keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
             count += 1
     order = order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
-        order, free, shown, terms.group, terms.groups, who.tasks, who.cores, who.mb, who.class_of, who.quota, chosen,
-        taken,
+        order, free, shown, terms.group, terms.groups, asker.tasks, asker.cores, asker.mb, asker.class_of, asker.quota,
+        chosen, taken,
     )  # fmt: skip
     count = max(count, 0)
     chosen, taken = chosen[:count], taken[:count]
-    lack, local = taken * who.mb, taken * who.mb
+    lack, local = taken * asker.mb, taken * asker.mb
     loans = np.empty((2 * nodes, 3), np.int64)
-    end = borrow(terms, free, total, chosen, lack, local, aware, who, loans, 0) if count > 0 else 0
-    if not may_be_lent(lack, loans, end, who.lendable):
+    end = borrow(terms, free, total, chosen, lack, local, aware, asker, loans, 0) if count > 0 else 0
+    if not may_be_lent(lack, loans, end, asker.lendable):
         chosen, end = chosen[:0], 0
     by_id = order_of(chosen)
     return chosen[by_id], taken[by_id], local[by_id], loans[:end].copy()

@@ -49,7 +49,7 @@ class _Aware(NamedTuple):
     # the contention model, and what is known of running jobs
     columns: ContentionColumns
     board: Board
-    memory: MemoryUse  # who uses whose memory
+    memory: MemoryUse  # which jobs use the memory of which nodes
     end_us: Ints  # int64[jobs]: scratch: the booked ends of running jobs
     # float64[3, jobs]: scratch: what a running job loses beside the new one; what the new one loses beside it, where it
     # is local and where it is away

@@ -1,8 +1,8 @@
-"""A Slurm-like scheduler on whole nodes that lend memory, whose plans count nodes and MB in place of naming them.
+"""A Slurm-like scheduler on whole nodes that lend memory, with plans that count nodes and MB in place of naming them.
 
 It is :class:`unrack.policy.discipline.slurm_like.SlurmLike` with a rule for lent memory, and another plan: while all
-that wait could have at once what else they ask for, reservations are of numbers (``counts_kernel.py``), and only who
-starts now is given nodes and lenders. Else plans name them, as those of any scheduler.
+that wait could have at once what else they ask for, reservations are of numbers (``counts_kernel.py``), and only a job
+that starts now is given nodes and lenders. Else plans name them, as those of any scheduler.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Any policy, around which running jobs that have used up their limits are given more time (``extension``).
 
-The walltime extension of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which nobody has to ask:
-when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays nobody who was promised
-anything. The discipline says who was, on drafts with the longer job: of a plan all who have reservations, of Slurm's
-those for whom it would plan now, under lists and EASY the heads, by what is booked. Where anybody may pass a head, and
-under other policies, a job runs on only if nobody would start if it ended. Nobody runs into a window, or beyond the end
-of his own.
+The walltime extension of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which no user has to
+ask: when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays no job that was
+promised anything. The discipline says which was, on drafts with the longer job: of a plan all that have reservations,
+of Slurm's those for which it would plan now, under lists and EASY the heads, by what is booked. Where anybody may pass
+a head, and under other policies, a job runs on only if no job would start if it ended. No job runs into a window, or
+beyond the end of its own.
 
 Two drafts, a decision or plan on each, and one at every end within the step for each head.
 """
@@ -71,7 +71,7 @@ class Extending(AroundAnother):
         return decisions, memory
 
     def extends(self, view: View, memory: Notes, job: int, now: int) -> Extend | None:
-        """A step more for a job that has used up its limit, if that delays nobody."""
+        """A step more for a job that has used up its limit, if that delays no job."""
         more_us = min(self.step_us, self.most_us - view.columns.extended_us.get(job, 0))
         until_us = max(now, int(view.running_end_us[view.running_jobs == job][0])) + more_us  # it may be asked early
         if more_us <= 0 or view.columns.suspended or delays(innermost(self.inner), view, job, until_us, now):
@@ -80,7 +80,7 @@ class Extending(AroundAnother):
 
 
 def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> bool:
-    """Whether somebody who waits would be worse off, by what a discipline promises, if a job ran until a time, µs."""
+    """Whether a waiting job would be worse off, by what a discipline promises, if a job ran until a time, µs."""
     longer = Draft(view, now)
     longer.extend(job, until)
     if not may_go_on(longer.view, job):
@@ -107,9 +107,9 @@ def delays(policy: Policy[Any], view: View, job: int, until: int, now: int) -> b
 
 
 def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int) -> bool:
-    """Whether one of those who hold up others could start earlier, by what is booked, if a job had ended now."""
+    """Whether one of those that hold up others could start earlier, by what is booked, if a job had ended now."""
     now = ended.now
-    for start in _starts(policy, longer).values():  # who is before the heads
+    for start in _starts(policy, longer).values():  # jobs that are before the heads
         for draft in (ended, longer):
             draft.start(start.lease)
     for head in _heads(policy, longer.view, now):
@@ -120,13 +120,13 @@ def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int
 
 
 def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
-    """Whom a policy would start on a draft."""
+    """Jobs that a policy would start on a draft."""
     decisions, _ = policy.decide(draft.view, policy.begin(draft.view), draft.now)
     return {one.lease.job: one for one in decisions if isinstance(one, Start)}
 
 
 def _heads(policy: Policy[Any], view: View, now: int) -> list[int]:
-    """Those who wait and hold up others: each the first on its nodes, and not for room in a limit."""
+    """Jobs that wait and hold up others: each the first on its nodes, and not for room in a limit."""
     meets, of, found, memory = met(view.columns.open_to), view.columns.set_of, list[int](), policy.begin(view)
     for job in queue_of(policy, memory, view, now).tolist():
         if any(meets[of[job], of[head]] for head in found):
@@ -137,7 +137,7 @@ def _heads(policy: Policy[Any], view: View, now: int) -> list[int]:
 
 
 def _first_us(policy: Policy[Any], view: View, job: int, now: int, before: int) -> int | None:
-    """When a job would start at first before a time, µs, if nobody else waited; ``None``: not before it."""
+    """When a job would start at first before a time, µs, if no other waited; ``None``: not before it."""
     draft = Draft(view, now)
     draft.only([job])
     windows = [at for window in view.cluster.places.windows for at in (window.start_us, window.end_us)]

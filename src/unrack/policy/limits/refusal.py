@@ -42,7 +42,7 @@ def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
             raise PolicyError(where, f"{policy.name}, which {why}", "another policy, or neither")
     extends = isinstance(inner, Extending)
     for got, wrong in (
-        ("jobs whose use of memory is known", jobs.usage is not None),
+        ("jobs of known use of memory", jobs.usage is not None),
         ("extension, and jobs with pooled devices", extends and any(not is_resource(kind) for kind, _ in jobs.devices)),
     ):
         if wrong:
@@ -50,14 +50,14 @@ def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
 
 
 def shortening(policy: Policy[Any], jobs: JobTable) -> Policy[Any]:
-    """The policy with shorter limits for some of these jobs; without where nobody passes others.
+    """The policy with shorter limits for some of these jobs; without where no job passes others.
 
     A PolicyError or InputError if it is none of those that limits are shortened under, or the jobs have what does not
     go with it.
     """
     for got, wrong in (
         ("heterogeneous jobs", bool(components_of(jobs))),
-        ("jobs whose use of memory is known", jobs.usage is not None),
+        ("jobs of known use of memory", jobs.usage is not None),
     ):
         if wrong:
             raise InputError(f"workload, {COLUMN}", got, "either, not both")

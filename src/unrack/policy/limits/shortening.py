@@ -1,7 +1,7 @@
 """Any policy that backfills, around which jobs with a least time start with shorter limits (Slurm: ``--time-min``).
 
 Slurm lets backfill, and nothing else, lower a job's limit, to no less than its least time, if it can then begin earlier
-than it otherwise would; once it runs its limit stays. So here: when the policy inside starts nobody more, it is asked,
+than it otherwise would; once it runs its limit stays. So here: when the policy inside starts no more jobs, it is asked,
 on a draft, about each job with a least time in its order, whether it would start the job now if it asked for no more
 than that. If so the job starts, with the longest limit in whole seconds above its least time for which the policy says
 yes. Jobs that the policy starts itself have what they ask for. Under ``slurm`` only rounds of backfill are looked at.
@@ -33,7 +33,7 @@ class Notes:
     inner: Any  # of the policy inside
     asked: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
     started: bool = False  # whether a job was started without it: what it remembers is to be made anew
-    version: int = -1  # of the ledger when nobody could be started
+    version: int = -1  # of the ledger when no job could be started
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Shortening(AroundAnother):
         return Notes(self.inner.begin(view))
 
     def promised(self, view: View, memory: Notes) -> Promises:
-        """As the policy inside says, which did not plan for who was just started."""
+        """As the policy inside says, which did not plan for jobs that were just started."""
         found = super().promised(view, memory)
         return found.stirred() if memory.started else found
 
@@ -87,7 +87,7 @@ class Shortening(AroundAnother):
         return None
 
     def _start(self, view: View, job: int, time_us: int, now: int) -> Start | None:
-        """How the policy inside would start a job that asked for so long, if it stopped nobody for it."""
+        """How the policy inside would start a job that asked for so long, if it stopped no other for it."""
         draft = Draft(view, now)
         draft.expect(job, time_us)
         decisions, _ = self.inner.decide(draft.view, self.inner.begin(draft.view), now)

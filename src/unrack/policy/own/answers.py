@@ -185,7 +185,7 @@ def _pair(answer: Any) -> str:
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], list):
         return f"{shown(answer)}, the memory first"
     if isinstance(answer, tuple) and len(answer) == 2:
-        return f"{shown(answer)}, whose first part is no list"
+        return f"{shown(answer)}, the first part of which is no list"
     return shown(answer)
 
 

@@ -33,7 +33,7 @@ def job_in_words(view: View, job: int) -> str:
 
 
 def glance(view: View, now: int) -> str:
-    """The queue, who runs and what is free, in one sentence; ``now``: µs."""
+    """The queue, the running jobs and what is free, in one sentence; ``now``: µs."""
     queue = view.queue[:SHOWN].tolist()
     first = ", ".join(job_in_words(view, job) for job in queue) + (" …" if view.waiting > len(queue) else "")
     waiting = f"{view.waiting} of {view.jobs} jobs so far wait: {first}"
@@ -82,7 +82,7 @@ class Asked(NamedTuple):
 
 
 def asked_in(trace: TracebackType | None) -> Asked | None:
-    """What the policy was asked, from the frames of whoever asked it; ``None``: something else went on.
+    """What the policy was asked, from the frames of the code that asked it; ``None``: something else went on.
 
     Nothing is noted while a run goes well, so that rounds pay nothing for this.
     """
@@ -117,7 +117,7 @@ def raised(policy: object, name: str, error: BaseException) -> FaultyPolicyError
 
 
 def refused(policy: object, name: str, error: BaseException) -> str | None:
-    """What more there is to say of a decision that was refused; ``None``: no user has written who made it."""
+    """What more there is to say of a decision that was refused; ``None``: its policy was not written by a user."""
     authors = users_functions(policy)
     asked = asked_in(error.__traceback__)
     if not authors or asked is None:

@@ -68,7 +68,7 @@ def check_members(found: object, where: str) -> None:
         if near and not hasattr(found, near[0]):
             line = definition(getattr(found, name))
             raise PolicyError(
-                at(where, line), f"a method {name!r}, which nobody calls", f"{near[0]!r}, or another name"
+                at(where, line), f"a method {name!r}, which is never called", f"{near[0]!r}, or another name"
             )
     for name, given in PARAMETERS.items():
         member = getattr(found, name, None)

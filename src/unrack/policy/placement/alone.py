@@ -1,4 +1,4 @@
-"""Compiled: plans and passes over the queue that ask nobody where the choice is made in a kernel."""
+"""Compiled: plans and passes over the queue that ask no placement where the choice is made in a kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Alone(NamedTuple):
 
     @property
     def without_loans(self) -> Alone:
-        """The same where nobody has to borrow."""
+        """The same where no job has to borrow."""
         return self._replace(terms=None, aware=None)
 
     def pass_over(self, *how: Any) -> int:
@@ -47,7 +47,7 @@ class Alone(NamedTuple):
     def plan_round(self, line: Any, *how: Any) -> int:
         """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of these jobs it asks nothing.
 
-        ``line``: the devices over time (:class:`unrack.ledger.devices.line_kernel.Line`); ``None``: nobody wants any,
+        ``line``: the devices over time (:class:`unrack.ledger.devices.line_kernel.Line`); ``None``: no job wants any,
         or it asks about all that do.
         """
         return plan_round(self.terms, self.aware, line, None if line is None else self.room, self.rule, *how)

@@ -106,7 +106,7 @@ class AnyResource:
     def borrows(self, view: View, since: int = 0) -> bool:
         """Whether memory is that of other nodes, or of a job from ``since`` on may have to be: else nodes are counted.
 
-        So it is where jobs have nodes to themselves, and no rule lends where it need not; who is suspended
+        So it is where jobs have nodes to themselves, and no rule lends where it need not; a suspended job
         has memory of nodes that are idle.
         """
         memory = self.memory

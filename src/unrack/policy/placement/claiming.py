@@ -39,7 +39,7 @@ class Claiming:
     def open_nodes(self, cores: Ints) -> Bools:
         """bool[nodes]: where the next task finds what the job then claims; ``cores``, int64[nodes], are free.
 
-        Of a job whose tasks must all be on one node: where all that are left find that.
+        Of a job with all tasks on one node: where all that are left find that.
         """
         nodes, tasks = self._where(self._placed)
         left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)

@@ -22,7 +22,7 @@ class Placement(Protocol):
     Attributes
     ----------
     timeless
-        Whether who has no place has none later either, unless something starts or ends.
+        Whether a job without a place has none later either, unless something starts or ends.
     """
 
     @property
@@ -39,7 +39,7 @@ class Placement(Protocol):
         ...
 
     def alone(self, view: View, notes: Any) -> Alone:
-        """Who chooses in kernels, for jobs that want LENT, DEVICES or LENT_DEVICES of plans and passes."""
+        """What chooses in kernels, for jobs that want LENT, DEVICES or LENT_DEVICES of plans and passes."""
         ...
 
     def kind(self, view: View, notes: Any, job: int) -> object:

@@ -66,7 +66,7 @@ def _least(rows: int, columns: int, k: int) -> int:
 class CoreTiles:
     """The free cores of every node, and which ones the next job gets.
 
-    ``cluster``: nodes whose ``torus`` is known; of others, nothing is counted; ``rule``: one of ``CORE_RULES``. An
+    ``cluster``: nodes with a known ``torus``; of others, nothing is counted; ``rule``: one of ``CORE_RULES``. An
     InputError if there is no such rule, or no node's cores are known to be on a torus.
     """
 

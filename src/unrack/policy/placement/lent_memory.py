@@ -1,7 +1,7 @@
 """Memory of other nodes, by the rules of :mod:`unrack.policy.lending`, on shared or on whole nodes.
 
 On whole nodes, where jobs ask for nothing else, the leases are those of the lending policies. On shared nodes a node
-that lends starts no tasks while it lends more than its threshold leaves it, whoever runs there already.
+that lends starts no tasks while it lends more than its threshold leaves it, whichever jobs run there already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
-from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
+from unrack.policy.lending.lease_kernel import ANY, Asker, any_asker, spread_tasks
 from unrack.policy.lending.lender_cost import Scratch
 from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
@@ -109,7 +109,7 @@ class LentMemory:
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 
     def chosen_by(self, view: View, notes: Lenders) -> tuple[Terms, Any]:
-        """The terms, and who ranks lenders (``None``: nothing does), for kernels."""
+        """The terms, and what ranks lenders (``None``: nothing does), for kernels."""
         return notes.terms.kernel, self._aware(view, notes)
 
     def _lendable(self, view: View, room: Room) -> Ints:
@@ -120,7 +120,7 @@ class LentMemory:
         return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
 
     def kind(self, view: View, job: int) -> object:
-        """Nothing else counts: contention decides who lends, not whether somebody does."""
+        """Nothing else counts: contention decides which nodes lend, not whether any does."""
         return None
 
     def lacks(self, view: View, notes: Lenders, job: int, room: Room) -> Reason:
@@ -140,7 +140,7 @@ class LentMemory:
                 fits.append(True)
             elif there and terms.groups > 1:
                 room = sealed(np.where(cluster.cores > 0, cluster.cores, -1))
-                fits.append(len(spread_tasks(terms.kernel, room, free, free, somebody(tasks, cores, mb), None)[0]) > 0)
+                fits.append(len(spread_tasks(terms.kernel, room, free, free, any_asker(tasks, cores, mb), None)[0]) > 0)
             else:
                 fits.append(there)
         return np.array(fits, np.bool_)[inverse.ravel()]
@@ -153,9 +153,9 @@ class LentMemory:
         state = view.columns
         cores, mb, length = view.asks[[CORES, MEMORY, ESTIMATE], job].tolist()
         runs, limits = (state.running, state.running_count), self._lendable(view, room)
-        who = Who(job, now, *runs, tasks, cores, mb, max(1, length), ANY, ANY, limits)
+        asker = Asker(job, now, *runs, tasks, cores, mb, max(1, length), ANY, ANY, limits)
         own, aware = (sealed(room.cores), sealed(room.free)), self._aware(view, notes)
-        nodes, taken, local, loans = spread_tasks(notes.terms.kernel, *own, state.total, who, aware)
+        nodes, taken, local, loans = spread_tasks(notes.terms.kernel, *own, state.total, asker, aware)
         if not len(nodes):
             return None
         lent: dict[int, list[Loan]] = {}

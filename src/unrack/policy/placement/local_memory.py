@@ -95,7 +95,7 @@ def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] 
 
 
 def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
-    """What a job finds; ``whole``: only on nodes of which nobody holds a core."""
+    """What a job finds; ``whole``: only on nodes of which no job holds a core."""
     state = view.columns
     usable = open_nodes & (state.total[0] > 0) & state.online
     if whole:

@@ -41,7 +41,7 @@ def candidates(free: Ints, total: Ints, job: SeenJob) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class OnNodes:
-    """A placement whose nodes are those of a function; see :class:`unrack.policy.placement.contract.Placement`."""
+    """A placement on the nodes that a function chooses; see :class:`unrack.policy.placement.contract.Placement`."""
 
     # ``place(free, total, job)``, as of a list scheduler. Nodes that are closed to the job have no free cores; where
     # the rule for memory lends, every other node has the memory that a task asks for.

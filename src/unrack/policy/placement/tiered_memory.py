@@ -89,7 +89,7 @@ class TieredMemory:
         return possible_servers(cluster, jobs, self.rule != "slo-first-fit")
 
     def _candidates(self, view: View, job: int, room: Room) -> Iterator[Ints]:
-        """int64[pools] each: clusters whose compute pool takes the server, in the order of the rule."""
+        """int64[pools] each: clusters with a compute pool that takes the server, in the order of the rule."""
         tiers = view.cluster.tiers
         assert tiers is not None
         compute, near = tiers.member[tiers.first[:-1]], near_replicas(view, job)

@@ -130,7 +130,7 @@ def node_of(c: Columns, job: int, group: int) -> int:
 
 @inlined
 def lives_us(c: Columns, group: int, but: int, now: int) -> int:
-    """How long a group will live if nobody joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
+    """How long a group will live if no job joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
     longest = 0
     for i in range(c.group[JOBS, group]):
         job = c.sharer[i, group]

@@ -1,12 +1,12 @@
-"""Look-ahead: serve first who can still be on time, and place each job where it costs the data centre least.
+"""Look-ahead: serve first the jobs that can still be on time, and place each job where it costs the data centre least.
 
 unrack's own policy. It differs from the papers' disaggregation-aware policy in three things. Jobs without deadlines
 come in order of submission, after all that have one and can meet it.
 
-*Who is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the best
-speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading; jobs
-that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep their
-place at the head, take the devices, and make the next ones late.
+*Which job is next.* Of every job it knows the latest time at which it can start and still meet its deadline, at the
+best speed that the models allow on free devices. Jobs that can still be on time come first, the most urgent leading;
+jobs that are late already, and cannot be helped, come last. Under earliest deadline first, jobs that are late keep
+their place at the head, take the devices, and make the next ones late.
 
 *Where it goes.* All compositions in use and all new ones of every useful size compete by one cost, in core-time::
 
@@ -17,10 +17,11 @@ longer fit beside it, if that is more (large: the largest size that at least a t
 device x time: the devices of a new composition for T, or of one in use for as long as the job makes it live longer. w
 is what a device is worth: ``weight`` x the cores that reach its pool / the devices of the pool. v is what a core is
 worth: more than 1 on nodes that reach more devices than others (see :func:`dear`). Ties go to the fullest node, then to
-the lowest number. Two kinds of places are not taken: one on which somebody would newly miss a deadline, and one more
-share of a composition, or part of a device, that makes all who share it slower together than they are without it.
+the lowest number. Two kinds of places are not taken: one on which another job would newly miss a deadline, and one more
+share of a composition, or part of a device, that makes all jobs that share it slower together than they are without it.
 
-*Who is protected.* A composition is closed by a job that would miss its deadline only if it would not miss it anyway.
+*Which jobs are protected.* A composition is closed by a job that would miss its deadline only if it would not miss it
+anyway.
 
 O(devices x sharers + nodes x pools x sizes) a job tried; 0.02 ms on the papers' data centre.
 """
@@ -152,7 +153,7 @@ class Lookahead(Pooled):
                 columns.kernel, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths,
                 memory.dear, now, memory.answer,
             )  # fmt: skip
-            if node != LATE or view.running_count:  # late even where nobody runs: waiting would not help
+            if node != LATE or view.running_count:  # late even where no job runs: waiting would not help
                 break
         return node
 

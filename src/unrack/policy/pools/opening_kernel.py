@@ -1,6 +1,6 @@
 """Compiled: when time alone will open a composition to a job that may not join it now.
 
-Those who share a composition use up their work, so that one more slows them down for ever less: the end of a sharer
+Jobs that share a composition use up their work, so that one more slows them down for ever less: the end of a sharer
 beside one more falls with the moment at which that one joins, until it is harmless. Nothing else changes between two
 events but this, and that jobs become late. O(jobs x devices x (sharers + nodes)).
 """
@@ -103,7 +103,7 @@ def bearable_from(c: Columns, job: int, pace: float, now: int, deadline: int, pr
 def open_from(
     c: Columns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool, spare_us: int
 ) -> int:  # fmt: skip
-    """From when on so many more jobs on a group harm nobody there: ``now``: at once; NEVER_US: not by time alone.
+    """From when on so many more jobs on a group harm no job there: ``now``: at once; NEVER_US: not by time alone.
 
     ``spare_us``: by how much a sharer may end after its deadline.
     """

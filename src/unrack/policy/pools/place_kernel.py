@@ -71,8 +71,8 @@ class Answer(NamedTuple):
     sizes: Ints
     # int64[kinds, room]: per kind that the job asks: LEADER, DEVICES, NEW_PARTS, and the devices of a new group
     rows: Ints
-    # int64[1]: if LATE: when it would end on the composition that is best for it, µs: a job like it whose deadline is
-    # earlier has no place either
+    # int64[1]: if LATE: when it would end on the composition that is best for it, µs: a job like it with a deadline
+    # that is earlier has no place either
     earliest: Ints
 
 

@@ -68,7 +68,7 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Leases, Span, Who, spread
+from unrack.policy.lending.lease_kernel import Asker, Leases, Span, spread
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, Answer, simple
@@ -229,8 +229,8 @@ def choose_devices(
             for n in range(nodes):
                 only[n], limit[n] = -1, room.limit[n] - room.lent[n]
             only[node] = room.cores[node]
-            who = Who(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
-            _, _, own, lent = spread(terms, only, room.free, installed, who, aware)
+            asker = Asker(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
+            _, _, own, lent = spread(terms, only, room.free, installed, asker, aware)
             here = own[0]
             for i in range(lent.shape[0]):
                 if loan_end == loans_room:

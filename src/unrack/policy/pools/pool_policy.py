@@ -1,15 +1,15 @@
 """Scheduling on pooled devices: an order of the queue, and a rule for where a job and its devices go.
 
-The queue is gone through once a round in its order; whoever has a place starts, nobody holds others up. Jobs that ask
+The queue is gone through once a round in its order; a job that has a place starts, none holds others up. Jobs that ask
 alike are tried together: where one has no place, those like it that wait behind it are not tried. O(kinds of demand x
 (devices + nodes)) a round, plus as much for every start.
 
 References
 ----------
 Call et al. 2022 ("Workload-aware placement"), Algorithms 1 and 2, equations 1 to 4; Call 2022 (thesis), Algorithms 3
-and 4, equation 5.1. What differs: a composition in use whose bandwidth a model governs may be oversubscribed in MB/s
-(the model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be late is
-one whose predicted end is at most its deadline.
+and 4, equation 5.1. What differs: a composition in use with bandwidth that a model governs may be oversubscribed in
+MB/s (the model says what that costs); quantities that are used up count as 1 in equation 2; a job that is not to be
+late is one with a predicted end of at most its deadline.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Pooled(PoolPlacement):
     def _opens_at(self, view: View, memory: Queue, now: int) -> int:
         if not memory.closed:
             return NEVER_US
-        state = view.releases, view.running_count, memory.rule  # as long as they stay, nobody's answer changes
+        state = view.releases, view.running_count, memory.rule  # as long as they stay, no job's answer changes
         if memory.looked != state or memory.opens <= now:
             memory.looked, memory.opens = state, NEVER_US
             memory.seen_to.clear()

@@ -1,4 +1,4 @@
-"""The waiting jobs of a pooled policy, by what they ask: who is tried next, and who need not be tried."""
+"""The waiting jobs of a pooled policy, by what they ask: which is tried next, and which need not be tried."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Queue:
     # of the last pass: its rule, and `view.releases` then
     rule: int = 0
     releases: int = -1
-    patient: int = -1  # a job whose own deadline does not count just now; -1: none
+    patient: int = -1  # a job with an own deadline that does not count just now; -1: none
     started_us: int = -1  # when a job was last started; -1: none was
     noted: Noted = field(default_factory=dict)
 

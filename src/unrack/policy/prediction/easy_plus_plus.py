@@ -2,8 +2,8 @@
 
 "Backfilling using system-generated predictions rather than user runtime estimates", IEEE TPDS 18(6). The run time of a
 job is predicted as the average of its user's last two that ended; a prediction that a job outlives is corrected step by
-step; the head of the queue is the job that came first, and whoever may pass it is tried in order of predicted run time.
-The request still is the upper limit of every prediction, as it is when the job would be killed.
+step; the head of the queue is the job that came first, and jobs that may pass it are tried in order of predicted run
+time. The request still is the upper limit of every prediction, as it is when the job would be killed.
 
 What the paper leaves open, or other simulators do otherwise, are parameters: how predictions are corrected, whether a
 correction gives the queue a pass of its own, and whether predictions of waiting jobs follow their user's history. Where
@@ -52,7 +52,7 @@ ROUNDS = ("events", "corrections")
 class Notes(ListNotes):
     """What is remembered between rounds."""
 
-    in_pass: ClassVar[bool] = False  # of those who run a kernel knows the predicted end alone, not the booked one
+    in_pass: ClassVar[bool] = False  # of running jobs a kernel knows the predicted end alone, not the booked one
 
     forecast: Forecast = field(default_factory=Forecast.empty)  # predicted run times and ends
     # after the last pass: the first predicted end of a running job, and the first that will be corrected if the job
@@ -143,7 +143,7 @@ class EasyPlusPlus:
 
     @cached_property
     def traits(self) -> Traits:
-        """It looks at who submitted a job, and at how long that user's last two ran."""
+        """It looks at the user of a job, and at how long that user's last two ran."""
         whole = self.nodes == "whole"
         return Traits(
             needs=frozenset({Need.USERS}),

@@ -1,4 +1,4 @@
-"""One look at those who wait and may preempt others, and what is remembered from one look to the next.
+"""One look at waiting jobs that may preempt others, and what is remembered from one look to the next.
 
 A job that leaves its queue within its nominal quota (Kueue, ClusterQueue: preemption) may have jobs stopped of other
 queues of the cohort, as long as these queues use more than theirs of what it asks for; and any job those of lower
@@ -29,7 +29,7 @@ from unrack.view import Draft, View
 
 
 class Reclaim:
-    """Who uses how much of which quota, as a ledger has it."""
+    """Which queue uses how much of which quota, as a ledger has it."""
 
     def __init__(self, view: View) -> None:
         claimed = view.columns.claimed
@@ -87,16 +87,16 @@ class Notes:
     """What is remembered."""
 
     inner: Any  # of the policy inside
-    ranks: Ranks | None  # who may preempt whom; ``None``: nobody
+    ranks: Ranks | None  # which jobs may preempt which; ``None``: none
     started: dict[int, int]  # job → when it started, µs; and of some that have ended
-    failed: set[int] = field(default_factory=set)  # who had no place, whoever was stopped
-    held: set[int] = field(default_factory=set)  # who had one without that
+    failed: set[int] = field(default_factory=set)  # jobs that had no place, whichever were stopped
+    held: set[int] = field(default_factory=set)  # jobs that had one without that
     mark: tuple[int, ...] = ()  # of the ledger when that was found
     version: int = -1  # of the ledger after the last look
     wanted_us: int = NEVER_US  # when the policy inside wants its next round
     exempt_us: int = NEVER_US  # when the first of those that have not run for long enough will have
-    stopped: tuple[int, ...] = ()  # who was just stopped: what the policy inside remembers is to be made anew
-    gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when who was stopped; once at a time, no more
+    stopped: tuple[int, ...] = ()  # jobs that were just stopped: what the policy inside remembers is to be made anew
+    gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when which job was stopped; once at a time
     kept: bool = False  # whether the policy inside was shown the cores of suspended jobs as theirs
     over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
@@ -104,11 +104,11 @@ class Notes:
 KEEPS = ("checkpoint", SUSPEND)
 """Modes in which work is kept."""
 LOOKS = 100
-"""How often those who may preempt the same are looked at in a round, at most."""
+"""How often jobs that may preempt the same are looked at in a round, at most."""
 
 
 class Look:
-    """One look at those who wait and may preempt others."""
+    """One look at waiting jobs that may preempt others."""
 
     def __init__(
         self, inner: Policy[Any], view: View, memory: Notes, ranks: Ranks, starts: dict[int, Start], now: int
@@ -119,7 +119,7 @@ class Look:
         self.starts = starts
         self.stops: list[tuple[list[Decision], Start]] = []
         self.dropped: set[int] = set()
-        self.ahead: list[tuple[int, Bools]] = []  # who had no place, and whom they may preempt
+        self.ahead: list[tuple[int, Bools]] = []  # jobs that had no place, and those that they may preempt
         self.looks = 0
         running = view.running_jobs
         self.running: Ints = np.concatenate([running, np.array(list(starts), np.int64)])
@@ -197,7 +197,7 @@ class Look:
         return leases_by(self.inner, draft, jobs, job).get(job)
 
     def _turn(self, rights: Bools) -> list[int]:
-        """Who may be stopped, in order."""
+        """Jobs that may be stopped, in order."""
         return in_turn(self._victims(rights), self.ranks.victims, self.now)
 
     def _victims(self, rights: Bools) -> list[Victim]:
@@ -244,6 +244,6 @@ class Look:
             if mode == "cancel":
                 stops.append(Reject(victim, reason))
         self.base.start(lease)
-        self.memory.failed.clear()  # nobody is behind it any more
+        self.memory.failed.clear()  # no job is behind it any more
         self.memory.held.clear()
         self.stops.append((stops, Start(lease)))

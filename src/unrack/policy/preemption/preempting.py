@@ -2,12 +2,13 @@
 
 After the decisions of the policy inside, jobs that still wait and may preempt others are looked at, those first that
 may preempt most, then in the policy's order. One without a place is given one by the policy itself, on a draft in which
-some are stopped that it may preempt, and nobody else waits but those before it that may preempt as many: so it neither
+some are stopped that it may preempt, and no other waits but those before it that may preempt as many: so it neither
 passes these nor waits for others. The fewest are stopped, in the order of the rule, and it starts in the same moment.
 A job that has a place already, and is held back by those before it, waits for its turn.
 
-O(running) a look; a look is spared while nothing has changed, and who had no place is not tried again until something
-is given back. Two drafts and decisions for all who may preempt the same, and O(log running) for each who has a place.
+O(running) a look; a look is spared while nothing has changed, and a job that had no place is not tried again until
+something is given back. Two drafts and decisions for all that may preempt the same, and O(log running) for each that
+has a place.
 """
 
 from __future__ import annotations
@@ -59,20 +60,20 @@ def as_site_says(policy: Policy[Any], cluster: Cluster) -> Policy[Any]:
 class Preempting(AroundAnother):
     """Preemption around a policy."""
 
-    on: bool = True  # False: nobody is preempted
+    on: bool = True  # False: no job is preempted
 
     def begin(self, view: View) -> Notes:
-        """Who runs is taken to have started when its booked end says."""
+        """A running job is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
         return Notes(self.inner.begin(view), None if site is None else site.ranks, _started(view))
 
     def promised(self, view: View, memory: Notes) -> Promises:
-        """As the policy inside says; it has promised nothing to who was just stopped."""
+        """As the policy inside says; it has promised nothing to jobs that were just stopped."""
         found = super().promised(view, memory)
         return without(found, memory.stopped).stirred() if memory.stopped else found
 
     def next_round(self, view: View, memory: Notes, now: int) -> int | None:
-        """When the policy inside wants it, or somebody has run for long enough to be preempted."""
+        """When the policy inside wants it, or a job has run for long enough to be preempted."""
         wanted = self.inner.next_round(self._seen(view, memory, now), memory.inner, now)
         memory.wanted_us = NEVER_US if wanted is None else wanted
         first = min(memory.wanted_us, memory.exempt_us if view.waiting and memory.exempt_us > now else NEVER_US)
@@ -136,7 +137,7 @@ class Preempting(AroundAnother):
         jobs = queue_of(self.inner, memory.inner, view, now)
         classes = classes_of(view, ranks, jobs)
         turn = np.argsort(-ranks.height[classes], kind="stable")[: int((ranks.height[classes] > 0).sum())]
-        if not memory.started.keys() >= set(view.running_jobs.tolist()):  # somebody else has started jobs
+        if not memory.started.keys() >= set(view.running_jobs.tolist()):  # jobs were started by another policy
             memory.started = _started(view) | memory.started
         look = Look(self.inner, view, memory, ranks, starts, now)
         may, order = ranks.may, zip(jobs[turn].tolist(), classes[turn].tolist(), strict=True)
@@ -157,7 +158,7 @@ class Preempting(AroundAnother):
             return decisions
         memory.version = -1
         memory.stopped = tuple(one.job for victims, _ in look.stops for one in victims if isinstance(one, Requeue))
-        memory.stopped = memory.stopped or (-1,)  # somebody was left out, and what is remembered is wrong
+        memory.stopped = memory.stopped or (-1,)  # a job was left out, and what is remembered is wrong
         return plan
 
 

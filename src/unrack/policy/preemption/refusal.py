@@ -46,8 +46,8 @@ def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> Non
             want = "a list, EASY, conservative or Slurm-like one, preempt=no, or another mode"
             raise PolicyError("site.preempt, mode suspend", f"a policy that {why}", want)
     for got, wrong in (
-        ("jobs whose use of memory is known", jobs.usage is not None),
-        ("models of devices, whose speeds know no jobs that stand", modelled),
+        ("jobs of known use of memory", jobs.usage is not None),
+        ("models of devices, which know no jobs that stand", modelled),
     ):
         if wrong:
             raise InputError("site.preempt, mode suspend", got, "none of these, or another mode")

@@ -2,8 +2,9 @@
 
 Suspended jobs go on in the order of those that may preempt most, then of those that started first. One goes on as soon
 as its cores are free on all of its nodes and those before it leave them to it. Until then what is free of its cores is
-kept for it from all that may not preempt it, and whoever plans expects it to go on when enough of the others are booked
-to end: see :func:`unrack.ledger.suspended.changes.keep_cores`. So nobody waits behind later ones of its own rank.
+kept for it from all that may not preempt it, and policies that plan expect it to go on when enough of the others are
+booked to end: see :func:`unrack.ledger.suspended.changes.keep_cores`. So no job waits behind later ones of its own
+rank.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def in_turn_to_go_on(view: View, ranks: Ranks, started: Mapping[int, int]) -> li
 
 
 def kept_for(view: View, ranks: Ranks, started: Mapping[int, int], now: int) -> View:
-    """The view in which suspended jobs hold the cores that they go on with; the same if nobody is suspended."""
+    """The view in which suspended jobs hold the cores that they go on with; the same if no job is suspended."""
     if not view.columns.suspended:
         return view
     draft = Draft(view, now)
@@ -42,7 +43,7 @@ def kept_for(view: View, ranks: Ranks, started: Mapping[int, int], now: int) -> 
 def going_on(
     view: View, ranks: Ranks, started: Mapping[int, int], plan: Sequence[Decision], now: int
 ) -> list[Decision]:
-    """Who goes on beside what a plan does."""
+    """Which suspended jobs go on beside what a plan does."""
     draft, found = Draft(view, now), list[Decision]()
     for decision in plan:
         if isinstance(decision, Requeue):

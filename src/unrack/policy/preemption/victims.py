@@ -1,4 +1,4 @@
-"""Whom to stop for a job: the first of those that may be stopped, as far as they are needed."""
+"""Which jobs to stop for another: the first of those that may be stopped, as far as they are needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ KEYS: dict[str, Callable[[Victim, int], tuple[int, ...]]] = {
     "fewest": lambda one, now: (-one.cores,),
     "cheapest": lambda one, now: (0 if one.keeps else one.cores * (now - one.started_us),),
 }
-"""Rule → by what those are sorted who may be stopped; of equal ones the youngest is first, then the highest number."""
+"""Rule → by what the jobs are sorted that may be stopped; of equal ones the youngest is first, then the highest
+number."""
 
 
 def in_turn(victims: Sequence[Victim], rule: str, now: int) -> list[int]:
@@ -46,7 +47,7 @@ def least(
     without: Callable[[Sequence[int]], Draft], held: Callable[[int], Lease], victims: Sequence[int],
     find: Callable[[Draft], Lease | None],
 ) -> tuple[Lease, list[int]] | None:  # fmt: skip
-    """The lease of a job, and the victims without whom there is none: as few of the first of them as possible.
+    """The lease of a job, and the victims without which there is none: as few of the first of them as possible.
 
     O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way. ``without``:
     what the ledger would be like if some of them were stopped; ``held``: what one of them holds; ``find``: the lease of
@@ -100,7 +101,7 @@ def held_nodes(lease: Lease) -> set[int]:
 
 
 def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: int = -1) -> dict[int, Lease]:
-    """Whom a policy starts, and where, if nobody waits but these jobs; it is asked until it has started ``wanted``."""
+    """Which jobs a policy starts, and where, if none waits but these; it is asked until it has started ``wanted``."""
     draft.only(jobs)
     view, now, found = draft.view, draft.now, dict[int, Lease]()
     memory, stepwise = policy.begin(view), traits_of(policy).stepwise

@@ -7,7 +7,7 @@
 All users of an account with a higher LF are before all users of a sibling with a lower one. Users are ranked depth
 first, the highest LF leading, and factor = rank / users, where the rank of the first is the number of users. Ties:
 siblings with equal LF have equal ranks, and the next rank counts them all; accounts with equal LF are merged; a user
-whose LF is that of an account has the rank of the account's first user.
+with the LF of an account has the rank of the account's first user.
 
 LF is infinite for what has used nothing, and 0 for what has no shares. As in Slurm, it is infinite for a user with
 shares ``parent``. LF are equal if they are the same number: amounts that differ by rounding are no ties.
@@ -27,7 +27,7 @@ from unrack.policy.priority.tree import FROM_PARENT, Associations, of_siblings, 
 
 
 def level_fair_share(tree: Associations, used: Floats) -> Floats:
-    """float64[k]: LF of all rows, 0 to infinity; of accounts with shares ``parent`` NaN, as nobody looks at it.
+    """float64[k]: LF of all rows, 0 to infinity; of accounts with shares ``parent`` NaN, as it is not used.
 
     ``used``: float64[k], what each row has used itself, without those below it.
     """
@@ -62,7 +62,7 @@ def fair_tree(tree: Associations, used: Floats) -> Floats:
     path = path[:, users]
     order = np.lexsort(path[::-1])
     before, after = path[:, order[:-1]], path[:, order[1:]]
-    # who follows has the rank of who is before it if they have one place, or are in an account of its place
+    # one that follows has the rank of the one before it if they have one place, or are in an account of its place
     tied = ((before == after) | (before < 0)).all(axis=0)
     first = np.maximum.accumulate(np.where(np.r_[False, tied], 0, np.arange(len(users))))
     factor[users[order]] = (len(users) - first) / len(users)

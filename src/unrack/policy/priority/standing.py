@@ -36,9 +36,9 @@ from unrack.workload.job import ESTIMATE
 
 
 class Members:
-    """A tree that grows. Whoever the site does not declare has one share: of its account, or under the root.
+    """A tree that grows. What the site does not declare has one share: of its account, or under the root.
 
-    Of a user who names no account, it is the first that declares him. Rows stay where they are.
+    Of a user without an account, it is the first that declares the user. Rows stay where they are.
     """
 
     def __init__(self, accounts: Sequence[AccountFile]) -> None:
@@ -65,7 +65,7 @@ class Members:
             self.priority[row] = said if said is not None else self.priority[up] if up >= 0 else 0
 
     def row(self, account: str, user: str) -> int:
-        """The row of a user in an account, which are added if need be; ``""``: nobody knows."""
+        """The row of a user in an account, which are added if need be; ``""``: not known."""
         account = account or self._home.get(user, "")
         if (account, user) not in self._users:
             if account not in ("", ROOT) and account not in self._accounts:
@@ -89,7 +89,7 @@ TIER_BITS = 32
 
 @dataclass(frozen=True)
 class Rules:
-    """What a site says of who is first, made ready; it does not change."""
+    """What a site says of which job is first, made ready; it does not change."""
 
     accounts: tuple[AccountFile, ...]
     table: PriorityFile
@@ -173,14 +173,14 @@ class Rules:
 
 
 class Standing:
-    """Who is first, and what was used as far as it was looked at: what a policy remembers of this order."""
+    """Which job is first, and what was used as far as it was looked at: what a policy remembers of this order."""
 
     def __init__(self, view: View) -> None:
         if view.runs is None:
             raise PolicyError("order multifactor", "a policy that does not look at runs", "learns = True beside it")
         self.rules = Rules.of(view)
         self.members = Members(self.rules.accounts)
-        self.row = [-1] * len(self.rules.whose)  # of the users of each Whose; -1: nobody of them has come
+        self.row = [-1] * len(self.rules.whose)  # of the users of each Whose; -1: none of them has come
         self.known = 0  # how many submitted jobs have been seen
         # by job: its Whose, the row of its user, and what it uses a second; its key, and as of when that is, µs
         self.whose, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
@@ -214,7 +214,7 @@ class Standing:
         return (now // self.period_us + 1) * self.period_us
 
     def _learn(self, view: View) -> bool:
-        """Take note of jobs that were submitted; whether there are users among them that nobody knew."""
+        """Take note of jobs that were submitted; whether there are new users among them."""
         rules, tree = self.rules, self.members.tree
         jobs = np.arange(self.known, view.jobs)
         if len(self.key) < view.jobs:

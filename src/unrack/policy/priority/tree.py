@@ -1,4 +1,4 @@
-"""The tree of accounts and users: who was promised which share of the cluster, in columns.
+"""The tree of accounts and users: which share of the cluster each was promised, in columns.
 
 References
 ----------

@@ -1,12 +1,13 @@
 """Any policy that lends, with memory that follows use: the Monitor, Decider and Actuator of dynamic provisioning.
 
 A job starts with what it asks (or less). From then on it gives back what it is not seen to use, and gets more when it
-needs more: local memory before that of others, by the lender rule in force. If there is none, somebody is stopped and
-queued again; who was stopped a few times runs with the most that it was ever seen to need, and keeps it.
+needs more: local memory before that of others, by the lender rule in force. If there is none, a job is stopped and
+queued again; a job that was stopped a few times runs with the most that it was ever seen to need, and keeps it.
 
 References
 ----------
-Vieira Zacarias 2023, chapter 8. The guard band, ``keep``, ``pull``, predicted use and who is stopped are not there.
+Vieira Zacarias 2023, chapter 8. The guard band, ``keep``, ``pull``, predicted use and the choice of the job that is
+stopped are not there.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class Dynamic(AroundAnother):
     # the share of the memory of all nodes that is left free for growth: jobs that would take of it do not start while
     # others run
     headroom: float = 0.0
-    # who is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
-    # ``"block"``: nobody, the one that grows stands still until there is memory, and may so wait for ever
+    # which job is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
+    # ``"block"``: none, the one that grows stands still until there is memory, and may so wait for ever
     stop: str = "grower"
     # ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``
     restart: str = "fail"
@@ -126,7 +127,7 @@ class Dynamic(AroundAnother):
 
     @cached_property
     def traits(self) -> Traits:
-        """Those of the inner policy, but for components, whose leases stay; and it wants to know what is used."""
+        """Those of the inner policy, but for components, which keep their leases; and it wants to know what is used."""
         own = traits_of(self.inner)
         does = (own.does - {Ability.HOLDS}) | {Ability.ADJUST, Ability.RESERVES_MB}
         return replace(own, monitor_us=self.monitor_us, does=does)
@@ -181,7 +182,7 @@ class Dynamic(AroundAnother):
         return max(start, -int(-asked_mb * self.keep // 1), most)
 
     def adjust(self, view: View, memory: Notes, used: Used, now: int) -> tuple[list[Decision], Notes]:
-        """Resize whom that changes; if memory ends, stop somebody."""
+        """Resize jobs with changed use; if memory ends, stop one."""
         if not len(used.jobs):
             return [], memory
         memory.make_room(view.columns.asks.shape[1])
@@ -274,7 +275,7 @@ def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
 
 
 def terms_of(policy: object, cluster: Cluster) -> Terms:
-    """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to nobody."""
+    """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to no node."""
     traits = traits_of(policy)
     if Ability.TERMS in traits.does:
         terms: Terms = cast(Any, policy).terms(cluster)

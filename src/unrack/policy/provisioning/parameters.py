@@ -44,10 +44,11 @@ PROVISIONING = {
     "headroom": _own(
         "headroom", part, "0", "of dynamic: the share of all memory that starts leave free, for jobs that grow"
     ),
-    "stop": _own("stop", one_of(STOPS), "grower", "of dynamic: who is stopped when memory ends: " + ", ".join(STOPS)),
+    "stop": _own("stop", one_of(STOPS), "grower",
+                 "of dynamic: which job is stopped when memory ends: " + ", ".join(STOPS)),
     "restart": _own(
         "restart", one_of(RESTARTS), "fail",
-        "of dynamic: fail: who is stopped begins again; checkpoint: it goes on from the last checkpoint",
+        "of dynamic: fail: a stopped job begins again; checkpoint: it goes on from the last checkpoint",
     ),
     "reserve_after": _own(
         "reserve_after", count, "3", "of dynamic: after so many stops a job keeps the most that it was seen to need"

@@ -17,7 +17,7 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.lending.lease_kernel import borrow, who_is
+from unrack.policy.lending.lease_kernel import asker_of, borrow
 from unrack.policy.lending.rules import Terms
 from unrack.policy.placement.node_kernel import add_node
 
@@ -165,9 +165,9 @@ def resize(
             lacking += short
             remote += lack[n - first]
         if remote > 0:
-            who = who_is(seen, jobs[k], now, none, none)
+            asker = asker_of(seen, jobs[k], now, none, none)
             beside = np.zeros(last - first, np.int64)
-            new = borrow(terms, free, seen.total, at[first:last], lack, beside, aware, who, more, 0)
+            new = borrow(terms, free, seen.total, at[first:last], lack, beside, aware, asker, more, 0)
             remote = 0
             for i in range(last - first):
                 remote += lack[i]

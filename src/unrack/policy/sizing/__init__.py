@@ -1,1 +1,1 @@
-"""Jobs whose size a policy chooses or changes: moldable, malleable and evolving ones."""
+"""Jobs with a size that a policy chooses or changes: moldable, malleable and evolving ones."""

@@ -32,8 +32,8 @@ def fits_on(free: Ints, total: Ints, shape: Shape, whole: bool) -> Ints:
 class Openings:
     """At one moment; nothing is counted that starts later.
 
-    ``view``: of the ledger; ``now``: the moment, µs; who is overdue is taken to end 1 µs later; ``whole``: whether a
-    node serves one job at a time.
+    ``view``: of the ledger; ``now``: the moment, µs; a job that is overdue is taken to end 1 µs later; ``whole``:
+    whether a node serves one job at a time.
     """
 
     def __init__(self, view: View, now: int, whole: bool) -> None:
@@ -47,7 +47,7 @@ class Openings:
         return Shape(cores, mb, int(columns.set_of[job]))
 
     def installed(self, shape: Shape) -> int:
-        """How many tasks fit if nobody runs."""
+        """How many tasks fit if no job runs."""
         total = self._view.columns.open_to[shape.nodes]
         return int(fits_on(total, total, shape, self._whole).sum())
 

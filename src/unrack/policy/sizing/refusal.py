@@ -35,7 +35,7 @@ def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
         ("learns run times from jobs that had other sizes", traits.learns),
         ("changes the memory of running jobs", traits.monitor_us > 0),
         ("classes jobs by their size when they come", isinstance(innermost(policy), Rounds)),
-        ("turns away who has no place", getattr(innermost(policy), "wait", True) is False),
+        ("turns away jobs without a place", getattr(innermost(policy), "wait", True) is False),
         ("promises starts that jobs which shrink would delay",
          "resizing" in rules and isinstance(innermost(policy), Conservative | SlurmLike)),
         ("lends memory, which jobs that grow would need as well", "resizing" in rules and traits.lends),
@@ -53,10 +53,10 @@ def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable
     """
     several = np.array([job for job, one in sizes.items() if len(one.tasks) > 1], np.int64)
     if jobs.usage is not None and len(several):
-        raise InputError("workload", "jobs of several sizes whose use of memory is known by task", "either, not both")
+        raise InputError("workload", "jobs of several sizes with known use of memory by task", "either, not both")
     power = cluster.places.installed.get("power")
     if policy.resizing and isinstance(power, Power) and power.file.switch_off is not None:
-        got = "resizing, and nodes that are switched off: who grows would have to wait until they are on"
+        got = "resizing, and nodes that are switched off: a job that grows would have to wait until they are on"
         raise InputError("power.switch_off", got, "either, not both")
     parts = {row for rows in components_of(jobs).values() for row in rows}
     counts = jobs.devices.get(("site", QUANTITIES[COUNTS]))

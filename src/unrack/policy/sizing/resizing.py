@@ -1,6 +1,6 @@
 """Which running jobs grow into what is idle, and which shrink so that the first of those that wait can start.
 
-Waiting jobs go before growth (PWA of Buisson, Sonmez, Mohamed, Lammers and Epema 2007): nobody grows while somebody
+Waiting jobs go before growth (PWA of Buisson, Sonmez, Mohamed, Lammers and Epema 2007): no job grows while another
 waits. ``fpsma`` (favour previously started malleable applications): the first to have started grows first, as far as
 that makes it end earlier; the last to have started shrinks first, as far as needed. ``egs`` (equi-grow and shrink): the
 job with fewest tasks grows by one size at a time, the one with most shrinks by one at a time.
@@ -141,7 +141,7 @@ def grown(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, in
 def _grow(trial: Trial, job: int, larger: Sequence[int]) -> bool:
     """Give a job that of the larger sizes for which there is room and with which it ends first; whether it ends sooner.
 
-    Sizes for whose claims there is no room are left out.
+    Sizes are left out if there is no room for what they claim.
     """
     held = trial.tasks(job)
     room, end = trial.room(job) + held, end_with(trial.view, job, held, trial.now)
@@ -159,7 +159,7 @@ def end_with(view: View, job: int, tasks: int, now: int) -> int:
 
 
 def shrunk(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, int], head: int, tasks: int) -> bool:
-    """Let jobs shrink until so many tasks of a waiting one fit; False: they do not, whoever shrinks."""
+    """Let jobs shrink until so many tasks of a waiting one fit; False: they do not, whichever shrink."""
     view, left = trial.view, list(jobs)
     while trial.room(head) < tasks:
         smaller = {job: [n for n in view.sizes[job].tasks if n < trial.tasks(job)] for job in left}

@@ -2,7 +2,7 @@
 
 A waiting job's size is what it asks: before the policy inside is asked, jobs are given the sizes that a rule says, and
 it then starts, plans and promises as of any job. A job that was promised a start keeps the size that it was promised
-with. When the policy inside starts nobody any more, running jobs are resized, and it is asked again.
+with. When the policy inside starts no job any more, running jobs are resized, and it is asked again.
 
 O(running x nodes) a shape of jobs that are molded, and a plan for each size where the policy promises starts.
 
@@ -31,7 +31,7 @@ from unrack.view import View
 from unrack.workload.job import TASKS, JobTable
 
 DEPTH = 100
-"""So many of those that wait are given sizes in a round; who is behind them keeps his."""
+"""So many of those that wait are given sizes in a round; a job behind them keeps its own."""
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class Notes:
 
     inner: Any  # of the policy inside
     started: dict[int, int] = field(default_factory=dict)  # running job that may change → when it started, µs
-    changed: tuple[int, ...] = ()  # who was just reshaped or resized: what the policy inside remembers is made anew
+    changed: tuple[int, ...] = ()  # jobs just reshaped or resized: what the policy inside remembers is made anew
     asked: bool = False  # whether the policy inside was asked in this round, and nothing was changed since
-    once: set[int] = field(default_factory=set)  # who was resized, or given a size to start at once, in this round
+    once: set[int] = field(default_factory=set)  # jobs resized, or given a size to start at once, in this round
     version: int = -1
 
 
@@ -61,7 +61,7 @@ class Sizing(AroundAnother):
         return replace(jobs, asks=asks)
 
     def begin(self, view: View) -> Notes:
-        """Nothing was changed yet; who runs already is taken to have started at the time of the run's begin."""
+        """Nothing was changed yet; a job that runs already is taken to have started at the time of the run's begin."""
         return Notes(self.inner.begin(view))
 
     @cached_property
@@ -74,7 +74,7 @@ class Sizing(AroundAnother):
         return traits_of(self.inner).whole_nodes
 
     def promised(self, view: View, memory: Notes) -> Promises:
-        """As the policy inside says; it has promised nothing to who was just given another size."""
+        """As the policy inside says; it has promised nothing to jobs that were just given another size."""
         found = super().promised(view, memory)
         return without(found, memory.changed) if memory.changed else found
 

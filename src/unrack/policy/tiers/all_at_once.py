@@ -20,14 +20,14 @@ from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 
 OUT = "no allocation was found that has a place for it beside the others"
-NEVER = "not even with nobody else there"
+NEVER = "not even with no other there"
 
 
 @dataclass(frozen=True)
 class Repack:
     """What runs, and what may change."""
 
-    now: Allocation | None  # where servers are; `None`: nobody is there
+    now: Allocation | None  # where servers are; `None`: no server is there
     moves: int | None  # how many of them may change their cluster; `None`: none
     resplit: bool  # whether those that stay may have their memory split anew
 
@@ -42,9 +42,9 @@ def place_together(
     Parameters
     ----------
     placed
-        What is given; nobody is anywhere.
+        What is given; no server is placed yet.
     repack
-        What runs. Newcomers are placed first; then servers move, if they may; then newcomers come for whom that made
+        What runs. Newcomers are placed first; then servers move, if they may; then newcomers for which that made
         room.
     limit_s, seed
         Time that it may take, s (``None``: work is counted), and the seed of the search.

@@ -25,7 +25,7 @@ class PlacedServers:
     Attributes
     ----------
     policy
-        Who placed them.
+        The rule that placed them.
     cluster, request, asked, supply
         What was given.
     allocation
@@ -45,7 +45,7 @@ class PlacedServers:
     copied_mb
         A repacking: memory that is copied.
     core_sets
-        Server → which cores of its compute pool it has; ``None``: nobody asked.
+        Server → which cores of its compute pool it has; ``None``: not asked for.
     cut
         Whether a time limit ended the search before its work was done: another run may have another answer.
     """

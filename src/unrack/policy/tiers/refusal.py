@@ -50,7 +50,7 @@ class Refusal:
 class Refusals:
     """Reasons, from the state of an allocator at the time of asking.
 
-    ``allocator``: who places; ``cost_scale``: units of weight for each MB of a tier of cost 1.
+    ``allocator``: what places; ``cost_scale``: units of weight for each MB of a tier of cost 1.
     """
 
     def __init__(self, allocator: OneByOne, cost_scale: int) -> None:

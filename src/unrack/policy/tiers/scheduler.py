@@ -1,10 +1,10 @@
 """The allocators over tiers of memory as policies: servers come, stay and leave.
 
-A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
+A server is a job of one task. Waiting servers are tried in order of arrival, each by the allocator's rule
 (:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
-(:mod:`unrack.policy.tiers.order`); who has no place waits, without holding up others, or is refused for good
+(:mod:`unrack.policy.tiers.order`); one without a place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
-for clusters that look open and are not; who waits is tried again only after something was given back.
+for clusters that look open and are not; waiting ones are tried again only after something was given back.
 
 What a job asks of tiers is in :attr:`unrack.workload.job.JobTable.slo`; without it there is no floor and no ceiling.
 The expected run time plays no part.
@@ -12,8 +12,8 @@ The expected run time plays no part.
 References
 ----------
 Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
-disaggregation, section 4.3: there nobody leaves. What differs: after a server has left, its cluster stands in front of
-those of its new utilisation, as in a stable sort.
+disaggregation, section 4.3: there no server leaves. What differs: after a server has left, its cluster stands in front
+of those of its new utilisation, as in a stable sort.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _leavers(status: NDArray[np.int8], running: int, servers: Ints, count: int, 
 
 @dataclass(slots=True)
 class TierNotes:
-    """What the policy remembers: its allocator, who runs, and what the last round had seen."""
+    """What the policy remembers: its allocator, which servers run, and what the last round had seen."""
 
     allocator: OneByOne
     refusals: Refusals
@@ -77,7 +77,7 @@ class TierNotes:
     # of the state, when the allocator was last brought up to date
     releases: int = 0
     capacity_version: int = 0
-    tried: int = -1  # who waits beyond this job has not been tried since something was given back
+    tried: int = -1  # jobs that wait beyond this one have not been tried since something was given back
     beyond: ListNotes | None = None  # of the pass over the queue, once a job has asked for devices
 
 
@@ -110,7 +110,7 @@ class TierPolicy:
         return possible_servers(cluster, jobs, self.rule != "first-fit")
 
     def begin(self, view: View) -> TierNotes:
-        """Who runs is where its lease says."""
+        """Servers that run are where their leases say."""
         supply, tiers = supply_of(view.cluster), view.cluster.tiers
         assert tiers is not None
         cores, mb = view.asks[[CORES, MEMORY]]
@@ -133,7 +133,7 @@ class TierPolicy:
         )
 
     def decide(self, view: View, memory: TierNotes, now: int) -> tuple[list[Decision], TierNotes]:
-        """Start everyone who waits and has a place."""
+        """Start every waiting server that has a place."""
         if memory.beyond is None and more_asked(view):
             memory.beyond = self._beyond.begin(view)
         if memory.beyond is not None:
@@ -168,7 +168,7 @@ class TierPolicy:
 
     @cached_property
     def _beyond(self) -> ListScheduler:
-        """Everyone who has a place, in order of arrival, once a server asks for devices."""
+        """Every server that has a place, in order of arrival, once a server asks for devices."""
         rule = TieredMemory("slo" if self.rule == "slo" else f"slo-{self.rule}")
         return ListScheduler("fcfs", self.place, "any", memory=rule)
 
@@ -191,7 +191,7 @@ class TierPolicy:
         return lease_of(job, int(view.asks[CORES, job]), pools, allocator.mb[job, : len(pools)])
 
     def _follow(self, view: View, memory: TierNotes) -> None:
-        """Take out who has left, and pools that have failed; put back pools that are repaired."""
+        """Take out servers that have left, and pools that have failed; put back pools that are repaired."""
         allocator = memory.allocator
         gone = np.empty(memory.count, np.int64)
         left = _leavers(view.columns.status, int(RUNNING), memory.running, memory.count, gone)
@@ -221,7 +221,7 @@ def take_in(allocator: OneByOne, view: View, job: int) -> None:
 
 
 def place_in(supply: Supply, now: Allocation, lease: Lease) -> None:
-    """Note in ``now`` where a running server is: in the cluster whose compute pool it runs on, with its MB by place."""
+    """Note in ``now`` where a running server is: in the cluster of its compute pool, with its MB by place."""
     compute = int(lease.rows[0, FIRST])
     cluster = int(np.flatnonzero(supply.member[supply.first[:-1]] == compute)[0])
     pools = supply.pools(cluster).tolist()

@@ -150,7 +150,7 @@ def check_names(slo: TierAsks, cluster: Cluster) -> None:
 
 
 def could_hold(supply: Supply, asks: Asked, meets: bool) -> Bools:
-    """bool[servers]: who has a place in the empty data centre; ``meets``: within the SLOs."""
+    """bool[servers]: which have a place in the empty data centre; ``meets``: within the SLOs."""
     if not meets:
         asks = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
     return least_prices(supply, asks) >= 0

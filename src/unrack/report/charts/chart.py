@@ -69,7 +69,7 @@ def _finished(run: RunFiles) -> pl.DataFrame:
 
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
-    """The charts of a setting; the notes say who in them served less than others, if anybody did."""
+    """The charts of a setting; the notes say which policies in them served less than others, if any did."""
     shares = [f"{policy} {share_text(share)}" for policy, share in setting.served_less.items()]
     if not shares:
         return list(charts)
@@ -200,7 +200,7 @@ def _ecdf(
             series.append({"policy": policy, "x": rounded(x, 6), "y": rounded(share)})
     return {
         "id": name, "title": f"Distribution of {name} times", "series": series,
-        "note": f"Share of finished jobs whose {name} was at most so long; further left and up is better.",
+        "note": f"Share of finished jobs with a {name} of at most so long; further left and up is better.",
         "spec": specs.line_spec(policies, specs.time_axis(f"{name} (s, log scale)"), y, "step-after", less=less),
     }  # fmt: skip
 
@@ -284,7 +284,7 @@ def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
 
     Returns list of dict: for each parameter and combination of the others: ``key``, ``label`` (words for it), ``note``,
     ``spec`` (the page puts in the title of the vertical axis), and ``metrics``: ``name``, ``words``, ``axis`` (that
-    title), ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in whose columns ``low`` and ``high``
+    title), ``note``, ``shown`` (whether it is drawn unasked) and ``series``, in which the columns ``low`` and ``high``
     bound the 95 % interval and ``less`` is 1 where the policy served less than others. Empty without a sweep; of the
     first ``MOST_SWEPT`` combinations where there are more.
     """

@@ -72,9 +72,9 @@ def _bars(marginal: Marginal) -> dict[str, Any]:
     kinds = 24 if marginal.name == "hour of day" else 7
     names: Sequence[Any] = list(range(24)) if kinds == 24 else [day[:2] for day in WEEKDAYS]
     rows = []
-    for who, values in (("log", marginal.log), ("model", marginal.drawn)):
+    for of, values in (("log", marginal.log), ("model", marginal.drawn)):
         counts = np.bincount(values.astype(np.int64), minlength=kinds)
-        rows += [{"x": name, "y": round(share, 6), "of": who}
+        rows += [{"x": name, "y": round(share, 6), "of": of}
                  for name, share in zip(names, (counts / counts.sum()).tolist(), strict=True)]  # fmt: skip
     x = {"type": "ordinal", "sort": list(names), "title": marginal.name, "axis": {"labelAngle": 0}}
     chart = _chart(marginal, rows, "bar", x)
@@ -85,9 +85,9 @@ def _bars(marginal: Marginal) -> dict[str, Any]:
 def _steps(marginal: Marginal) -> dict[str, Any]:
     logarithmic = marginal.name != "accuracy"
     rows = []
-    for who, values in (("log", marginal.log), ("model", marginal.drawn)):
+    for of, values in (("log", marginal.log), ("model", marginal.drawn)):
         places, shares = distribution(np.maximum(values, _FROM.get(marginal.name, 1.0)) if logarithmic else values)
-        rows += [{"x": x, "y": round(y, 5), "of": who}
+        rows += [{"x": x, "y": round(y, 5), "of": of}
                  for x, y in zip(rounded(places, 6), shares.tolist(), strict=True)]  # fmt: skip
     unit = f" ({marginal.unit})" if marginal.unit else ""
     words = {"size": "size (nodes), log scale", "accuracy": "run time / requested time",

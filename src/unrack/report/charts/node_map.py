@@ -214,7 +214,7 @@ def held_map(
 
 def matrix_spec(nodes: int, bands: Bands) -> Spec:
     """Lent memory by lender and borrower, as :func:`held_map` has it."""
-    x = _nodes("x", "node whose tasks use it", nodes, bands)
+    x = _nodes("x", "node of the tasks that use it", nodes, bands)
     words = {"who": "lent by", "when": "used by", "amount": "memory", "share": "of all that was lent"}
     return _cells(x, nodes, bands, True, "GB lent, averaged over time", words)
 

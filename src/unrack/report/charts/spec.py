@@ -89,7 +89,7 @@ def coloured_parts(parts: Mapping[str, str], columns: int) -> Spec:
 
 
 def stacked(spec: Spec, parts: Collection[str]) -> Spec:
-    """A specification whose parts lie on each other in this order."""
+    """A specification with parts that lie on each other in this order."""
     order = " : ".join(f"datum.part === {json.dumps(name)} ? {place}" for place, name in enumerate(parts))
     channels = {**spec["encoding"], "order": {"field": "place", "type": "quantitative"}}
     place = {"calculate": f"{order} : {len(parts)}", "as": "place"}

@@ -47,7 +47,7 @@ def drawn(story: RoundStory, policy: str) -> str:
     more = len(story.networks) - len(largest)
     for words in (
         f"and {more:,} smaller network{'' if more == 1 else 's'}" if more else "",
-        "" if story.networks else "No network was solved: nobody's demand was free, all together.",
+        "" if story.networks else "No network was solved: no job's demand was free, all together.",
     ):
         if words:
             parts.append(f'<text x="{MARGIN}" y="{y + 14:.0f}" font-size="12">{words}</text>')
@@ -68,7 +68,7 @@ def _subtasks(network: NetworkStory) -> int:
 def _network(parts: list[str], number: int, network: NetworkStory, y: float) -> float:
     """Draw a network from ``y`` on; returns what is below it."""
     drawing = shortened(network)
-    forced = "; nobody may wait" if network.forced else ""
+    forced = "; no job may wait" if network.forced else ""
     words = (
         f"Network {number}: {network.resource}, attempt {network.attempt}. {network.placed:,} sub-tasks placed, "
         f"{network.waiting:,} wait; cost {network.cost:.4g}{forced}"

@@ -23,7 +23,7 @@ FEW = 24
 
 @dataclass(frozen=True)
 class Bar:
-    """A pool, drawn once: from where to where, what it has, and who has how much of it."""
+    """A pool, drawn once: from where to where, what it has, and which server has how much of it."""
 
     pool: int  # its node
     # left, right: columns, from the first to the last one of its clusters
@@ -37,7 +37,7 @@ def picture(placed: PlacedServers) -> str:
     """The clusters side by side: cores on top, then a row for each tier; a pool of several clusters spans them.
 
     The height of a bar is what its pool has, on the scale of its row. Where clusters that share a pool are not
-    neighbours, the bar stands at the first of them. A browser says who a slice is when the mouse is on it.
+    neighbours, the bar stands at the first of them. A browser says which server a slice is when the mouse is on it.
     """
     tiers = placed.cluster.tiers
     assert tiers is not None

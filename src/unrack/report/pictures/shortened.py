@@ -73,11 +73,13 @@ def _class_boxes(network: NetworkStory, kept: set[str]) -> tuple[Box, ...]:
     for one in network.classes:
         if one.name not in kept:
             continue
-        who = f" of job {one.jobs[0]}" if len(one.jobs) == 1 else f" of {len(one.jobs):,} jobs"
+        of_jobs = f" of job {one.jobs[0]}" if len(one.jobs) == 1 else f" of {len(one.jobs):,} jobs"
         waited = f"waited {one.waited:,} round{'' if one.waited == 1 else 's'}" if one.waited else "new"
         home = f", task on {one.home}" if one.home else ""
-        full = f"{one.subtasks:,} × {one.what}{who}: each asks {one.asks}; {waited}{home}; jobs {', '.join(one.jobs)}"
-        boxes.append(Box(one.name, f"{one.subtasks:,} × {one.what}{who}", waited + home, full))
+        full = (
+            f"{one.subtasks:,} × {one.what}{of_jobs}: each asks {one.asks}; {waited}{home}; jobs {', '.join(one.jobs)}"
+        )
+        boxes.append(Box(one.name, f"{one.subtasks:,} × {one.what}{of_jobs}", waited + home, full))
     if left:
         title, total = f"{len(left):,} further classes", f"{sum(one.subtasks for one in left):,} sub-tasks"
         boxes.append(Box(f"c{REST}", title, total, f"{title}: {total}"))

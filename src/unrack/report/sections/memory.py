@@ -104,7 +104,7 @@ def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) 
 
 
 def of_run(run: RunFiles, setting: Setting) -> Shown:
-    """Who lent how much when, who lent to whom, and local against remote memory over time.
+    """How much each node lent when, and to which, and local against remote memory over time.
 
     Those of cells have ``map`` (of :func:`unrack.report.charts.node_map.cell_map`) in place of rows, and ``shares``:
     whether memory is counted.
@@ -119,18 +119,18 @@ def _maps(loans: pl.DataFrame, cluster: Cluster, edges: Floats) -> list[Chart]:
     installed = np.where(cluster.memory_mb == UNCOUNTED_MB, 0, cluster.memory_mb)
     nodes, bands = len(cluster), bands_of(cluster.node_class, cluster.class_names)
     sides = node_bounds(nodes, SIDE, bands)
-    whom = lent_between(loans, sides, float(edges[0]), float(edges[-1]))
+    between = lent_between(loans, sides, float(edges[0]), float(edges[-1]))
     sided = f" A cell is up to {np.diff(sides).max():,} nodes each way." if nodes > SIDE else ""
     dashed = " Dashed: classes of nodes." if bands else ""
     note = f"Averages over {len(edges) - 1} equal spans of time; empty: nothing is lent."
     when = held_map(
-        loans, installed, bands, edges, LENT, note, id="lent over time", title="Who lends how much, and when",
+        loans, installed, bands, edges, LENT, note, id="lent over time", title="How much each node lends, and when",
         shares=bool((installed > 0).all()),
     )  # fmt: skip
     return [
         when,
-        {"id": "lent between", "title": "Who lends to whom", "shares": False, "series": [],
-         "note": f"Averages over the run.{sided}{dashed}", "map": cell_map(whom, sides, installed, bands),
+        {"id": "lent between", "title": "Which nodes lend to which", "shares": False, "series": [],
+         "note": f"Averages over the run.{sided}{dashed}", "map": cell_map(between, sides, installed, bands),
          "spec": matrix_spec(nodes, bands)},
     ]  # fmt: skip
 

@@ -68,11 +68,11 @@ def composition_times(runs: Iterable[PoolRun], kind: str) -> tuple[Floats, Float
             continue
         start, end = (np.clip(column, *run.window) for column in spans(own))
         life = own["composition"].cast(pl.Int64).to_numpy()
-        who, when, level = levels(life, start, end)
+        which, when, level = levels(life, start, end)
         length = np.diff(when, append=when[-1:])
         used = level > 0  # after the last end of a composition the level is 0, so no length spans two of them
         devices = own.group_by("composition").agg(pl.col("devices").list.len().first()).sort("composition")
-        size = devices["devices"].to_numpy()[np.searchsorted(devices["composition"].to_numpy(), who)]
+        size = devices["devices"].to_numpy()[np.searchsorted(devices["composition"].to_numpy(), which)]
         for total, value in ((sizes, size), (sharers, level)):
             total += np.bincount(np.minimum(value, MOST_LEVEL)[used], length[used], MOST_LEVEL + 1)
     return sizes, sharers
@@ -87,7 +87,7 @@ def node_groups(nodes: int) -> list[tuple[int, int]]:
 def jobs_by_node(runs: Sequence[PoolRun], groups: Sequence[tuple[int, int]]) -> dict[str, list[float]]:
     """Class → jobs that ran to their end on the nodes of each group, averaged over the runs; classes by name.
 
-    A job that holds several nodes counts on each of them; one whose lease changed, on those that it held last.
+    A job that holds several nodes counts on each of them; one with a changed lease, on those that it held last.
     """
     firsts = np.array([first for first, _ in groups])
     found: dict[str, Floats] = {}
@@ -127,7 +127,7 @@ _PLACEMENTS = ("job", "start_s", "end_s", "first_node", "nodes", "cores_per_node
 
 
 def has_pools(run: RunFiles) -> bool:
-    """Whether the run's cluster has pools, and it kept who held their devices."""
+    """Whether the run's cluster has pools, and it kept which job held their devices."""
     return isinstance(run.record["cluster"].get("devices"), dict) and run.has("shares")
 
 

@@ -37,7 +37,7 @@ DEADLINES = "missed deadlines"
 
 
 def of_study(settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]) -> dict[str, Any]:
-    """Who shared which devices when, of the runs that can be chosen."""
+    """Which jobs shared which devices when, of the runs that can be chosen."""
     chosen = first_runs(shown, has_pools)[:MOST_RUNS]
     shares = budgets([run.rows("shares") for run, *_ in chosen], MOST_SHARES_A_PAGE)
     packed = [occupancy_data(run, title, budget) for (run, title, _), budget in zip(chosen, shares, strict=True)]

@@ -29,7 +29,7 @@ class PlainTable(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A setting or a run: what it is called, its charts, its tables by name, and who served less than others."""
+    """A setting or a run: its name, its charts, its tables by name, and the policies that served less than others."""
 
     title: str
     charts: list[Chart]

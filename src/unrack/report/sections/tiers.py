@@ -86,7 +86,7 @@ class TierRun:
         return inside if inside[1] > inside[0] else (start, end)
 
     def memory_use(self) -> pl.DataFrame:
-        """Who used how much of which pool, and when: one row a span and pool.
+        """Which server used how much of which pool, and when: one row a span and pool.
 
         Columns: start_s, end_s, node (where the server ran), lender (the pool), mb.
         """
@@ -167,7 +167,7 @@ def _slos(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
         for policy, counts in found.items()
     }
     note = "Servers by their last placement: enough local memory, and not too much that is far away."
-    return [stack_chart("slos", "Who is within the SLOs", note, stack, dict(BECAME.values()), "share of the servers")]
+    return [stack_chart("slos", "Servers within the SLOs", note, stack, dict(BECAME.values()), "share of the servers")]
 
 
 def _shares(setting: Setting, firsts: Mapping[str, TierRun], policies: Sequence[str]) -> list[Chart]:

@@ -51,7 +51,7 @@ def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
 
 
 def of_run(run: RunFiles, setting: Setting) -> Shown:
-    """Use over time, and tables of the jobs whose memory ``changed`` most, and that were ``stopped``."""
+    """Use over time, and tables of the jobs of which the memory ``changed`` most, and that were ``stopped``."""
     spans = [span for own in setting.runs.values() if (span := own[0].span) is not None]
     jobs = run.frame("jobs", _JOBS)
     charts = use_over_time(run.frame("memory"), run.span, stops_of(run.frame("placements")), run.total_mb,
@@ -136,7 +136,7 @@ _STOPS: _Column = (
 
 
 def changed_jobs(jobs: pl.DataFrame) -> PlainTable | None:
-    """The jobs whose leases changed most, in MB; ``None``: no lease changed."""
+    """The jobs with the leases that changed most, in MB; ``None``: no lease changed."""
     moved = pl.col("memory_grown_mb") + pl.col("memory_shrunk_mb")
     return _most(jobs.filter(moved > 0), [moved], (
         ("grew by (GB)", "Sum of all by which its leases grew while it ran.", lambda job: _gb(job["memory_grown_mb"])),

@@ -106,7 +106,7 @@ class CounterFile(Strict):
     # Per node: those that have it, as of partitions; default: all with cores. Several tables of a name are of nodes
     # with unlike amounts.
     nodes: list[str] | None = None
-    # Who asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack or node: once in
+    # What asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack or node: once in
     # each where it runs), or every ``"task"``. Default: ``"job"`` per cluster, else ``"task"``.
     asked_by: Literal["job", "task"] | None = None
 
@@ -218,8 +218,8 @@ class Counters(Usual):
         """int64[claims, 2]: of the counters of the cluster; ``None`` if one per rack or node is asked for."""
         if any(amount and counter.file.per != "cluster" for counter, amount in zip(self._counters, asked, strict=True)):
             return None
-        nobody = np.zeros(1, np.int64)
-        return self.claims(asked, nobody, np.array([tasks]), nobody)
+        zero = np.zeros(1, np.int64)
+        return self.claims(asked, zero, np.array([tasks]), zero)
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

@@ -13,8 +13,8 @@ QUANTITIES = ("count", "milli", "slices", "together", "apart", "min_utility", "g
 
 ``count``: GPUs. ``milli``: 1/1000 of each of them that it may use; 0: all. ``slices``: slices of memory of a GPU that
 is divided into such (MIG). ``together``: all tasks on one machine. ``apart``: every task on a machine of its own.
-``min_utility``: 1/10000, below which a policy may wait for a better place. ``graph``: who talks to whom, a place in
-``GRAPHS``. ``weight``: how much the job communicates, 1/1000 of most; 0: most.
+``min_utility``: 1/10000, below which a policy may wait for a better place. ``graph``: which tasks talk to which, a
+place in ``GRAPHS``. ``weight``: how much the job communicates, 1/1000 of most; 0: most.
 """
 COUNT, MILLI, SLICES, TOGETHER, APART, MIN_UTILITY, GRAPH, WEIGHT = range(len(QUANTITIES))
 COMPLETE, RING, TREE, PAIRS = range(4)

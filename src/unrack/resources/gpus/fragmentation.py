@@ -131,7 +131,7 @@ def undivided_gpus(fleet: Fleet) -> int:
 
 
 def usual_demands(jobs: pl.DataFrame) -> Demands:
-    """What the tasks of a run usually ask; those who want slices can use no undivided GPU, and ask for none.
+    """What the tasks of a run usually ask; those that want slices can use no undivided GPU, and ask for none.
 
     Jobs that were rejected count for nothing.
     """

@@ -64,7 +64,7 @@ def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
-    """Of the first run of every policy, who was on which GPU when."""
+    """Of the first run of every policy, which job was on which GPU when."""
     first = {run.policy: run for run in reversed(runs)}
     for policy in list(dict.fromkeys(run.policy for run in runs))[:MOST_PICTURES]:
         run = first[policy]
@@ -246,7 +246,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     )
     app = [fleet.profiles.rows.get(str(name), 0) for name in jobs["app"].to_list()]
     tasks = jobs["tasks"].to_list()
-    who = Neighbours(
+    peers = Neighbours(
         np.zeros((2, len(fleet.places)), np.int64), np.array([*app, 0], np.int64), fleet.profiles.tables[1]
     )
     free = fleet.total.copy()
@@ -261,7 +261,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     gone = next(ends, None)
     for row in spans.iter_rows(named=True):
         while gone is not None and gone["end_s"] <= row["start_s"] and gone["start_s"] < row["start_s"]:
-            move(who, free, rows[gone["job"]], np.array(gone["at"]), np.array(gone["amount"]), -1)
+            move(peers, free, rows[gone["job"]], np.array(gone["at"]), np.array(gone["amount"]), -1)
             gone = next(ends, None)
         job = rows[row["job"]]
         at, amount = np.array(row["at"], np.int64), np.array(row["amount"], np.int64)
@@ -271,7 +271,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
             nodes, of = np.unique(node, return_inverse=True)
             sets = np.zeros(len(nodes), np.int64)
             np.add.at(sets, of, 1 << (at - fleet.gpus.first[node]))
-            cost, shares, left = terms(fleet.gpus, free, who, job, ask, nodes, sets)
+            cost, shares, left = terms(fleet.gpus, free, peers, job, ask, nodes, sets)
             wanted = asked[MIN_UTILITY, job] / UTILITY_PARTS or None
             utility = utility_of(cost, shares, left)
             kinds = fleet.gpus.kind[node]
@@ -280,7 +280,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
                 (row["job"], row["start_s"], row["end_s"], len(at), len(nodes), sockets, cost, shares, left, utility,
                  wanted)
             )  # fmt: skip
-        move(who, free, job, at, amount, 1)
+        move(peers, free, job, at, amount, 1)
     return pl.DataFrame(found, schema=SCHEMA | {"job": claims.schema["job"]}, orient="row")
 
 
@@ -292,8 +292,8 @@ SCHEMA = {
 """Columns of :func:`placements`."""
 
 
-def move(who: Neighbours, free: Ints, job: int, at: Ints, amount: Ints, sign: int) -> None:
+def move(peers: Neighbours, free: Ints, job: int, at: Ints, amount: Ints, sign: int) -> None:
     """A job comes (1) or goes (-1)."""
     free[at] -= sign * amount
-    who.holders[0, at] += sign
-    who.holders[1, at] += sign * job
+    peers.holders[0, at] += sign
+    peers.holders[1, at] += sign * job

@@ -55,7 +55,7 @@ class GpuSpeeds:
         if not len(claims):
             return np.empty(0, np.int64)
         first, own = self._fleet.gpus.first, np.array([lease.job] * int(view.status[lease.job] == RUNNING), np.int64)
-        holders = self._who(view).holders
+        holders = self._peers(view).holders
         found = [own]
         for node in np.unique(self._fleet.node[claims[:, PLACE]]).tolist():
             here = slice(first[node], first[node + 1])
@@ -74,19 +74,19 @@ class GpuSpeeds:
         claims = self._part.own(lease.claims)
         if not len(claims):
             return 1.0
-        who = self._who(view)
-        return float(gpu_speed(self._fleet.gpus, who, self._apart, lease.job, claims, self._fleet.node))
+        peers = self._peers(view)
+        return float(gpu_speed(self._fleet.gpus, peers, self._apart, lease.job, claims, self._fleet.node))
 
-    def _who(self, view: View) -> Neighbours:
+    def _peers(self, view: View) -> Neighbours:
         seen = view.columns.claimed
         assert seen is not None
         return Neighbours(np.ascontiguousarray(seen.holders[:, self._at]), self._profile, self._beside)
 
 
 @compiled
-def gpu_speed(gpus: Gpus, who: Neighbours, apart: Floats, job: int, claims: Ints, node_of: Ints) -> float:
+def gpu_speed(gpus: Gpus, peers: Neighbours, apart: Floats, job: int, claims: Ints, node_of: Ints) -> float:
     """The speed of a job on what it claims; ``apart`` as in :attr:`unrack.resources.gpus.profiles.Profiles.tables`."""
-    profile, count = who.profile[job], claims.shape[0]
+    profile, count = peers.profile[job], claims.shape[0]
     worst, first_node, first_socket, several = 1.0, -1, -1, False
     row, at_one = 0, 0
     while row < count:
@@ -102,7 +102,7 @@ def gpu_speed(gpus: Gpus, who: Neighbours, apart: Floats, job: int, claims: Ints
                 first_node, first_socket = node, socket
             several = several or node != first_node or socket != first_socket
             row += 1
-        most, _, _ = interference(gpus, who, node, sockets, job, profile)
+        most, _, _ = interference(gpus, peers, node, sockets, job, profile)
         worst = max(worst, most)
     if not several:
         return 1.0 / worst

@@ -50,15 +50,15 @@ def gpus_at(gpus: Gpus, kind: int, sockets: int) -> int:
 
 
 @inlined
-def next_neighbour(gpus: Gpus, who: Neighbours, node: int, around: int, job: int, at: int) -> int:
+def next_neighbour(gpus: Gpus, peers: Neighbours, node: int, around: int, job: int, at: int) -> int:
     """The first GPU from ``at`` on with a neighbour that no GPU before it has; the number of GPUs: none."""
     kind, first = gpus.kind[node], gpus.first[node]
     for i in range(at, gpus.size[kind]):
-        if around >> i & 1 and who.holders[0, first + i] == 1 and who.holders[1, first + i] != job:
+        if around >> i & 1 and peers.holders[0, first + i] == 1 and peers.holders[1, first + i] != job:
             new = True
             for j in range(i):
-                if around >> j & 1 and who.holders[0, first + j] == 1:
-                    new = new and who.holders[1, first + j] != who.holders[1, first + i]
+                if around >> j & 1 and peers.holders[0, first + j] == 1:
+                    new = new and peers.holders[1, first + j] != peers.holders[1, first + i]
             if new:
                 return i
     return int(gpus.size[kind])
@@ -66,7 +66,7 @@ def next_neighbour(gpus: Gpus, who: Neighbours, node: int, around: int, job: int
 
 @inlined
 def interference(
-    gpus: Gpus, who: Neighbours, node: int, sockets: int, job: int, profile: int
+    gpus: Gpus, peers: Neighbours, node: int, sockets: int, job: int, profile: int
 ) -> tuple[float, float, int]:
     """Of the neighbours at some sockets: the worst factor that the job suffers, the sum of their shares, their number.
 
@@ -76,20 +76,20 @@ def interference(
     worst, total, count = 1.0, 0.0, 0
     if gpus.slices[kind] == 0:
         around = gpus_at(gpus, kind, sockets)
-        i = next_neighbour(gpus, who, node, around, job, 0)
+        i = next_neighbour(gpus, peers, node, around, job, 0)
         while i < gpus.size[kind]:
-            other = who.profile[who.holders[1, first + i]]
-            worst = max(worst, who.beside[profile, other])
-            total += 1.0 / who.beside[other, profile]
+            other = peers.profile[peers.holders[1, first + i]]
+            worst = max(worst, peers.beside[profile, other])
+            total += 1.0 / peers.beside[other, profile]
             count += 1
-            i = next_neighbour(gpus, who, node, around, job, i + 1)
+            i = next_neighbour(gpus, peers, node, around, job, i + 1)
     return worst, total, count
 
 
 @inlined
-def mean_share(gpus: Gpus, who: Neighbours, node: int, sockets: int, job: int, profile: int) -> float:
+def mean_share(gpus: Gpus, peers: Neighbours, node: int, sockets: int, job: int, profile: int) -> float:
     """The mean over a job and its neighbours at some sockets of run time alone over that beside each other (eq. 4)."""
-    worst, total, others = interference(gpus, who, node, sockets, job, profile)
+    worst, total, others = interference(gpus, peers, node, sockets, job, profile)
     return (1.0 / worst + total) / (others + 1)
 
 
@@ -127,7 +127,7 @@ def utility_of(cost: float, shares: float, free: float) -> float:
 
 @compiled
 def terms(
-    gpus: Gpus, free: Ints, who: Neighbours, job: int, ask: Ask, nodes: Ints, sets: Ints
+    gpus: Gpus, free: Ints, peers: Neighbours, job: int, ask: Ask, nodes: Ints, sets: Ints
 ) -> tuple[float, float, float]:
     """The terms t, I and w of a job on sets of GPUs of some nodes; ``free`` is what was free before it came."""
     cost, worst, total, count, left = 0.0, 1.0, 0.0, 0, 0.0
@@ -138,7 +138,7 @@ def terms(
         for b in range(a):
             between = members(s) * members(sets[b]) * network_distance(gpus, kind, gpus.kind[nodes[b]])
             cost += between
-        most, more, others = interference(gpus, who, node, sockets_of(gpus, kind, s), job, ask.profile)
+        most, more, others = interference(gpus, peers, node, sockets_of(gpus, kind, s), job, ask.profile)
         worst, total, count = max(worst, most), total + more, count + others
         left += free_share(gpus, free, node)
     least = _spread_least(gpus, ask, nodes, sets)

@@ -83,7 +83,7 @@ class Links(Usual):
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
-        """bool[nodes]: on whose link one more task finds enough for itself."""
+        """bool[nodes]: nodes with a link on which one more task finds enough for itself."""
         room = free - self._load(asked, nodes, tasks, devices)
         if (room < 0).any():
             return np.zeros(self.count, np.bool_)
@@ -91,7 +91,7 @@ class Links(Usual):
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
-        """bool[jobs]: whose tasks find too few links, or whose devices of other nodes send more than one carries.
+        """bool[jobs]: those with tasks that find too few links, or remote devices that send more than one carries.
 
         Of devices only as many are looked at as no task can have at home.
         """
@@ -175,7 +175,7 @@ class LinksFile(Strict):
     # How many times as much jobs may claim of links and uplinks as these carry. Default: 1.
     oversubscribe: Annotated[FiniteFloat, Field(ge=1, le=1000)] = 1.0
     # How network load slows applications down: ``"rodinia"``, a CSV file, or a table of an application and two shares
-    # of its run time in per cent: in the network alone, and beside a full link. Default: it slows nobody down.
+    # of its run time in per cent: in the network alone, and beside a full link. Default: it slows no job down.
     profiles: str | dict[str, tuple[FiniteFloat, FiniteFloat]] = ""
     racks: UplinkFile | None = None  # Uplinks, which devices of another rack use as well. Default: none.
 

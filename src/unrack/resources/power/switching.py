@@ -73,7 +73,7 @@ class Switching:
                 self._rest(node, max(now, self._ready_us[node]))
 
     def down(self, nodes: Iterable[int], now: int) -> None:
-        """Nodes on which nobody holds anything go down."""
+        """Nodes on which no job holds anything go down."""
         self._advance(now)
         for node in nodes:
             if self._off_us[node] != ON:

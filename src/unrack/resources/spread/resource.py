@@ -75,7 +75,7 @@ def at_the_limit(claims: pl.DataFrame) -> pl.DataFrame:
             lasting.select("place", pl.col("start_s").alias("when"), pl.col("amount").alias("change")),
             lasting.select("place", pl.col("end_s").alias("when"), -pl.col("amount").alias("change")),
         ]
-    ).sort("place", "when", "change")  # who ends gives back before another starts
+    ).sort("place", "when", "change")  # a job that ends gives back before another starts
     level = steps.with_columns(held=pl.col("change").cum_sum().over("place"))
     peaks = level.group_by("place").agg(pl.col("held").max().alias("peak")).join(least, on="place")
     return peaks.select("place", full=pl.col("peak") + pl.col("least") > WHOLE)

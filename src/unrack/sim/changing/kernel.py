@@ -14,7 +14,7 @@ from unrack.workload.job import JobTable
 
 
 class SizedKernel(Kernel):
-    """The usual kernel, whose jobs run as fast as their size allows and stand still while it changes."""
+    """The usual kernel with jobs that run as fast as their size allows and stand still while it changes."""
 
     def __init__(self, core: Core, world: World = NOTHING_SPECIAL, jobs: JobTable | None = None) -> None:
         super().__init__(core, world, jobs)
@@ -23,7 +23,7 @@ class SizedKernel(Kernel):
         self.asked: dict[int, int] = {}  # running job that evolves → how often it has asked for a change
 
     def begin(self, lease: Lease, now: int) -> None:
-        """A job runs with a lease from now on; one whose work was kept does not ask again for what it has."""
+        """A job runs with a lease from now on; one that kept its work does not ask again for what it has."""
         job = lease.job
         if job in self.sizes and self.sizes[job].asks:
             done = 1 - self.kept_work.get(job, self.work[job]) / self.work[job] if self.work[job] else 1.0

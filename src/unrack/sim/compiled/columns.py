@@ -116,10 +116,10 @@ class Terms(NamedTuple):
     """What does not change."""
 
     rule: PassRule  # of the passes
-    settles: bool  # whether time alone cannot change who is looked at
+    settles: bool  # whether time alone cannot change which jobs are looked at
     together: bool  # whether all events of one time get one round
     submit_first: bool  # whether submissions come before ends that were not booked
-    first_unequal: int  # the first job whose tasks ask for more or less than one core, or for memory
+    first_unequal: int  # the first job with tasks that ask for more or less than one core, or for memory
     by_arrival: bool  # whether the queue is considered in the order of arrival
 
 

@@ -54,7 +54,7 @@ def stretch_of(kernel: Kernel) -> Stretch | None:
     if type(core) is not Core or type(core.memory) is not found:
         return None
     memory: Any = core.memory
-    if vars(core).keys() & {"handle", "next_round"}:  # somebody stands between the kernel and the core
+    if vars(core).keys() & {"handle", "next_round"}:  # a wrapper stands between the kernel and the core
         return None
     assert isinstance(policy, ListScheduler | Conservative)
     simple = (

@@ -43,7 +43,7 @@ from unrack.units import NEVER_US
 
 @inlined
 def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
-    """A round: plan, and start those whose turn is now; False: somewhere is no room, and it goes on from there."""
+    """A round: plan, and start those that are due now; False: somewhere is no room, and it goes on from there."""
     ledger, at = w.ledger, w.mark
     waiting = at[QUEUE_END] - at[QUEUE_START]
     if at[PLANNED] < 0:

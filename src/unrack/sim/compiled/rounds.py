@@ -293,7 +293,7 @@ def start_job(w: World, passing: Any, terms: Terms | PlanTerms, s: int) -> None:
 
 @inlined
 def start_jobs(w: World, c: Any, terms: Terms) -> bool:
-    """A round: start who may start; False: somewhere is no room, and nothing was done."""
+    """A round: start the jobs that may start; False: somewhere is no room, and nothing was done."""
     ledger, at, rule = w.ledger, w.mark, terms.rule
     if at[QUEUE_START] == at[QUEUE_END]:
         return True

@@ -115,9 +115,9 @@ class Stretch:
     """The compiled loop beside a kernel's own: both work on the same ledger, by turns.
 
     It takes over where the policy is a list scheduler in a built-in order that time alone does not change, with a
-    built-in placement on nodes, and nothing else is involved: no pools, loans, changing speeds or kept work, nobody who
-    looks at rounds or handles events in place of the core. It hands back at the next event that is not an arrival or an
-    end.
+    built-in placement on nodes, and nothing else is involved: no pools, loans, changing speeds or kept work, no hook
+    that looks at rounds or handles events in place of the core. It hands back at the next event that is not an arrival
+    or an end.
     """
 
     rounds: ClassVar[Any] = staticmethod(run_rounds)
@@ -162,7 +162,7 @@ class Stretch:
         )
 
     def ready(self) -> bool:
-        """Whether the policy's memory is as the loop can use it, whoever comes."""
+        """Whether the policy's memory is as the loop can use it, whichever jobs come."""
         return True
 
     def take_notes(self, mark: Ints, memory: Any) -> None:

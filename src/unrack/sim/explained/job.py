@@ -32,7 +32,7 @@ from unrack.workload.job import Job, JobTable
 from unrack.workload.site.components import first_of
 
 MOST_LENDERS = 4
-"""Nodes whose memory is named."""
+"""So many lenders are named."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def explain(
     with PolicyAtWork(policy):
         kernel = prepared(cluster, jobs, policy, seed, world)
         traits = kernel.core.traits
-        whole = int(first_of(kernel.jobs)[job])  # who waits for all components
+        whole = int(first_of(kernel.jobs)[job])  # the one that waits for all components
         watch = Watch(kernel.core, whole, traits.whole_nodes, Need.DEVICES in traits.places, Waits(kernel),
                       int(jobs.submit_us[job]))  # fmt: skip
         log = kernel.run(after_round=watch)
@@ -236,7 +236,7 @@ class Change(Held):
     """A moment at which the job's lease was exchanged, and what it held from then on."""
 
     at_us: int
-    suspended: str  # for whom it was suspended then; "": it was not
+    suspended: str  # the job for which it was suspended then; "": it was not
     change_mb: int  # by how much its memory grew; below 0: shrank
 
 
@@ -250,7 +250,7 @@ class Attempt(Held):
     devices: tuple[str, ...]  # in words, one entry a share
     failure: str  # what failed, in words, where that ended the attempt
     stopped: MemoryStop | None  # why memory did
-    preempted: Preemption | None  # for whom, where it was
+    preempted: Preemption | None  # for which job, where it was
     changes: tuple[Change, ...]  # what it held later
 
 
@@ -332,7 +332,7 @@ def _claim(log: RunLog, c: int) -> str:
 
 
 def _share(log: RunLog, s: int) -> str:
-    """One share in words: which devices, how they are seen, and who else was on them meanwhile."""
+    """One share in words: which devices, how they are seen, and which others were on them meanwhile."""
     share, devices = log.shares[s], log.cluster.devices
     pool = devices.pools[int(devices.pool[share.devices[0]])]
     ids = "+".join(str(device - pool.first) for device in share.devices)

@@ -23,13 +23,13 @@ class Windows:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.windows = kernel.core.state.cluster.places.windows
-        self.over: list[int] = []  # the owners of windows whose last is over
+        self.over: list[int] = []  # the owners of which the last window is over
         for number, window in enumerate(self.windows):
             kernel.push(max(window.start_us, 0), CLOSE, number, OPENS)
             kernel.push(max(window.end_us, 0), CLOSE, number, 0)
 
     def change(self, number: int, version: int, now: int) -> bool:
-        """A window begins or is over; False: that matters to nobody."""
+        """A window begins or is over; False: that matters to no job."""
         if version == OPENS and not self._waiting(number):
             return False
         self.kernel.core.handle(Opened(), now)
@@ -47,13 +47,13 @@ class Windows:
         return [int(job) for job in queue[np.abs(state.set_owner[state.set_of[queue]]) == owner]]
 
     def _close(self, number: int, now: int) -> None:
-        """Who waits for another window of its kind waits in vain if none comes."""
+        """A job that waits for another window of its kind waits in vain if none comes."""
         owner = self.windows[number].owner
         if owner and not any(window.owner == owner and window.end_us > now for window in self.windows):
             self.over.append(owner)
 
     def drop_late(self, now: int) -> None:
-        """Before a round: drop who waits for windows of which none comes any more, however long ago the last was."""
+        """Before a round: drop jobs that wait for windows that never come again, however long ago the last was."""
         kernel = self.kernel
         for job in [job for owner in self.over for job in self._waiting_for(owner)]:
             kernel.core.handle(

@@ -1,6 +1,7 @@
 """Which cores of its nodes each attempt had, chosen by a rule of :mod:`unrack.policy.placement.core_tiles`.
 
-What the cores are changes neither who runs where nor for how long; so they are chosen after the run, start by start.
+What the cores are changes neither which job runs where nor for how long; so they are chosen after the run, start by
+start.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "c
 def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
     """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
 
-    A job whose lease changes gives its cores back, and cores are chosen anew for what it holds then. An InputError if
-    there is no such rule, or no node's layout is known.
+    A job gives its cores back when its lease changes, and cores are chosen anew for what it holds then. An InputError
+    if there is no such rule, or no node's layout is known.
 
     Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
     distance, least, apart; the last four as of :class:`unrack.policy.placement.core_tiles.CoreSet`.
@@ -66,8 +67,8 @@ def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
 def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
 
-    Of a job whose lease changed while it ran, those that it held last. ``cores``: what :func:`cores_frame` says of the
-    run.
+    Of a job with a lease that changed while it ran, those that it held last. ``cores``: what :func:`cores_frame` says
+    of the run.
     """
     done = log.attempt_outcome == Outcome.FINISHED
     ended = pl.DataFrame(

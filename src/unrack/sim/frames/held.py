@@ -1,4 +1,4 @@
-"""Who held what from when until when, as tables for people: a row for every holding of every span. Times in seconds.
+"""Which job held what from when until when, as tables: a row for every holding of every span. Times in seconds.
 
 The tables of placements, loans, shares and claims begin with the same columns, and are in order of (start, job).
 """
@@ -103,7 +103,8 @@ def placements_frame(log: RunLog) -> pl.DataFrame:
 def loans_frame(log: RunLog) -> pl.DataFrame:
     """One row for every loan; of one span as the policy made them.
 
-    Columns: job, attempt, span, start_s, end_s, node (whose tasks use the memory), lender (the node that it is in), mb.
+    Columns: job, attempt, span, start_s, end_s, node (of the tasks that use the memory), lender (the node that it is
+    in), mb.
     """
     spans, at, count = _in_order(log, log.span_loans)
     loans = log.loans[at]

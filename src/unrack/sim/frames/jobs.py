@@ -42,10 +42,10 @@ def jobs_frame(
 ) -> pl.DataFrame:
     """One row a job, in order of (submission, id).
 
-    Of a job whose lease changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time; ``core_s``
-    is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when it began;
-    how long it had waited before is not known: its wait, response and slowdowns are null. ``run_s`` is without the time
-    for which it was suspended. Where jobs wait for others or
+    Of a job with a lease that changed while it ran, ``nodes`` and ``cores`` are the most that it held at one time;
+    ``core_s`` is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when
+    it began; how long it had waited before is not known: its wait, response and slowdowns are null. ``run_s`` is
+    without the time for which it was suspended. Where jobs wait for others or
     for a time by their own word, there is ``eligible_s``, when each could first be started: waits begin then.
 
     ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
@@ -141,7 +141,7 @@ def jobs_frame(
 
 
 def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.DataFrame:
-    """What was held and who waited: a step function; each row holds until the next.
+    """What was held and which jobs waited: a step function; each row holds until the next.
 
     A job that is queued again after a failure counts as waiting again, unless it is rejected then. ``lends``: also say
     what was lent: memory_mb_lent (part of memory_mb_held), nodes_lending, nodes_only_lending.
@@ -149,11 +149,11 @@ def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.Dat
     jobs = log.jobs
     _, cores, mb = log.amounts
     asked = jobs.tasks * jobs.asks[1]
-    of_span = np.where(cores > 0, asked[log.span_job], 0)  # who is suspended has none
+    of_span = np.where(cores > 0, asked[log.span_job], 0)  # a suspended job has none
     runs = log.attempt_job
     waiting = log.state != Status.REJECTED
     requeued = log.attempt_outcome != Outcome.FINISHED
-    if not waiting.all():  # who was rejected after a failure had waited until the first start, and did not wait again
+    if not waiting.all():  # one rejected after a failure had waited until the first start, and did not wait again
         last = np.zeros(len(jobs), np.int64)
         last[runs] = np.arange(len(runs))
         requeued &= waiting[runs] | (last[runs] != np.arange(len(runs)))
@@ -295,8 +295,8 @@ def rounds_frame(counts: Ints | None) -> pl.DataFrame:
 def loan_columns(log: RunLog) -> list[pl.Series]:
     """What the attempt that finished had borrowed, for the jobs frame: remote_mb, remote_share, lenders, stretch.
 
-    Of a job whose lease changed while it ran, ``remote_mb`` is the most at one time, ``remote_share`` is of all MB x
-    time, and ``lenders`` counts all that ever lent to it.
+    Of a job with a lease that changed while it ran, ``remote_mb`` is the most at one time, ``remote_share`` is of all
+    MB x time, and ``lenders`` counts all that ever lent to it.
 
     ``remote_share`` is of all MB held, ``lenders`` counts different nodes, ``stretch`` is the time it ran over the time
     that it runs undisturbed; the shares are null for jobs that did not finish, or where they would be 0 / 0.

@@ -95,7 +95,7 @@ SLO_NAMES = ("met", "local", "remote", "both")
 def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
     """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
 
-    Of a job whose lease changed while it ran, what it held last; and every SLO that it broke during the attempt.
+    Of a job with a lease that changed while it ran, what it held last; and every SLO that it broke during the attempt.
     """
     tiers, count = tiers_of(log), len(log.jobs)
     last, attempt = np.full(count, -1, np.int64), np.full(count, -1, np.int64)

@@ -94,7 +94,7 @@ def energy_column(log: RunLog) -> pl.Series:
 
 
 def _of_tasks(log: RunLog, power: Power, begin_us: Ints) -> tuple[Ints, Uses]:
-    """Whose tasks drew how many mW, int64[uses] and the uses; those of a span do not before it has begun to work."""
+    """Uses of power by the tasks of jobs, and the job of each, int64[uses], in mW; a span draws once it works."""
     jobs, rows = log.jobs, log.rows.astype(np.int64)
     row, node = each_of(rows[:, FIRST], rows[:, NODES])
     span = np.repeat(np.arange(len(log.span_attempt)), np.diff(log.span_rows))[row]

@@ -1,4 +1,4 @@
-"""Jobs whose nodes are switched off wait until they are on: the part of a kernel that knows when."""
+"""Jobs wait until their nodes are switched on: the part of a kernel that knows when."""
 
 from __future__ import annotations
 

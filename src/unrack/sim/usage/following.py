@@ -51,7 +51,7 @@ class Following:
         self.kernel.push(time, MONITOR, 0, 0)
 
     def lack(self, job: int, version: int, now: int) -> bool:
-        """A job needs more memory than it holds: somebody gives, or somebody is stopped."""
+        """A job needs more memory than it holds: others give, or one is stopped."""
         used = self.use.lacking(job, version)
         if used is None:
             return False

@@ -114,7 +114,7 @@ class MemoryInUse:
         return Used(which, first, uses_at(self._curves, which, np.array(progress, np.int64), first), lacking)
 
     def sample(self, jobs: Iterable[int], used: Used | None, now: int) -> None:
-        """Note what is used, held and asked by running jobs; ``used``: by those whose use is known."""
+        """Note what is used, held and asked by running jobs; ``used``: by those of known use."""
         state = self._state
         which = np.array(sorted(jobs), np.int64)
         tasks = self._tasks(which)
@@ -156,7 +156,7 @@ class Curves(NamedTuple):
 
 @inlined
 def step_at(c: Curves, curve: int, progress: int) -> int:
-    """The point of a curve whose step a progress is in."""
+    """The point of a curve that begins the step of a progress."""
     low, high = c.point[curve], c.point[curve + 1]
     while high - low > 1:
         middle = (low + high) // 2

@@ -153,7 +153,7 @@ def speed_of(
     remote
         Share of its memory that is remote, 0 to 1.
     worst_bandwidth, count_near, reads
-        What its interferers come to, as of :func:`worst_of`; a bandwidth of 0: nobody interferes.
+        What its interferers come to, as of :func:`worst_of`; a bandwidth of 0: no job interferes.
     """
     if app < 0:
         return 1.0
@@ -194,14 +194,14 @@ def speed_of(
 
 @compiled
 def worst_of(c: ContentionColumns, bandwidth: Floats, nodes: Ints, reads: Floats) -> tuple[float, int, float]:
-    """What interferers come to: (worst bandwidth, nodes near it, lowest reads); (0, 0, 100): nobody interferes.
+    """What interferers come to: (worst bandwidth, nodes near it, lowest reads); (0, 0, 100): none interferes.
 
     Those without bandwidth or nodes do not count. The lowest share is that of all that count, near the worst or not.
 
     Parameters
     ----------
     bandwidth, nodes, reads : float64[interferers], int64[interferers], float64[interferers]
-        Of each, in any order: MB/s when alone, number of nodes, and share of reads, percent. Whose bandwidth is at
+        Of each, in any order: MB/s when alone, number of nodes, and share of reads, percent. One with a bandwidth of at
         least (1 - tolerance) times the worst is near it.
     """
     worst, lowest, near = 0.0, 100.0, 0

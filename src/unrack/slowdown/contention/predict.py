@@ -92,7 +92,7 @@ def matched(
 
 
 def lender_of_curves(profiles: ProfileSet, profile: Profile, fallback: Fallback) -> Profile | None:
-    """The profile at whose size curves were measured that stands in for a profile without; ``None``: nobody.
+    """The profile with measured curves that stands in for a profile without; ``None``: none.
 
     ``"nearest"``: by size and run time; ``"alike"``: by local bandwidth and remote speed, which say more about what
     an application does to memory. Both scaled from 0 to 1 over the set; the first of equally near ones is taken.
@@ -133,7 +133,7 @@ class Stand(NamedTuple):
 
 @dataclass(frozen=True)
 class Contention:
-    """How fast jobs run, given who uses the same memory.
+    """How fast jobs run, given which others use the same memory.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Contention:
         How a curve goes through its points (see :func:`unrack.slowdown.contention.profile.fitted`); ``"memgen"`` takes
         every interferer to read 75 % (Memgen's single curve) and interpolates.
     tolerance
-        Interferers whose bandwidth is at least (1 - tolerance) times the largest count towards the number of
+        Interferers with a bandwidth of at least (1 - tolerance) times the largest count towards the number of
         interfering nodes; from 0 to 1.
     floor
         The least that either part of a speed can be; above 0 and at most 1. A line goes on beyond what was measured.
@@ -223,7 +223,7 @@ class Contention:
     def speed(self, app: int, nodes: int, remote: float, interferers: Sequence[tuple[float, int, float]]) -> float:
         """The speed of a job; 1 = alone with all its memory local.
 
-        (1 - r) S_local + r S_remote, each S from its own curves; where nobody interferes (1 - r) + r q.
+        (1 - r) S_local + r S_remote, each S from its own curves; where no job interferes (1 - r) + r q.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ class Profile(NamedTuple):
     remote_mb_s: float
     local_mb_s: float
     reads: float  # share of reads in it, percent
-    # Its speed when all its memory is remote and nobody interferes; 1 = all local. The thesis's penalty, q here.
+    # Its speed when all its memory is remote and no job interferes; 1 = all local. The thesis's penalty, q here.
     remote_speed: float
 
 
@@ -130,7 +130,7 @@ class ProfileSet:
         Of applications with a profile. At each number of nodes with curves there are local ones for both read shares;
         remote ones too, for both, or for neither. Put in the order of their keys.
     strangers
-        Ids of applications whose curves were left out, as they have no profile.
+        Ids of applications with curves that were left out, as they have no profile.
 
     Raises
     ------

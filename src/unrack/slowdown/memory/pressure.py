@@ -1,4 +1,4 @@
-"""Compiled: who presses how hard on the memory that a job uses, and the speeds that follow.
+"""Compiled: how hard others press on the memory that a job uses, and the speeds that follow.
 
 What is known of every job and node is on a board, in columns.
 
@@ -53,15 +53,15 @@ class _Board(NamedTuple):
     # another node's. READS: percent. REMOTE: share of its memory that is remote; FAR …: the same by distance.
     # SEEN_WORST, SEEN_NEAR, SEEN_READS: what its speed was last worked out for. SPEED.
     load: Floats
-    # int64[3, nodes]: FRESH: 1 if the node's rows of ``top`` and ``who`` hold. MARK: which search has met it. LISTED:
-    # the nodes that it has listed.
+    # int64[3, nodes]: FRESH: 1 if the node's rows of ``top`` and ``top_job`` hold. MARK: which search has met it.
+    # LISTED: the nodes that it has listed.
     nodes: Ints
-    # float64[nodes, 9]: WORST: largest bandwidth among those who use the node's memory, and the largest without the
+    # float64[nodes, 9]: WORST: largest bandwidth among those that use the node's memory, and the largest without the
     # job that draws it. LOWEST: lowest reads, and the lowest without that job. Four columns on, the same among those
     # that are away. PRESSED: the largest bandwidth for the job that is being looked at.
     top: Floats
-    who: Ints  # int64[nodes, 4]: the job of WORST and that of LOWEST; the same of those that are away
-    # int64[2, room]: of the job that is being looked at: NODE whose memory, AWAY 1 if it is used from another node
+    top_job: Ints  # int64[nodes, 4]: the job of WORST and that of LOWEST; the same of those that are away
+    # int64[2, room]: of the job that is being looked at: NODE of the memory, AWAY 1 if it is used from another node
     uses: Ints
     mark: Ints  # int64[1]: the next number of a search
 
@@ -71,7 +71,7 @@ class Board(InKernels, _Board):
 
 
 def make_board(settings: MemoryContention, cluster: Cluster, apps: Ints) -> Board:
-    """A board on which nobody runs; ``apps`` as from :func:`unrack.slowdown.memory.speeds.applications_of`."""
+    """A board without running jobs; ``apps`` as from :func:`unrack.slowdown.memory.speeds.applications_of`."""
     nodes, count = len(cluster), len(apps) + 1
     jobs = np.zeros((4, count), np.int64)
     jobs[APP] = np.append(apps, -1)
@@ -88,7 +88,7 @@ def make_board(settings: MemoryContention, cluster: Cluster, apps: Ints) -> Boar
         load=load,
         nodes=marks,
         top=np.zeros((nodes, 9)),
-        who=np.zeros((nodes, 4), np.int64),
+        top_job=np.zeros((nodes, 4), np.int64),
         uses=np.zeros((2, 0), np.int64),
         mark=np.zeros(1, np.int64),
     )
@@ -231,7 +231,7 @@ def unknown_user(use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints,
 
 @inlined
 def rank_uses(
-    use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, load: Floats, top: Floats, who: Ints
+    use: Ints, first_at: Ints, uses: Ints, count: int, nodes: Ints, load: Floats, top: Floats, top_job: Ints
 ) -> None:
     """Work out what the uses of the memory of each listed node come to, where that is not fresh."""
     for i in range(count):
@@ -242,26 +242,26 @@ def rank_uses(
         for side in range(2):
             top[node, 4 * side + WORST] = top[node, 4 * side + WORST + 1] = 0.0
             top[node, 4 * side + LOWEST] = top[node, 4 * side + LOWEST + 1] = 100.0
-            who[node, 2 * side] = who[node, 2 * side + 1] = -1
+            top_job[node, 2 * side] = top_job[node, 2 * side + 1] = -1
         entry = first_at[node]
         while entry >= 0:
             job, away = use[JOB, entry], use[FOR, entry] != node
             drawn, reads = load[AWAY_MB_S if away else LOCAL_MB_S, job], load[READS, job]
             for side in range((2 if away else 1) if drawn > 0.0 and use[IN_USE, entry] > 0 else 0):
                 worst, lowest = 4 * side + WORST, 4 * side + LOWEST
-                if who[node, 2 * side] == job:
+                if top_job[node, 2 * side] == job:
                     top[node, worst] = max(top[node, worst], drawn)
                 elif drawn > top[node, worst]:
                     top[node, worst + 1] = top[node, worst]
                     top[node, worst] = drawn
-                    who[node, 2 * side] = job
+                    top_job[node, 2 * side] = job
                 elif drawn > top[node, worst + 1]:
                     top[node, worst + 1] = drawn
-                if who[node, 2 * side + 1] != job:
+                if top_job[node, 2 * side + 1] != job:
                     if reads < top[node, lowest]:
                         top[node, lowest + 1] = top[node, lowest]
                         top[node, lowest] = reads
-                        who[node, 2 * side + 1] = job
+                        top_job[node, 2 * side + 1] = job
                     elif reads < top[node, lowest + 1]:
                         top[node, lowest + 1] = reads
             entry = use[NEXT_AT, entry]
@@ -269,17 +269,17 @@ def rank_uses(
 
 @inlined
 def pressure_on(
-    uses: Ints, count: int, nodes: Ints, top: Floats, who: Ints, job: int, mark: int, tolerance: float
+    uses: Ints, count: int, nodes: Ints, top: Floats, top_job: Ints, job: int, mark: int, tolerance: float
 ) -> tuple[float, int, float]:
     """What presses on a job with the listed uses: worst bandwidth, number of nodes near it, lowest reads."""
     places, worst, reads, near = 0, 0.0, 100.0, 0
     for i in range(count):
         node, side = uses[NODE, i], 1 - uses[AWAY, i]  # local uses meet only those that are away
         at = 4 * side + WORST
-        drawn = top[node, at + 1] if who[node, 2 * side] == job else top[node, at]
+        drawn = top[node, at + 1] if top_job[node, 2 * side] == job else top[node, at]
         worst = max(worst, drawn)
         at = 4 * side + LOWEST
-        reads = min(reads, top[node, at + 1] if who[node, 2 * side + 1] == job else top[node, at])
+        reads = min(reads, top[node, at + 1] if top_job[node, 2 * side + 1] == job else top[node, at])
         if nodes[MARK, node] != mark:
             nodes[MARK, node] = mark
             nodes[LISTED, places] = node
@@ -308,7 +308,7 @@ def changed_by(
     lease.
     """
     use, first_at, first_of = m.use, m.first_at, m.first_of
-    uses, nodes, jobs, load, top, who = b.uses, b.nodes, b.jobs, b.load, b.top, b.who
+    uses, nodes, jobs, load, top, top_job = b.uses, b.nodes, b.jobs, b.load, b.top, b.top_job
     mark = b.mark[0]
     jobs[MET, job] = mark
     found = 0
@@ -330,8 +330,8 @@ def changed_by(
             work_out(c, b, m, pool, lease_at, unknown)
             unknown = unknown_user(use, first_at, uses, count, nodes, jobs)
         if not fresh:
-            rank_uses(use, first_at, uses, count, nodes, load, top, who)
-        worst, near, reads = pressure_on(uses, count, nodes, top, who, other, mark, c.tolerance)
+            rank_uses(use, first_at, uses, count, nodes, load, top, top_job)
+        worst, near, reads = pressure_on(uses, count, nodes, top, top_job, other, mark, c.tolerance)
         near = min(near, jobs[ON, other])
         mark += 1
         if load[SEEN_WORST, other] != worst or load[SEEN_NEAR, other] != near or load[SEEN_READS, other] != reads:

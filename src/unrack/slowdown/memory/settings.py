@@ -1,4 +1,4 @@
-"""What a run is told about contended memory: whose profiles, and how speeds are predicted from them."""
+"""What a run is told about contended memory: which profiles, and how speeds are predicted from them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class MemoryContention:
         What stands for the curves of an application that has a profile and none: ``"alike"``, ``"nearest"`` or
         ``"none"`` (``fallback`` there).
     missing
-        What a job runs as whose application has no profile: the one ``"nearest"`` in size and run time, or
+        What a job of an application without a profile runs as: the one ``"nearest"`` in size and run time, or
         ``"none"``; then it neither suffers nor disturbs.
     traffic
         What a job draws from one node's memory: ``"whole"``, the bandwidth of its profile with all its memory local
@@ -119,10 +119,10 @@ def make_contention(value: object, folder: Path | None = None) -> MemoryContenti
     Parameters
     ----------
     value
-        ``None`` or ``"off"``: nobody slows anybody down. ``"synthetic"``: the profiles that come with unrack. A
+        ``None`` or ``"off"``: no job slows another down. ``"synthetic"``: the profiles that come with unrack. A
         folder, or a file of profiles and one of curves, as for
-        :func:`unrack.slowdown.contention.profile_file.read_profiles`. A table as in :class:`ContentionTable`, whose
-        ``profiles`` is any of these. Or settings.
+        :func:`unrack.slowdown.contention.profile_file.read_profiles`. A table as in :class:`ContentionTable`, with
+        any of these as its ``profiles``. Or settings.
     folder
         Where paths are looked for first.
 

@@ -50,7 +50,7 @@ class ContentionNote(NamedTuple):
 def applications_of(settings: MemoryContention, cluster: Cluster, jobs: JobTable) -> tuple[Ints, ContentionNote]:
     """The place in ``profiles.applications`` of each job's application, int64[jobs], -1 = none; and what was missing.
 
-    A job's application is the one whose id or name its ``app`` is; text that is a whole number is an id.
+    A job's application is the one with its ``app`` as id or name; text that is a whole number is an id.
     """
     profiles = settings.profiles
     ids = np.array([*(_id_of(name, profiles) for name in jobs.app_names), -1], np.int64)
@@ -82,7 +82,7 @@ def _id_of(name: str, profiles: ProfileSet) -> int:
     return next((profile.app for profile in profiles.profiles if profile.name == name), -1)
 
 
-NOBODY: Ints = np.zeros(0, np.int64)
+NO_JOBS: Ints = np.zeros(0, np.int64)
 
 
 class MemorySpeeds:
@@ -108,10 +108,10 @@ class MemorySpeeds:
         self.board = make_board(settings, cluster, apps)
 
     def touched(self, view: View, lease: Lease) -> Ints:
-        """int64[k]: the running jobs whose speed is another now, by id; the lease's own always, if it runs."""
+        """int64[k]: the running jobs with another speed now, by id; the lease's own always, if it runs."""
         state = view.columns
         if state.memory is None:
-            return NOBODY
+            return NO_JOBS
         room = state.memory.use.shape[1]
         if room > self.board.uses.shape[1]:
             self.board = self.board._replace(uses=np.zeros((2, 2 * room), np.int64))

@@ -257,7 +257,7 @@ class Bounds:
         return -(-least // step) * step
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Of groups whose servers must all be in different clusters: how many they are, and how many can be placed."""
+        """Of groups with each server in another cluster: how many they are, and how many can be placed."""
         supply, asked, found = self.case.supply, self.case.asked, []
         compute = supply.member[supply.first[:-1]]
         for group in np.unique(asked.group[self.able]).tolist():
@@ -273,7 +273,7 @@ class Bounds:
         return np.concatenate([case.crowd.forbidden[self.able], case.asked.pinned[self.able, None]], axis=1)
 
     def _classes(self, placed: int, loose: bool) -> list[Class]:
-        """The classes. Loose, with servers left out nobody knows which: one, the least that each resource may be."""
+        """The classes. Loose, with unknown servers left out: one, the least that each resource may be."""
         case, tiers = self.case, self.case.crowd.forbidden.shape[1]
         need = case.need[:, self.able]
         if loose and placed < len(self.able):

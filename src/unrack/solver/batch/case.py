@@ -151,7 +151,7 @@ def parts(supply: Supply) -> Ints:
 
 @compiled
 def alone(land: Land, need: Ints, forbidden: Bools, example: Ints, fits: Bools) -> None:
-    """Whether each server fits each kind of cluster (``example``: one cluster of each) with nobody else there."""
+    """Whether each server fits each kind of cluster (``example``: one cluster of each) with no other there."""
     free, weight = np.zeros(len(land.member), np.int64), np.zeros(len(land.member), np.int64)
     for kind in range(len(example)):
         start = land.first[example[kind]]

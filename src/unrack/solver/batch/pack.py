@@ -76,7 +76,7 @@ def anneal(
     land: Land, crowd: Crowd, choice: Ints, reserve: Ints, core_mb: float, at: Ints, draws: np.random.Generator,
     steps: int, hot: float, cold: float, penalty: float, priced: bool, target: float, home: Ints, most_away: int,
 ) -> tuple[float, float, int]:  # fmt: skip
-    """Improve who is where, in place.
+    """Improve a placement, in place.
 
     Returns excess and price of the best found, and steps tried.
 
@@ -101,7 +101,7 @@ def anneal(
     target
         Stop once there is no excess and the price is not above this.
     home : int64[servers] or int64[0]
-        Where servers are now; none given: nobody counts as away.
+        Where servers are now; none given: no server counts as away.
     most_away
         At most so many servers may be elsewhere than at home.
     """

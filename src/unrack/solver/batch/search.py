@@ -86,13 +86,13 @@ WISHES = 6
 
 @dataclass(eq=False)
 class Search:
-    """A search over who is where; ``at`` is int64[servers], the cluster of each, -1: left out."""
+    """A search over placements; ``at`` is int64[servers], the cluster of each, -1: left out."""
 
     case: Case  # the batch
     draws: np.random.Generator  # where chance comes from
     clock: Clock  # when to stop at the latest, where the user set a limit
     steps: int  # moves and swaps that may still be tried
-    # int64[servers] or int64[0]: where servers are now; default: nobody is anywhere
+    # int64[servers] or int64[0]: where servers are now; default: no server is placed
     home: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     most_away: int = 0  # at most so many servers may be elsewhere than at home
     reserve: Ints = field(init=False)

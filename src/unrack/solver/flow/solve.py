@@ -7,8 +7,8 @@ p(head) <= p(tail) + cost on every residual arc. These p are the duals that comp
 and the theorem of strong duality says that x and y, both optimal, go with the same ones: all optimal duals. So d is a
 function of the network.
 
-By complementary slackness again, the flows of least cost are those that meet the supplies, fill the arcs whose cost
-reduced by d is negative, and leave those empty where it is positive. What remains is to find any flow on the arcs
+By complementary slackness again, the flows of least cost are those that meet the supplies, fill the arcs with a cost
+that reduced by d is negative, and leave those empty where it is positive. What remains is to find any flow on the arcs
 between, which are free: :func:`unrack.solver.flow.max_flow.push_all` finds it from nothing, without another look at x.
 
 References

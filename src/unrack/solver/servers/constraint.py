@@ -71,7 +71,7 @@ def place_cp(
 
 
 class Placement:
-    """All servers at once: who is where (x), with which MB (m), and which clusters are on."""
+    """All servers at once: which is where (x), with which MB (m), and which clusters are on."""
 
     def __init__(self, supply: Supply, asked: Asked, busy: Bools) -> None:
         with needed_for("servers by constraint programming"):

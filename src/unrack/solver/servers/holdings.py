@@ -24,7 +24,7 @@ cluster's pools. So it is enough that these sums are large: they are kept for th
 
 Maxima of single columns let pass a part of the list where one cluster has the cores and another the memory, as is usual
 once clusters are full of either. Therefore further columns hold min(memory, ratio x cores), of local MB, or of all MB
-where floors do not count: whoever fits has at least the server's own. The ratios are those of the servers asked.
+where floors do not count: a server that fits has at least the server's own. The ratios are those of the servers asked.
 """
 RATIOS = 6
 """How many different ratios of memory to cores the tree knows."""
@@ -175,7 +175,7 @@ def _level(pools: Pools, cluster: int, rule: int) -> int:
 
 
 @inlined
-def _refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, cluster: int, rule: int) -> None:
+def _refresh(pools: Pools, tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints, cluster: int, rule: int) -> None:
     """Bring the ranking up to date with what a cluster has free."""
     row = np.zeros(tree.shape[1], np.int64)
     start = pools.first[cluster]
@@ -191,25 +191,25 @@ def _refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: In
     if rule == BEST_FIT:
         fullness = MILLIONTHS * (1 + len(pools.lightest)) - _emptiness(pools, cluster)
         row[-1] = fullness * len(pools.load) + len(pools.load) - 1 - cluster  # of equally full ones, the lowest id
-    rank(tree, who, at, used, span, cluster, _level(pools, cluster, rule), row)
+    rank(tree, ranked, at, used, span, cluster, _level(pools, cluster, rule), row)
 
 
 @compiled
-def refresh(pools: Pools, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, changed: Ints, rule: int) -> None:
+def refresh(pools: Pools, tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints, changed: Ints, rule: int) -> None:
     """Bring the ranking up to date with some clusters, in the order in which a stable sort would.
 
     ``changed``: int64[clusters], the clusters of which something changed.
     """
     if len(changed) == 1:
-        _refresh(pools, tree, who, at, used, span, changed[0], rule)
+        _refresh(pools, tree, ranked, at, used, span, changed[0], rule)
         return
     order = changed[order_of(at[changed])]
-    for k in range(len(order)):  # who stands further up after the change: to the end of their runs, first comes first
+    for k in range(len(order)):  # those further up after the change: to the end of their runs, first comes first
         if _level(pools, order[k], rule) >= used[order[k]]:
-            _refresh(pools, tree, who, at, used, span, order[k], rule)
-    for k in range(len(order) - 1, -1, -1):  # who stands further down: to the front, last comes first
+            _refresh(pools, tree, ranked, at, used, span, order[k], rule)
+    for k in range(len(order) - 1, -1, -1):  # those that stand further down: to the front, last comes first
         if _level(pools, order[k], rule) < used[order[k]]:
-            _refresh(pools, tree, who, at, used, span, order[k], rule)
+            _refresh(pools, tree, ranked, at, used, span, order[k], rule)
 
 
 @inlined
@@ -281,7 +281,7 @@ def join_group(servers: Servers, server: int) -> None:
 
 @compiled
 def take_out(
-    pools: Pools, servers: Servers, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints,
+    pools: Pools, servers: Servers, tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints,
     seen: Ints, stamp: int, server: int, rule: int,
 ) -> None:  # fmt: skip
     """Take a placed server out of its cluster, and bring the ranking up to date.
@@ -299,4 +299,4 @@ def take_out(
             last = servers.before[last]
         servers.before[last] = servers.before[server]
         servers.before[server] = -1
-    refresh(pools, tree, who, at, used, span, changed, rule)
+    refresh(pools, tree, ranked, at, used, span, changed, rule)

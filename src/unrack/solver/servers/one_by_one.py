@@ -1,9 +1,9 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
-*slo*: clusters in order of utilisation, most used first; the first with enough cores whose pools can meet the server's
-SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.split`). A cluster's utilisation is floor(cores in use
-in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable sort
-before each server (:mod:`unrack.solver.servers.ranking`).
+*slo*: clusters in order of utilisation, most used first; the first with enough cores and pools that can meet the
+server's SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.split`). A cluster's utilisation is floor(cores
+in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable
+sort before each server (:mod:`unrack.solver.servers.ranking`).
 
 *first-fit*: the first cluster in order of id with enough cores and enough memory in all; memory is taken from its pools
 in their order. SLOs do not count (but everything else that a server asks does).
@@ -54,11 +54,11 @@ from unrack.solver.servers.split import cheapest
 
 @inlined
 def _first(
-    pools: Pools, servers: Servers, server: int, tree: Ints, who: Ints, taken: Ints, offer: Ints, need: Ints, meets:
+    pools: Pools, servers: Servers, server: int, tree: Ints, ranked: Ints, taken: Ints, offer: Ints, need: Ints, meets:
     bool, full: bool,
 ) -> int:  # fmt: skip
     """The first cluster of the ranking that can take a server; -1: none."""
-    slots = len(who)
+    slots = len(ranked)
     stack = np.empty(64, np.int64)
     stack[0], depth = 1, 1
     while depth:
@@ -67,7 +67,7 @@ def _first(
         if not could_take(tree, node, need):
             continue
         if node >= slots:
-            cluster = who[node - slots]
+            cluster = ranked[node - slots]
             if cluster >= 0 and takes(pools, servers, server, cluster, taken, offer, meets, full):
                 return int(cluster)
         else:
@@ -78,7 +78,7 @@ def _first(
 
 @inlined
 def _fullest(
-    pools: Pools, servers: Servers, server: int, tree: Ints, who: Ints, taken: Ints, offer: Ints, need: Ints, full:
+    pools: Pools, servers: Servers, server: int, tree: Ints, ranked: Ints, taken: Ints, offer: Ints, need: Ints, full:
     bool,
 ) -> int:  # fmt: skip
     """Of the clusters that can take a server, the one with least free; then the lowest id; -1: none.
@@ -86,7 +86,7 @@ def _fullest(
     The last column of the tree tells any two clusters apart by that; the fuller half of a part is entered first, and
     no part of which the fullest is behind one that was found.
     """
-    slots, last = len(who), tree.shape[1] - 1
+    slots, last = len(ranked), tree.shape[1] - 1
     stack = np.empty(64, np.int64)
     stack[0], depth = 1, 1
     best, value = NOWHERE, -1
@@ -99,8 +99,8 @@ def _fullest(
             fuller = 2 * node + (tree[2 * node + 1, last] > tree[2 * node, last])
             stack[depth], stack[depth + 1] = fuller ^ 1, fuller
             depth += 2
-        elif takes(pools, servers, server, who[node - slots], taken, offer, True, full):
-            best, value = who[node - slots], tree[node, last]
+        elif takes(pools, servers, server, ranked[node - slots], taken, offer, True, full):
+            best, value = ranked[node - slots], tree[node, last]
     if best >= 0:  # the offer of the last one looked at may be another's
         takes(pools, servers, server, best, taken, offer, True, full)
     return best
@@ -108,7 +108,7 @@ def _fullest(
 
 @compiled
 def place(
-    pools: Pools, servers: Servers, tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints,
+    pools: Pools, servers: Servers, tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints,
     seen: Ints, taken: Ints, which: Ints, rule: int, most: int,
 ) -> int:  # fmt: skip
     """Place servers one after the other; returns how many found a cluster.
@@ -137,9 +137,9 @@ def place(
         full = 0 <= most <= on
         note_need(pools, servers, server, meets, need)
         if rule == BEST_FIT:
-            cluster = _fullest(pools, servers, server, tree, who, taken, offer, need, full)
+            cluster = _fullest(pools, servers, server, tree, ranked, taken, offer, need, full)
         else:
-            cluster = _first(pools, servers, server, tree, who, taken, offer, need, meets, full)
+            cluster = _first(pools, servers, server, tree, ranked, taken, offer, need, meets, full)
         if servers.level[server] >= 0:
             mark_domains(pools, servers, server, taken, NOWHERE)
         if cluster < 0:
@@ -158,7 +158,7 @@ def place(
         on += pools.load[cluster] == 0
         give(pools, servers, server, cluster, 1)
         join_group(servers, server)
-        refresh(pools, tree, who, at, used, span, touched(pools, servers, server, seen, server), rule)
+        refresh(pools, tree, ranked, at, used, span, touched(pools, servers, server, seen, server), rule)
         placed += 1
     return placed
 
@@ -300,8 +300,8 @@ class OneByOne:
     @property
     def order(self) -> Ints:
         """int64[clusters]: the clusters in the order in which the next server tries them."""
-        who = self.ranking.who
-        return who[who >= 0]
+        ranked = self.ranking.ranked
+        return ranked[ranked >= 0]
 
     @property
     def allocation(self) -> Allocation:
@@ -321,7 +321,7 @@ class OneByOne:
         take_out(self.pools, self.servers, *self.ranking, self._seen, self._stamp, server, self.rule)
 
     def set_pool(self, pool: int, there: bool) -> None:
-        """Take a pool of which nobody holds anything out of service, or bring it back."""
+        """Take a pool of which no server holds anything out of service, or bring it back."""
         self.pools.cores[pool] = self.supply.all_cores[pool] if there else 0
         self.pools.mb[pool] = self.supply.all_mb[pool] if there else 0
         sharing = self.pools.sharing

@@ -19,8 +19,8 @@ COLUMNS = ("cores", "mb", "floor", "ceiling", "forbidden", "group", "level", "pi
 class Supply:
     """Pools, and the clusters that they form.
 
-    A pool may be in several clusters: it is then shared by them. The first pool of a cluster is its compute pool, whose
-    memory is local and has weight 0; the others follow in ascending order of weight.
+    A pool may be in several clusters: it is then shared by them. The first pool of a cluster is its compute pool, the
+    memory of which is local and has weight 0; the others follow in ascending order of weight.
 
     Attributes
     ----------

@@ -2,8 +2,8 @@
 
 The paper's allocator sorts its clusters by utilisation, in whole percent, before each server: stably, so that among
 equals the order of before stays. That order is kept here instead of sorted again. Each of the 101 utilisations has a
-run of slots; a cluster whose utilisation grew goes to the end of its new run (it stood behind all of them), one whose
-utilisation fell goes to the front. Slots in ascending order are then the sorted list.
+run of slots; a cluster that was filled goes to the end of its new run (it stood behind all of them), one that was
+emptied goes to the front. Slots in ascending order are then the sorted list.
 
 Over the slots stands a tree of maxima of what the clusters have free, in columns such that more is never worse. Where
 not even the maxima of a part of the list could take a server, no cluster of that part can. So the first cluster that
@@ -32,7 +32,7 @@ class Ranking(NamedTuple):
     # int64[2 * slots, columns]: node 1 is the root, ``slots + s`` the leaf of slot s. What the columns say is the
     # allocator's; -1 in leaves without a cluster.
     tree: Ints
-    who: Ints  # int64[slots]: the cluster in a slot; -1: none
+    ranked: Ints  # int64[slots]: the cluster in a slot; -1: none
     # at, used, int64[clusters]: the slot of each cluster (-1: none yet) and its utilisation
     at: Ints
     used: Ints
@@ -61,9 +61,9 @@ def make_ranking(used: Ints, columns: int) -> Ranking:
 
 
 @compiled
-def _lay_out(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, order: Ints) -> None:
+def _lay_out(tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints, order: Ints) -> None:
     """Give the clusters slots in this order, with room in every run; leaves move along, -1 where there was no slot."""
-    slots, width = len(who), tree.shape[1]
+    slots, width = len(ranked), tree.shape[1]
     leaves = np.full((len(order), width), -1, np.int64)
     counts = np.zeros(FULL + 1, np.int64)
     for k in range(len(order)):
@@ -71,7 +71,7 @@ def _lay_out(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, order: Int
         if at[order[k]] >= 0:
             leaves[k] = tree[slots + at[order[k]]]
     tree[:] = -1
-    who[:] = -1
+    ranked[:] = -1
     spare = (slots - len(order)) // (FULL + 1)
     slot, k = 0, 0
     for percent in range(FULL, -1, -1):
@@ -79,7 +79,7 @@ def _lay_out(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, order: Int
         slot += spare // 3
         span[HEAD, percent] = slot
         for _ in range(counts[percent]):
-            who[slot], at[order[k]] = order[k], slot
+            ranked[slot], at[order[k]] = order[k], slot
             tree[slots + slot] = leaves[k]
             slot += 1
             k += 1
@@ -108,33 +108,33 @@ def climb(tree: Ints, leaf: int) -> None:
 
 
 @inlined
-def rank(tree: Ints, who: Ints, at: Ints, used: Ints, span: Ints, cluster: int, percent: int, row: Ints) -> None:
+def rank(tree: Ints, ranked: Ints, at: Ints, used: Ints, span: Ints, cluster: int, percent: int, row: Ints) -> None:
     """Tell what a cluster has free now, and move it if its utilisation is another: up to the end, down to the front.
 
     ``percent``: its utilisation now; ``row``: int64[columns], its leaf.
     """
-    slots = len(who)
+    slots = len(ranked)
     slot = at[cluster]
     if used[cluster] != percent:
         up = percent > used[cluster]
         tree[slots + slot] = -1
         climb(tree, slots + slot)
-        who[slot], at[cluster] = -1, -1
+        ranked[slot], at[cluster] = -1, -1
         if (span[TAIL, percent] == span[END, percent]) if up else (span[HEAD, percent] == span[BEGIN, percent]):
             others = np.empty(len(at) - 1, np.int64)
             k = 0
             for s in range(slots):
-                if who[s] >= 0:
-                    others[k] = who[s]
+                if ranked[s] >= 0:
+                    others[k] = ranked[s]
                     k += 1
-            _lay_out(tree, who, at, used, span, others)
+            _lay_out(tree, ranked, at, used, span, others)
         if up:
             slot = span[TAIL, percent]
             span[TAIL, percent] += 1
         else:
             span[HEAD, percent] -= 1
             slot = span[HEAD, percent]
-        who[slot], at[cluster], used[cluster] = cluster, slot, percent
+        ranked[slot], at[cluster], used[cluster] = cluster, slot, percent
     for i in range(tree.shape[1]):
         tree[slots + slot, i] = row[i]
     climb(tree, slots + slot)

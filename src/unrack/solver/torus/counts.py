@@ -51,7 +51,7 @@ def descending(free: Ints, caps: Ints) -> None:
 def partitions(
     grid: Grid, tiles: int, low: int, high: int, only_least: bool, visits: int, parts: Ints, bounds: Ints
 ) -> int:
-    """Every partition of the tiles over the rows whose lower bound is at least ``low`` and below ``high``.
+    """Every partition of the tiles over the rows with a lower bound of at least ``low`` and below ``high``.
 
     Returns how many there are, room or not, or -1 if the visits did not do; with ``only_least`` a lower bound of all
     the bounds, or ``high`` if there is none below: the least of them, if the visits did.

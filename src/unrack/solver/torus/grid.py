@@ -93,7 +93,7 @@ def put(sorted_to: Ints, filled: int, value: int) -> None:
 
 @inlined
 def arranged(counts: Ints, size: int, rank_gap: Ints) -> int:
-    """The least sum of distances of tiles whose counts by line, in any order around the cycle, are the descending ones.
+    """The least sum of distances of tiles with the descending counts by line, in any order around the cycle.
 
     O(size^2).
     """

@@ -34,7 +34,7 @@ class Waits(NamedTuple):
     """Waits of some jobs from their submission on, s: real ones, and simulated ones."""
 
     jobs: int
-    agree: float  # the share of jobs whose starts are no further apart than is tolerated
+    agree: float  # the share of jobs with starts no further apart than is tolerated
     real_mean_s: float
     simulated_mean_s: float
     real_median_s: float
@@ -63,7 +63,7 @@ class Check(NamedTuple):
     jobs: int
     waits: Waits  # of those that started in both
     partitions: dict[str, Waits]
-    users: dict[str, Waits]  # those whose waits differ most in all
+    users: dict[str, Waits]  # those with the most different waits in all
     correlation: float | None  # of the waits
     rank_correlation: float | None
     pairs: int  # of the first 5,000 jobs: how many did not start at the same time
@@ -71,7 +71,7 @@ class Check(NamedTuple):
     used_real: float  # the share of the cores that was in use until the last job really ended
     used_simulated: float
     over_time: list[tuple[float, float, float]]  # from when on (s), and these shares in this piece of the time
-    looked_at: int  # of how many jobs the causes are known: those whose starts are furthest apart
+    looked_at: int  # of how many jobs the causes are known: those with the starts furthest apart
     causes: dict[str, tuple[int, float]]  # cause → jobs, and hours by which their starts are apart
     different: list[Different]  # those furthest apart
     not_started: dict[str, int]  # why jobs did not start in the simulation → how many
@@ -92,7 +92,7 @@ def check_history(
     Parameters
     ----------
     cluster
-        With a ``site`` whose rules are to be checked; without one a trace is held against its nodes alone.
+        With a ``site`` to be checked for its rules; without one a trace is held against its nodes alone.
     workload
         Jobs of a trace that knows their waits, in the column ``log_wait_s``: SWF, sacct and logs of PBS do.
     policy

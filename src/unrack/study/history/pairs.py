@@ -11,7 +11,7 @@ MOST_JOBS = 5_000
 
 
 def swapped(real: Ints, told: Ints) -> tuple[Ints, Ints]:
-    """The pairs in another order, by their places: who was first, who second.
+    """The pairs in another order, by their places: which was first, which second.
 
     ``real``: int64[jobs], when they really started; does not fall; ``told``: int64[jobs], when they started in a
     simulation; -1: they did not.

@@ -88,7 +88,7 @@ class Again:
             raise InputError(str(self.folder), got, "a run of a study; unrack explain --live JOB tells of the journal")
 
     def _busiest_us(self) -> int:
-        """When most jobs started in a round; 0 where nobody knows."""
+        """When most jobs started in a round; 0 where that is not known."""
         path = self.folder / f"{ROUNDS}.parquet"
         rounds = read_table(path) if path.is_file() else None
         if rounds is None or not rounds.height:

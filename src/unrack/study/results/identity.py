@@ -15,7 +15,7 @@ ENGINE = (
     "plugins", "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown",
     "solver", "policy", "view", "core", "sim", "metric",
 )  # fmt: skip
-"""Rooms whose code can change a result."""
+"""Rooms with code that can change a result."""
 
 
 def id_of_run(names: Sequence[Any], seed: int, identity: Sequence[Any]) -> str:

@@ -139,7 +139,7 @@ def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
 
 
 def contended(run: Run, result: Result) -> str:
-    """What the profiles did not cover; where no memory was borrowed, that nobody needed one."""
+    """What the profiles did not cover; where no memory was borrowed, that no job needed one."""
     if next((effect.why_not for effect in run.effects if effect.key == "contention"), ""):
         return "no profile was used: no job can use another node's memory"
     return str(result.contention)

@@ -1,4 +1,4 @@
-"""What clusters have in common: who is there, what was sent, which tasks are open, and what their workers must be."""
+"""What clusters have in common: workers that are there and what they must be, what was sent, tasks that are open."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OnCluster:
     """Tasks on a cluster: one that runs already at an address, or one of ``count`` processes, started on this machine.
 
     Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``. An
-    InputError says that its library is not installed, nobody answers at the address, or a worker has another version.
+    InputError says that its library is not installed, nothing answers at the address, or a worker has another version.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class OnCluster:
         raise NotImplementedError
 
     def _drop(self, tasks: list[Any]) -> None:
-        """Have nobody work on these, what :meth:`_hand` kept in ``_tasks``, any more."""
+        """Have no worker work on these, what :meth:`_hand` kept in ``_tasks``, any more."""
         raise NotImplementedError
 
     def _leave(self) -> None:
@@ -165,14 +165,14 @@ class OnCluster:
 
 
 def reached(where: str, address: str, wanted: str) -> None:
-    """Make sure that somebody listens at ``HOST:PORT``, perhaps after ``tcp://`` or the like; else an InputError."""
+    """Make sure that a process listens at ``HOST:PORT``, perhaps after ``tcp://`` or the like; else an InputError."""
     found = ADDRESS.fullmatch(address)
     if found is None or int(found["port"]) > 65535:
         raise InputError(where, repr(address), wanted)
     try:
         socket.create_connection((found["v6"] or found["host"], int(found["port"])), CONNECT_S).close()
     except OSError as error:
-        raise InputError(where, f"{address}, where nobody answers ({error.strerror or error})", wanted) from None
+        raise InputError(where, f"{address}, where nothing answers ({error.strerror or error})", wanted) from None
 
 
 def of_scheduler_file(where: str, path: str) -> str:

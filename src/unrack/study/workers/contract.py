@@ -11,7 +11,7 @@ from unrack.errors import RunError
 Heard: TypeAlias = Callable[[int], None]
 """Told by work how far it is, in a unit of its own, such as jobs done."""
 Work: TypeAlias = Callable[[Any, Heard], Any]
-"""A function of a module, or a partial of one: given an item and whom to tell, it returns an answer."""
+"""A function of a module, or a partial of one: given an item and a function to tell, it returns an answer."""
 
 
 class Task(NamedTuple):
@@ -59,12 +59,12 @@ class Workers(Protocol):
         """What the smallest of them may use; ``None``: that is not known, or there is no limit."""
 
     def capacity(self) -> int:
-        """How many tasks may be open now; asked several times a second, so that they can look who is there.
+        """How many tasks may be open now; asked several times a second, so that they can look which workers are there.
 
         Raises
         ------
         RunError
-            Nobody has been there for a minute.
+            No worker has been there for a minute.
         """
 
     def submit(self, task: Task, tell: Tell) -> Future[tuple[Answer, ...]]:

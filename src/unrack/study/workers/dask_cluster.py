@@ -27,12 +27,12 @@ from unrack.study.workers.shared import Packed
 from unrack.study.workers.work import CancelledError
 
 OWN = {
-    "distributed.scheduler.allowed-failures": 0,  # lost tasks come back to us, who give out their items one by one
+    "distributed.scheduler.allowed-failures": 0,  # lost tasks come back here, where we give out their items one by one
     "distributed.scheduler.worker-ttl": None,  # a kernel at work may keep a worker from answering
     "distributed.scheduler.work-stealing": False,
     "distributed.comm.timeouts.connect": "60s",
     "distributed.admin.tick.limit": "1h",
-    "distributed.worker.profile.enabled": False,  # a hundred looks a second at code that nobody asked about
+    "distributed.worker.profile.enabled": False,  # a hundred looks a second at code that was not asked about
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 65536,
 }
 """Settings of a cluster that is started here."""
@@ -93,10 +93,10 @@ class DaskWorkers(OnCluster):
         return [(1, int(worker["memory_limit"])) for worker in workers.values()]
 
     def _look(self) -> None:
-        """See who is there, and see to it that our own workers, and what waits for those that are gone, go on."""
+        """See which workers are there, and let our own workers, and what waits for those that are gone, go on."""
         super()._look()
         if self._own is not None and len(self._there) < self._wanted:
-            # a worker that is killed again while it is replaced is given up after 15 s, and nobody asks for another
+            # a worker that is killed again while it is replaced is given up after 15 s, and no other is asked for
             self._own.scale(self._wanted)
         if not self._there or all(worker in self._there for _, worker, *_ in list(self._tasks.values()) if worker):
             return

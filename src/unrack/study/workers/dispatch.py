@@ -46,7 +46,7 @@ class _Pace:
         self.item_s = 0.0
 
     def next(self, left: int | None) -> int:
-        """Items of the next task, of so many that are left; ``None``: nobody knows."""
+        """Items of the next task, of so many that are left; ``None``: not known."""
         share = self.most if left is None else -(-left // (2 * self.workers.count))
         return max(1, min(self.size, share))
 
@@ -71,7 +71,7 @@ def answers(
 ) -> Generator[tuple[int, Answer]]:
     """The answer to each item, after its number, as they come in.
 
-    An item whose worker was lost is given to another, alone; after the third time its answer is :class:`LostError`.
+    The item of a lost worker is given to another, alone; after the third time its answer is :class:`LostError`.
     If the generator is closed before its end, or anything is raised, what is open is given up.
 
     Parameters

@@ -22,7 +22,7 @@ _alone = threading.Lock()
 
 
 class CancelledError(BaseException):
-    """Raised by whom work tells how far it is: nobody wants its answer any more."""
+    """Raised by the function that work tells its progress: its answer is no longer wanted."""
 
 
 def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
@@ -83,7 +83,7 @@ def _tried(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         return work(), None
     except CancelledError:
         raise
-    except BaseException as raised:  # Ctrl-C is the business of who handed out the task
+    except BaseException as raised:  # Ctrl-C is the business of the process that handed out the task
         return None, _sendable(raised)
 
 

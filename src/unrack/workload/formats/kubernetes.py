@@ -51,7 +51,7 @@ def read_pods(
         How long each pod runs from now on, s or text such as ``"1 h"``; needed for pods without an
         activeDeadlineSeconds, which has them run until then.
     cpu
-        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster whose cores are counted so.
+        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster of cores counted so.
     gpus
         What GPUs are asked as: ``"gpus.count"``, ``"gpu.devices"`` and the like, or ``"ignore"``.
     running

@@ -64,7 +64,7 @@ def make_format(
     without: tuple[str, ...] = (),
     giveaway: tuple[str, ...] = (),
 ) -> Format:
-    """A format whose options are the parameters of its reader after the first; ``offers``: words of ``Need``."""
+    """A format with the parameters of its reader, after the first, as options; ``offers``: words of ``Need``."""
     parameters = list(inspect.signature(reader).parameters.values())[1:]
     options = {parameter.name: parameter.default for parameter in parameters if parameter.name not in without}
     return Format(reader, summary, frozenset(map(Need, offers.split())), options, giveaway)
@@ -86,7 +86,7 @@ def _of_others(name: str, found: Any) -> Format:
     return make_format(read, (inspect.getdoc(found) or "a format of one's own").split("\n")[0], _ALL)
 
 
-def as_workload(made: object, path: str, kind: str, who: str) -> Workload:
+def as_workload(made: object, path: str, kind: str, source: str) -> Workload:
     """What a reader or generator of a plug-in returned: a workload, or a table of jobs to be read as any Parquet file.
 
     An InputError if it is neither, or the table is not one of jobs.
@@ -97,7 +97,7 @@ def as_workload(made: object, path: str, kind: str, who: str) -> Workload:
         read = read_table(Source(path, packed.getvalue()))
         made = replace(read, intake=replace(read.intake, format=kind))
     if not isinstance(made, Workload):
-        raise InputError(f"{who}: what it returned", f"{made!r:.100}", "a Workload or a polars.DataFrame")
+        raise InputError(f"{source}: what it returned", f"{made!r:.100}", "a Workload or a polars.DataFrame")
     return made
 
 
@@ -153,7 +153,7 @@ def read_trace(
         A key of :data:`FORMATS`; by default found from the content.
     strict
         Whether a row that cannot be read is an error. By default it is left out and counted, unless such rows are more
-        than half of the file, or the file is JSON, whose records are not lines.
+        than half of the file, or the file is JSON, as its records are not lines.
     options
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,

@@ -64,8 +64,8 @@ RULES: dict[str, str] = {
     "nearest number of GPUs is used.",
     "other clusters": "Jobs of other virtual clusters than the one asked for are left out (cluster).",
     "other roles": "Instances of other roles than those asked for are left out (roles).",
-    "ends before it begins": "An instance that is deleted, or whose window ends, before it is created and scheduled is "
-    "dropped.",
+    "ends before it begins": "An instance that is deleted, or of which the window ends, before it is created and "
+    "scheduled is dropped.",
     "joined to instances with GPUs": "An instance on CPU nodes is no job: the instances with GPUs of its app have its "
     "cores and memory (monolithic = true).",
     "from before the window": "An instance without a creation time was there before; it is submitted at 0.",
@@ -105,16 +105,16 @@ RULES: dict[str, str] = {
     "dependency ignored": "A part of a dependency that is neither after, afterok, afternotok, afterany nor singleton "
     "(expand, on, before …) is not honoured.",
     "place asked for": "Features of nodes, and nodes wanted or not wanted by name (columns constraint, req_nodes, "
-    "exc_nodes), are honoured on a cluster whose file has a table site, and on no other.",
+    "exc_nodes), are honoured on a cluster with a table site in its file, and on no other.",
     "place ignored": "Switches, networks, contiguous nodes, selectors, affinities and spreads of pods, and nodes by "
     "resources of the site that jobs ask for are not honoured.",
     "model asked for": "Models of GPUs that a job asks for are not honoured: it is given any GPU.",
     "queue asked for": "Queues and partitions are honoured, as the columns partition or queue have them, on a cluster "
-    "whose file has a table site; on any other a job may run on any node, without the limits and the priority of its "
+    "with a table site in its file; on any other a job may run on any node, without the limits and the priority of its "
     "queue.",
-    "quality of service asked for": "Qualities of service (column qos) are honoured on a cluster whose file has a "
-    "table site; on any other all jobs are treated alike.",
-    "reservation ignored": "Reservations (column reservation) are honoured on a cluster whose site has reservations; "
+    "quality of service asked for": "Qualities of service (column qos) are honoured on a cluster with a "
+    "table site in its file; on any other all jobs are treated alike.",
+    "reservation ignored": "Reservations (column reservation) are honoured on a cluster with reservations in its site; "
     "on any other a job that has one may run anywhere, and others on its nodes.",
     "begin ignored": "A column called begin may say when a job began, or when it may: it is not honoured unless it is "
     "said to be the latter (columns = { begin_s = … }).",

@@ -44,7 +44,7 @@ class _Loaded(Strict):
     cores: Annotated[int, Field(ge=1, le=10**12)] | None = None
     # :data:`Capacities` of the system that is loaded. What is not named is not limited.
     fat_node: Capacities = Field(default_factory=dict)
-    # the resources whose load counts, the largest of them where there are several; all are in ``fat_node``
+    # the resources that the load is of, the largest of them where there are several; all are in ``fat_node``
     load_of: Annotated[list[ResourceKey], Field(min_length=1)] = Field(default=["cores"])
     # ``"offered"``: mean demand × run time of the jobs drawn, over the mean gap, is the load × what there is.
     # ``"fat-node"``: the mean load measured on the ideal fat node (:mod:`unrack.workload.generate.arrivals`) is.
@@ -276,7 +276,7 @@ def _bracket(measured: Callable[[float], float], offered: float, target: float) 
     most = 0.0
     for power in range(first - _FASTER, first + _SLOWER):
         load = measured(_STEP**power)
-        if load * _STEP ** (_FASTER - 2) >= target * offered / _STEP**power:  # within reach of whoever asks for it
+        if load * _STEP ** (_FASTER - 2) >= target * offered / _STEP**power:  # within reach of the search
             most = max(most, load)
     want = f"at most {math.floor(most * 1000) / 1000:g}: there the fat node saturates"
     raise InputError("generate, arrivals.load", f"{target:g} on the fat node", want)

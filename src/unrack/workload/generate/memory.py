@@ -52,7 +52,7 @@ def mix(workload: Workload, large_share: float, normal_mb: int, seed: int = 0, j
     Parameters
     ----------
     workload
-        Jobs whose tasks take a node each.
+        Jobs with tasks that take a node each.
     large_share
         Node-hours of large jobs over those of all, 0 to 1.
     normal_mb

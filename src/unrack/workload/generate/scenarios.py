@@ -1,4 +1,4 @@
-"""What a synthetic workload is drawn from: classes of jobs, arrivals, who is urgent; and the papers' mixes, by name.
+"""What a synthetic workload is drawn from: classes of jobs, arrivals, which are urgent; and the papers' mixes, by name.
 
 References
 ----------

@@ -153,7 +153,7 @@ def servers(count: int = 1000, *, seed: int = 0, name: str | None = None, **opti
 def generate_servers(spec: ServerSpec | Mapping[str, Any], seed: int = 0, name: str | None = None) -> Workload:
     """Draw a workload of servers: of a :class:`ServerSpec`, or a mapping of its keys.
 
-    Each is a job of one task, whose run time and requested time are its lifetime. The draws of ``seed`` are, in order:
+    Each is a job of one task with its lifetime as its run time and requested time. The draws of ``seed`` are, in order:
     gaps, which servers are replicas, lifetimes, cores, memory, local shares, alphas, those that are there at the
     beginning. What belongs to replicas is drawn once a group.
     """

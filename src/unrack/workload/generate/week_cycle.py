@@ -1,4 +1,4 @@
-"""Arrivals whose rate follows the hour of the day and the day of the week."""
+"""Arrivals at a rate that follows the hour of the day and the day of the week."""
 
 from __future__ import annotations
 

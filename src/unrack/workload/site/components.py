@@ -45,7 +45,7 @@ def components_of(jobs: JobTable) -> Components:
 def _check(jobs: JobTable, rows: list[int]) -> None:
     where = f"job {jobs.ids[rows[0]]}, {HET}"
     if len(set(jobs.user[rows].tolist())) > 1:
-        users = [jobs.user_names[user] if user >= 0 else "nobody" for user in jobs.user[rows].tolist()]
+        users = [jobs.user_names[user] if user >= 0 else "no user" for user in jobs.user[rows].tolist()]
         raise InputError(where, f"components of {' and '.join(dict.fromkeys(users))}", "components of one user")
     if "reservation" in jobs.extra.columns and len(set(jobs.extra["reservation"][rows].to_list())) > 1:
         raise InputError(where, "components in several reservations", "components in one reservation, or in none")
@@ -62,7 +62,7 @@ def first_of(jobs: JobTable) -> Ints:
 
 
 def alike(job: Job) -> tuple[Job, ...]:
-    """A job that nobody knew before, and its other components, all of which ask to run as long as the longest.
+    """A new job, and its other components, all of which ask to run as long as the longest.
 
     A RefusedError if they are of several users, or in several reservations.
     """

@@ -125,10 +125,10 @@ def _singles(jobs: JobTable, names: pl.Series | None, first: Ints) -> dict[int, 
     """Job → the one before it with the same name and user: the others are before that."""
     found, last = dict[int, int](), dict[tuple[int, str], int]()
     for job, name in enumerate([] if names is None else names.cast(pl.String).fill_null("").to_list()):
-        whose = int(jobs.user[job]), name
-        if whose in last and last[whose] != first[job]:
-            found[job] = last[whose]
-        last[whose] = int(first[job])
+        session = int(jobs.user[job]), name
+        if session in last and last[session] != first[job]:
+            found[job] = last[session]
+        last[session] = int(first[job])
     return found
 
 

@@ -15,7 +15,7 @@ from unrack.workload.site.settled import said_by
 def graces_us(cluster: Cluster, jobs: JobTable, always: bool) -> Ints | None:
     """int64[jobs]: for how long each may overrun its limit, µs; ``NEVER_US``: it is not stopped.
 
-    ``None``: nobody is stopped. A job of several partitions has the longest of theirs. ``cluster``, ``jobs``: as they
+    ``None``: no job is stopped. A job of several partitions has the longest of theirs. ``cluster``, ``jobs``: as they
     are before they are settled; ``always``: whether jobs are stopped at their limits where nothing is said.
     """
     site, none = cluster.places.installed.get("site"), 0 if always else NEVER_US

@@ -44,7 +44,7 @@ class SessionsTable(Strict):
 def sessions(workload: Workload, value: Any, seed: int = 0) -> Workload:
     """Let jobs follow each other.
 
-    An InputError if the value is wrong, or the log does not say who follows whom, or when jobs started.
+    An InputError if the value is wrong, or the log does not say which job follows which, or when jobs started.
     """
     table = SessionsTable.read({"by": value} if isinstance(value, str) else value, "filter sessions, ")
     jobs = workload.jobs

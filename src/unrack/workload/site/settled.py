@@ -70,7 +70,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
 
 
 def numbered(cluster: Cluster, row: JobTable) -> JobTable:
-    """A job that nobody knew before, as the site of a cluster numbers it, which notes what it has not had yet.
+    """A new job, as the site of a cluster numbers it, which notes what it has not had yet.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def numbered(cluster: Cluster, row: JobTable) -> JobTable:
     (where,) = binding.wheres or (Where(),)
     number = np.array([site.number(where)], np.int64)
     count = np.array([counted(site, binding)], np.int64)
-    owner = np.array([site.owner(whose) for whose in binding.owners] or [0], np.int64)
+    owner = np.array([site.owner(one) for one in binding.owners] or [0], np.int64)
     own = {key: number, ("site", QUANTITIES[1]): count, ("site", QUANTITIES[2]): owner}
     return replace(row, devices={**row.devices, **own})
 
@@ -172,7 +172,7 @@ def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
         yield "preempt_mode", "there is no table site.preempt"
     ranks = {"partition": file.partitions, "qos": file.qos, "quota": file.queues}
     if file.preempt is not None and not ranks[file.preempt.by]:
-        yield "preempt", f"nothing of the site says who is stopped by {file.preempt.by}"
+        yield "preempt", f"nothing of the site says which jobs are stopped by {file.preempt.by}"
     if (file.preempt is None or file.preempt.by != "quota") and any(
         one.reclaim != "never" or one.within != "never" for one in file.queues
     ):

@@ -144,7 +144,7 @@ def curves_frame(curves: UsageCurves) -> pl.DataFrame:
 def tidy_table(curves: UsageCurves, ids: pl.Series, run_s: Floats, shares: bool = False) -> pl.DataFrame:
     """The steps of all jobs, of which each has some, as rows that :func:`unrack.workload.usage.read.read_usage` reads.
 
-    Columns ``job``, ``node`` (where a job has several curves), ``progress``, ``mb`` (of ``shares``, whose amounts are
+    Columns ``job``, ``node`` (where a job has several curves), ``progress``, ``mb`` (of ``shares``, amounts in
     millionths of a limit, ``memory_share``) and ``run_s`` (empty where it is NaN; left out where all are).
     """
     rows = curves_frame(curves)

@@ -47,7 +47,7 @@ _WANT = (
     "columns = { job = …, time = …, memory = … }"
 )
 RULES: dict[str, str] = {
-    "job missing": "A row that does not say whose memory it is, is dropped.",
+    "job missing": "A row that does not name the job of the memory is dropped.",
     "time missing": "A row without a time or a progress is dropped.",
     "memory missing": "A row without an amount (empty, NA, NaN) is dropped; the sample before it holds on.",
     "memory negative": "A row with an amount below 0 is dropped.",
@@ -77,7 +77,7 @@ def read_usage(
     Parameters
     ----------
     path
-        A CSV (plain or gzip) or Parquet file with a sample a row: whose (``job``, or ``pod``, ``container``,
+        A CSV (plain or gzip) or Parquet file with a sample a row: of which job (``job``, or ``pod``, ``container``,
         ``task`` …, and ``node`` where a job has several), when (``time_s``, or ``progress`` from 0 to 1), and how much
         (``mb``, ``memory_gb``, ``memory_share`` …). A column ``run_s`` may say how long the job ran.
     columns

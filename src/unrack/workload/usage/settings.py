@@ -155,7 +155,7 @@ def _from_series(
     table: UsageTable, scale: Scale, series: UsageSeries, jobs: JobTable, seed: int
 ) -> tuple[str, UsageCurves, str, str]:
     if series.shares and scale != "request":
-        raise InputError(f"usage, scale = {scale!r}", f"{series.source}, whose amounts are shares", "scale = 'request'")
+        raise InputError(f"usage, scale = {scale!r}", f"{series.source}, of shares", "scale = 'request'")
     part = part_of(series, table.part)
     how: Match = table.match or ("id" if is_swf(series.source) else "nearest")
     rows, words = matched(jobs, part, how, seed)

@@ -2,8 +2,8 @@
 
 The points that the algorithm keeps cut the series into stretches. A step is the largest sample of its stretch, so that
 it is nowhere below the series. A ramp is two points for the algorithm, and one step at its top would be far above its
-foot: a stretch whose samples lie further apart than ``rise`` is therefore cut in the middle as well. Neighbouring
-stretches whose samples all lie within the tolerance are one step.
+foot: a stretch with samples further apart than ``rise`` is therefore cut in the middle as well. Neighbouring
+stretches that have all samples within the tolerance are one step.
 
 References
 ----------
@@ -156,7 +156,7 @@ def _joined(point: Ints, amount: Floats, keep: Bools, width: Floats) -> Bools:
 
 
 def stepped(series: UsageSeries, keep: Bools) -> Thinned:
-    """The step function whose steps begin at the kept samples, each as high as the largest sample of its stretch.
+    """The step function with steps that begin at the kept samples, each as high as the largest sample of its stretch.
 
     ``keep``: bool[samples]; of every series the first is kept. Shares become parts per million of their limit.
     """

@@ -33,7 +33,7 @@ class Phase(NamedTuple):
         How many times as long a sub-task would run there as undisturbed, as far as devices elsewhere and the network
         say so.
     home : float64[sorts]
-        The same of a sub-task whose host is the node that an earlier phase gave it.
+        The same of a sub-task on the node that an earlier phase gave it.
     load : float64[hosts]
         The share of the network link of the host's node that is in use now, before this round; 0 where links are not
         modelled.

@@ -37,8 +37,8 @@ def lost_utility(phase: Phase) -> Costs:
     With a goal τ for the run time and an expected run time φ, Ut = (τ - φ)/τ if φ is at most τ, else that times
     (10 - z)/9: z from 1 (an interference counts in full) to 10 (it does not count). A placement costs (1 - Ut) · P; P
     is 1 at the node that an earlier phase chose. To wait costs what a placement elsewhere that just meets its goal
-    costs, so whoever meets its goal never waits for a better place, and whoever does not waits until its rounds make up
-    for it.
+    costs, so a job that meets its goal never waits for a better place, and one that does not waits until its rounds
+    make up for it.
 
     What the thesis leaves open: τ is taken as ``SLACK`` times the undisturbed run time, as its goals are not given; P
     has no values there.

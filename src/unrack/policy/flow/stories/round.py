@@ -83,7 +83,7 @@ def told(view: View, notes: Notes, passes: int) -> RoundStory | None:
 
 
 def promise_story(view: View, notes: Notes, passes: int) -> PromiseStory | None:
-    """Who is to start next, and whom that holds back; ``None``: nobody has been passed so often."""
+    """Which job is to start next, and which that holds back; ``None``: none has been passed so often."""
     if notes.promise is None:
         return None
     start = notes.promise.start_us

@@ -1,4 +1,4 @@
-"""A picture of a machine, as SVG: sockets, switches in them, GPUs, links with their weights, and who holds what.
+"""A picture of a machine, as SVG: sockets, switches in them, GPUs, links with their weights, and what is held.
 
 A tree from the top down, GPUs in one row, direct links below them.
 """

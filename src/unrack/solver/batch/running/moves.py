@@ -114,7 +114,7 @@ def best_place(land: Land, crowd: Crowd, run: Running, i: int, rule: int, into: 
 
 @compiled
 def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tuple[int, int]:
-    """A server that can move to another open cluster, and whose cluster then has room for server i; -1, -1: none.
+    """A server that can move to another open cluster so that its own then has room for server i; -1, -1: none.
 
     ``order``: int64[any], the servers to try, in order.
     """
@@ -133,7 +133,7 @@ def make_room(land: Land, crowd: Crowd, run: Running, i: int, order: Ints) -> tu
 
 @compiled
 def best_saving(land: Land, crowd: Crowd, run: Running, paid: Ints) -> tuple[int, int]:
-    """The server whose move to an open cluster saves most, and that cluster; -1, -1: none saves anything.
+    """The server that saves most by a move to an open cluster, and that cluster; -1, -1: none saves anything.
 
     ``paid``: int64[servers], the price of each where it is.
     """

@@ -93,7 +93,7 @@ class Repacking(Solution):
     """A solution, and how to get there from what runs now."""
 
     plan: list[Step] = field(default_factory=list)  # list of Step: in this order, each fits
-    # int64[any]: servers whose cluster changes, ascending
+    # int64[any]: servers that change their cluster, ascending
     moved: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     # memory that is written anew: all of a server that moves; of one that stays, what grows in some pool
     copied_mb: int = 0
@@ -111,7 +111,7 @@ def repack(
     Parameters
     ----------
     supply
-        All that is installed, as if nobody were there.
+        All that is installed, as if no server were there.
     asked
         The servers that run. Those that ``now`` has nowhere stay nowhere.
     now

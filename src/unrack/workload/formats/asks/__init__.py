@@ -1,1 +1,1 @@
-"""What jobs ask beside resources: where, when, after which others, and for whom they run."""
+"""What jobs ask beside resources: where, when, after which others, and for which user they run."""

@@ -1,4 +1,4 @@
-"""Columns that say where and when jobs may run, after which others and for whom: one name each, whatever the format."""
+"""Columns that say where and when jobs may run, after which others, for which user: one name each in every format."""
 
 from __future__ import annotations
 

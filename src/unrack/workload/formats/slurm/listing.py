@@ -189,7 +189,7 @@ _UNSAID = ("unknown", "n/a", "none", "(null)", "none assigned")
 
 
 class Columns:
-    """The columns of a frame of text, whose rows are ``at`` places, each made into something else entry by entry."""
+    """The columns of a frame of text with rows at places ``at``, each made into something else entry by entry."""
 
     def __init__(self, frame: pl.DataFrame, at: Locator) -> None:
         self.frame, self.at = frame, at

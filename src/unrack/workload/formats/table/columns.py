@@ -237,7 +237,7 @@ class TableColumns:
         return {"on": on, "ran_us": self._constant(0) if ran is None else ran.fill_null(0), "line": line}
 
     def _kept(self) -> dict[str, pl.Series]:
-        """Where and when jobs may run, after which others and for whom."""
+        """Where and when jobs may run, after which others and for which user."""
         made: dict[str, pl.Series | None] = {}
         for ours in (name for name in KEPT if name in self.columns or name in self.defaults):
             if KEPT[ours].kind == TEXT:

@@ -220,10 +220,10 @@ def read_openb(
     path
         The file.
     cpu
-        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster whose cores are counted so.
+        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster of cores counted so.
     run
         The run time of every pod, s or text such as ``"1 h"``, in place of what the file says. Needed for a list
-        without times, whose pods are submitted one a second.
+        without times; its pods are submitted one a second.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A mapping for a table whose columns have other names: what each could be, by its name and by what is in it."""
+"""A mapping for a table with columns of other names: what each could be, by its name and by what is in it."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _sentence(error: BaseException) -> str:
 
 
 GPUS = "gpus"
-"""The resource whose quantities these lists ask for, per task: ``gpus.count``, ``gpus.milli`` and so on."""
+"""The resource of which these lists ask for quantities, per task: ``gpus.count``, ``gpus.milli`` and so on."""
 TOGETHER = 1
 """The value of ``gpus.together`` for a job that must be on one machine."""
 UTILITY = 10_000

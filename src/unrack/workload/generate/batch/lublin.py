@@ -36,7 +36,7 @@ Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 class LublinModel(Strict):
     """Parameters of the model, with the published ones for batch jobs as defaults."""
 
-    # serial_share, power_share: jobs of one node; jobs, serial ones aside, whose log2 of the size is rounded to a
+    # serial_share, power_share: jobs of one node; jobs, serial ones aside, with the log2 of the size rounded to a
     # whole number
     serial_share: Share = 0.2927
     power_share: Share = 0.6686

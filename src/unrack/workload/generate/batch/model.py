@@ -135,7 +135,7 @@ class Sizes(Strict):
     # of the system that the curves are for; on another system they are stretched, as a uniform-log size would be
     nodes: Annotated[int, Field(ge=1, le=MOST)]
     serial_share: Share  # jobs of one node
-    power_share: Share  # of the others, those whose size is a power of two
+    power_share: Share  # of the others, those with a power of two as their size
     # power, other: Curves of the sizes that are powers of two and of those that are not. Two values, ``[2, 128]``,
     # are the plain uniform-log distribution.
     power: Curve

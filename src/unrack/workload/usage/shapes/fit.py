@@ -180,7 +180,7 @@ def nodes_of(series: UsageSeries, kind: Ints) -> Nodes | None:
 
 
 def _alike(found: Sequence[tuple[float, int]]) -> float:
-    """The correlation of normal scores whose ranks, in series of so many levels, correlate as these do on average.
+    """The correlation of normal scores with ranks that, in series of so many levels, correlate as these on average.
 
     Ranks of few correlate less: their expected correlation is that of Moran 1948 (Kendall and Gibbons, section 9.10).
     """
@@ -222,7 +222,7 @@ def highest(series: UsageSeries) -> Ints:
 
 
 def long_enough(series: UsageSeries, interval_s: float) -> Bools:
-    """``bool[series]``: whose job is long enough, by its samples, for its number of steps to be its kind's."""
+    """``bool[series]``: those of jobs long enough, by their samples, for the number of steps to be the kind's."""
     long: Bools = ~(series.run_s < _LONG * interval_s)
     return long[series.job_of_series()]
 
@@ -230,7 +230,7 @@ def long_enough(series: UsageSeries, interval_s: float) -> Bools:
 def like(shapes: Shapes, given: UsageSeries, seed: int) -> UsageSeries:
     """Drawn series for jobs of the same sizes and run times as those given: 2 000 or more.
 
-    Jobs whose run time is not known are given one of a thousand samples.
+    Jobs without a known run time are given one of a thousand samples.
     """
     times = -(-_DRAWN // len(given))
     run = np.where(np.isnan(given.run_s), 1000 * shapes.interval_s, given.run_s)
