@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What is linted as prose.
+PROSE := $(wildcard docs/*.md docs/decisions/*.md docs/papers/*.md docs/tutorials/*.md *.md papers/*.md)
+
 # What `make reproductions` writes: a line a page, the arguments of `unrack reproduce`, with commas for blanks.
 POOL_PAGES := nvme-s1 nvme-s2 nvme-s3 nvme-nodes nvme-policies nvme-deadlines nvme-devices nvme-fio \
 	vgpu-split vgpu-nodes vgpu-heterogeneous vgpu-overhead \
@@ -34,7 +37,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
-	@echo "make check     ruff, mypy --strict, all tests"
+	@echo "make check     ruff, spelling and prose, mypy --strict, all tests"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
@@ -70,6 +73,9 @@ check: lint types tests
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell src papers/src benchmarks
+	$(BIN)/codespell --dictionary - --dictionary tools/prose/words.txt $(PROSE)
+	$(BIN)/proselint check $(PROSE)
 
 types: env
 	$(BIN)/mypy

@@ -194,7 +194,7 @@ def test_a_page_is_built_where_the_baseline_runs_nothing_or_all(tmp_path: Path) 
     section = section_of(done)
     assert [own.charts for own in section.runs] == [[]]
     page = write_report(done.folder).read_text()
-    assert "Nobody: all jobs held what they were given until they ended." in page
+    assert "None: all jobs held what they were given until they ended." in page
 
 
 def test_a_run_of_many_looks_is_drawn_with_as_many_points_as_one_of_few(two: FinishedStudy) -> None:

@@ -97,7 +97,7 @@ def check(cluster: Cluster, workload: Workload, log: RunLog) -> None:
         assert done == work, f"job {ids[job]} did {done} µs of {work}"
     ended = log.attempt_job[log.attempt_outcome == Outcome.FINISHED].tolist()
     assert len(set(ended)) == len(ended)
-    assert len(log.preempted) < 10 * len(ids), "they stop each other for ever"
+    assert len(log.preempted) < 10 * len(ids), "they stop each other forever"
 
 
 def by_hand(**changes: Any) -> tuple[Cluster, Workload]:

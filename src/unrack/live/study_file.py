@@ -79,7 +79,7 @@ def workload_of(table: pl.DataFrame) -> Workload:
 def in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
     """The keys of a cluster without devices and counters for which no job in the queue asks; their columns; the rest.
 
-    A study in which nobody asks for what there is, is refused. Jobs without ``submit`` are not in the queue.
+    A study is refused if none of its jobs asks for what there is. Jobs without ``submit`` are not in the queue.
     """
     there = table.filter(table["submit"].is_not_null())
     unused = [name for name in table.columns if "." in name and not there[name].sum()]

@@ -152,7 +152,7 @@ class Kernel:
             if something or wake <= now:
                 wake = self.round(now)
                 idle = 0 if something or heap or self.running else idle + 1
-                wake = wake if idle < 100_000 else NEVER_US  # no job runs or comes, and it decides nothing: for ever
+                wake = wake if idle < 100_000 else NEVER_US  # no job runs or comes, and it decides nothing: forever
                 if after_round is not None:
                     after_round(now)
         if progress is not None:

@@ -1,6 +1,6 @@
 """A stand-in for the kubelets of all nodes: pods that are bound run for as long as they say, and end.
 
-A pod says so in annotations: ``k8sbox/seconds`` (for ever, if it does not), ``k8sbox/fails`` with a reason, such as
+A pod says so in annotations: ``k8sbox/seconds`` (forever, if it does not), ``k8sbox/fails`` with a reason, such as
 ``Error`` or ``Evicted``: it fails after these seconds in place of succeeding. Pods that are being deleted are let go.
 ``k8sbox/serves`` with a port: it has an address at which a real TCP server on this machine sends back what it is sent,
 as long as the pod is there. ``k8sbox/talks-to`` with the name of a variable: once it runs it talks to all servers in

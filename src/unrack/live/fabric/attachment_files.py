@@ -88,12 +88,12 @@ class AttachmentFiles:
         """The attachment of an operation, as it stands on disk, if this process knows of it."""
         known = self.holders.attachments.get(operation)
         kept = _read(self._path(known)) if known is not None else None
-        if kept is None:  # somebody has moved the file
+        if kept is None:  # the file was moved
             self.holders.drop(operation)
         return kept
 
     def find(self, operation: str) -> Kept | None:
-        """The same, and also one that somebody has put back: every folder is looked at, if need be."""
+        """The same, and also one that was put back: every folder is looked at, if need be."""
         kept = self.get(operation)
         if kept is None and NAME.fullmatch(operation):
             path = next((path for path in self._paths() if path.name == f"{operation}.json"), None)
@@ -135,7 +135,7 @@ class AttachmentFiles:
         self.holders.put(attachment)
 
     def withdraw(self, operation: str, between: Between) -> Attachment | None:
-        """Say that an attachment is not whole any more: nobody begins to use it. ``None``: there is none."""
+        """Say that an attachment is not whole any more: no job begins to use it. ``None``: there is none."""
         kept = self.find(operation)
         if kept is None:
             return None

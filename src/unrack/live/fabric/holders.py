@@ -1,4 +1,4 @@
-"""Who holds which device: what may be attached beside what is."""
+"""Which job holds which device: what may be attached beside what is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No fabric: devices are always where they are asked for, and only the ledger says who may use them."""
+"""No fabric: devices are always where they are asked for, and only the ledger says which job may use them."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _absolute(folder: Path, where: str) -> Path:
 
 FABRICS: dict[str, FabricKind] = {
     "none": FabricKind(
-        "nothing is attached: the ledger alone says who has what", NoOptions, lambda *_: LedgerOnly(), False
+        "nothing is attached: the ledger alone says which job has what", NoOptions, lambda *_: LedgerOnly(), False
     ),
     "files": FabricKind("files in a shared folder, for a prolog and an epilog on the nodes", FileOptions, _files),
     "loop": FabricKind("loop devices of this machine as stand-ins for drives", LoopOptions, _loop),

@@ -1,8 +1,8 @@
-"""One instance only: a lock on the folder where a live scheduler keeps its state, and who holds it.
+"""One instance only: a lock on the folder where a live scheduler keeps its state, and which process holds it.
 
 The lock is ``flock`` on a file in the folder, so that it is free as soon as its owner has ended, also by ``kill -9``.
-The file says who holds it. On network file systems ``flock`` may hold on one machine only; so a lock that another host
-has not given back is never taken, whatever ``flock`` says.
+The file says which process holds it. On network file systems ``flock`` may hold on one machine only; so a lock that
+another host has not given back is never taken, whatever ``flock`` says.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from unrack.live.machine.processes import Process, is_alive, machine_run, proces
 
 NAME = "lock"
 ATTEMPTS, PAUSE_S = 10, 0.05
-"""How often a lock is tried, as whoever asks for its owner holds it for a moment."""
+"""How often a lock is tried, as a process that asks for its owner holds it for a moment."""
 _BYTES_MAX = 4096
 
 
 class Owner(BaseModel):
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -75,7 +75,7 @@ class Lock:
         Raises
         ------
         InputError
-            Another instance holds it: who, and since when. Or the folder cannot be used.
+            Another instance holds it: which, and since when. Or the folder cannot be used.
         """
         try:
             return cls._take(folder)
@@ -113,7 +113,7 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """True while the file is still the one that is locked: somebody may have removed it, and made another."""
+        """True while the file is still the one that is locked: it may have been removed, and another made."""
         return self._file >= 0 and _is_same(self._file, self.path)
 
     def release(self) -> None:
@@ -131,7 +131,7 @@ class Lock:
 
 
 def owner(folder: Path) -> Owner | None:
-    """Who holds the lock on a folder; ``None``: nobody. One on another host counts until it gives the lock back.
+    """The holder of the lock on a folder; ``None``: none. One on another host counts until it gives the lock back.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _read(file: int) -> Owner | None:
         return Owner.model_validate_json(text)
     except ValidationError:
         got = f"{text[:60]!r} in the file {NAME!r}"
-        raise InputError("the lock", got, "who holds it; remove the file if no scheduler runs") from None
+        raise InputError("the lock", got, "the process that holds it; remove the file if no scheduler runs") from None
 
 
 def _held(path: Path, known: Owner | None) -> InputError:

@@ -1,1 +1,1 @@
-"""One real machine: who holds which GPUs and cores of it, and running commands on them."""
+"""One real machine: which command holds which GPUs and cores of it, and running commands on them."""

@@ -1,11 +1,12 @@
-"""The file that says who holds which GPUs and CPUs of this machine.
+"""The file that says which command holds which GPUs and CPUs of this machine.
 
-JSON with one entry a claim. Whoever reads or changes it holds a lock (``flock``) on ``FILE.lock`` beside it; a change
-is written to a new file that takes the place of the old one, so that no reader and no crash ever meets half of it.
+JSON with one entry a claim. A process that reads or changes it holds a lock (``flock``) on ``FILE.lock`` beside it; a
+change is written to a new file that takes the place of the old one, so that no reader and no crash ever meets half of
+it.
 
-A claim lasts as long as one of its processes lives: ``unrack exec`` itself or the command that it runs. Claims whose
-processes are gone, were others with the same id, or ran before the machine last started are dropped by the next who
-looks. Nothing needs to be cleaned up after ``kill -9``.
+A claim lasts as long as one of its processes lives: ``unrack exec`` itself or the command that it runs. Claims are
+dropped, by the next that looks, if their processes are gone, were others with the same id, or ran before the machine
+last started. Nothing needs to be cleaned up after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Claims:
 
     @property
     def gpus(self) -> dict[int, Claim]:
-        """Who holds each GPU that is held."""
+        """The claim on each GPU that is held."""
         return {gpu: claim for claim in self.held for gpu in claim.gpus}
 
     @property
@@ -140,7 +141,7 @@ class Claims:
 
 @contextmanager
 def locked(path: Path) -> Iterator[Claims]:
-    """The claims that are held, while nobody else reads or changes the file; stale ones are left out.
+    """The claims that are held, while no other process reads or changes the file; stale ones are left out.
 
     Raises
     ------
@@ -189,7 +190,7 @@ def _read(path: Path) -> list[Claim]:
         return []
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "a file that can be read") from None
-    want = "claims of GPUs; --recover moves the file aside and forgets who holds what"
+    want = "claims of GPUs; --recover moves the file aside and forgets what is held"
     try:
         return _Content.model_validate_json(text).claims
     except ValidationError as error:

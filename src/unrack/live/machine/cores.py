@@ -1,4 +1,4 @@
-"""Which CPUs a command gets: some beside its GPUs that nobody else holds."""
+"""Which CPUs a command gets: some beside its GPUs that no other command holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a command on GPUs and CPUs of this machine that nobody else holds."""
+"""Run a command on GPUs and CPUs of this machine that no other command holds."""
 
 from __future__ import annotations
 

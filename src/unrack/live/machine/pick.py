@@ -25,8 +25,8 @@ class Choice(NamedTuple):
 def choose(machine: Machine, wanted: int, held: Collection[int] = ()) -> Choice | None:
     """The set of free GPUs with the least sum of distances between every two.
 
-    Of sets that are equal in this, that which touches the fewest sockets; then that whose sockets have the fewest free
-    GPUs, which leaves other sockets whole; then that with the lowest numbers.
+    Of sets that are equal in this, that which touches the fewest sockets; then that with the fewest free
+    GPUs on its sockets, which leaves others whole; then that with the lowest numbers.
 
     Parameters
     ----------

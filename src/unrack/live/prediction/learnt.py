@@ -20,7 +20,7 @@ NOTHING: Floats = np.zeros(0)
 
 
 class Past(NamedTuple):
-    """A run that is over: whose, how long it ran, and how long it asked to run."""
+    """A run that is over: of which user, how long it ran, and how long it asked to run."""
 
     user: str
     ran_s: float

@@ -50,7 +50,7 @@ class Agreed:
         self._askable: tuple[Names, Askable] | None = None
 
     def beginning(self, reading: Reading, origin_s: float) -> Beginning:
-        """The nodes of the site's partitions, and who may use them when, as Slurm and the site file tell of them.
+        """The nodes of the site's partitions, and which jobs may use them when, as Slurm and the site file say.
 
         A job may take :attr:`start_timeout_us` to start, so that reservations keep their nodes for as long before.
 
@@ -102,8 +102,8 @@ class Agreed:
         memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
         if memory_mb < demand.memory_mb:
             is_said = job.node_memory_mb or job.cpu_memory_mb
-            whose = "which Slurm was asked for" if is_said else "which Slurm gives a job that does not say --mem"
-            return _too_little("memory", f"{memory_mb} MB", f"{demand.memory_mb} MB, {whose}")
+            source = "which Slurm was asked for" if is_said else "which Slurm gives a job that does not say --mem"
+            return _too_little("memory", f"{memory_mb} MB", f"{demand.memory_mb} MB, {source}")
         return replace(
             asked,
             priority=asks.priority or 0,
@@ -113,7 +113,7 @@ class Agreed:
         )
 
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
-        """What a job that somebody else has started holds of the site's nodes."""
+        """What a job that was not started here holds of the site's nodes."""
         return stands(job, names.node_of, names.cluster, self._how)
 
 
@@ -123,7 +123,7 @@ def _by_usage(parameters: Mapping[str, Any], content: Mapping[str, Any], reading
         return []
     if "priority" not in content.get("site", {}):
         return ["No weights of priorities: jobs go by tier, then first come, first served."]
-    return [] if reading.used is not None else ["Nobody says what was used: usage counts from zero."]
+    return [] if reading.used is not None else ["What was used is not known: usage counts from zero."]
 
 
 def _too_little(key: str, got: str, least: str) -> Problem:

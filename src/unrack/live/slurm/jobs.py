@@ -145,7 +145,7 @@ def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> Lea
 def stands(
     job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT
 ) -> tuple[Job, Lease] | None:
-    """A job that runs, whoever started it: what it asks, which is what it holds, and its lease.
+    """A job that runs, started here or not: what it asks, which is what it holds, and its lease.
 
     ``None``: it holds nothing of these nodes.
     """

@@ -21,7 +21,7 @@ SHARED = frozenset({"mps", "shard"})
 LONGEST_S = 7 * 86_400
 """How long a job without a time limit is expected to run."""
 LEAST_MB = 2
-"""Slurm says 1 MB of a node of which nobody has said how much memory it has."""
+"""Slurm says 1 MB of a node with memory that was not configured."""
 _LISTS = ("nodes", "pools", "counted", "memory_pools")
 _OF_NODES = ("tier", "priority")
 """Keys of a partition that say nothing of what Slurm itself looks at when it starts a job."""
@@ -56,7 +56,8 @@ def machines_of(
     reading
         What Slurm says.
     additions
-        Further keys of a cluster file, such as pools and who lends memory to whom. Lists go behind what Slurm says.
+        Further keys of a cluster file, such as pools and which nodes lend memory to which. Lists go behind what Slurm
+        says.
     name
         What reports call the cluster.
     partitions

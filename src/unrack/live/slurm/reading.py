@@ -200,4 +200,4 @@ class Reading:
     unreadable: tuple[str, ...] = ()
     # its accounts, qualities of service and limits; ``None``: not known, or Slurm does not enforce them
     accounting: SaidSite | None = None
-    used: Used | None = None  # what accounts and users have used; ``None``: not known, or nobody goes by it
+    used: Used | None = None  # what accounts and users have used; ``None``: not known, or it is not used

@@ -19,7 +19,7 @@ from unrack.live.watch.meters import Meters
 def serve(
     site: Site, client: Client | None = None, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None
 ) -> None:
-    """Schedule the jobs of a site's partitions until somebody asks it to end.
+    """Schedule the jobs of a site's partitions until it is asked to end.
 
     Parameters and errors are those of :func:`unrack.live.driver.service.service.serve`; ``client``: how Slurm is
     reached, by default by its commands.

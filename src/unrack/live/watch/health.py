@@ -40,7 +40,7 @@ class Health:
             self._failed = ""
 
     def reached(self, reachable: bool) -> None:
-        """Whether the orchestrator answered; that it does not makes nobody ill here, but it is told."""
+        """Whether the orchestrator answered; that it does not makes nothing ill here, but it is told."""
         with self._lock:
             if reachable:
                 self._unreachable = None

@@ -120,7 +120,7 @@ class Meters:
         self._refused = counter("refused_orders_total", f"Orders that {name} refused.", ("order",))
         self._of_turns = {
             "start-failed": counter("failed_starts_total", "Jobs that were released and did not start."),
-            "misread": counter("rejected_asks_total", "Jobs whose comment could not be understood."),
+            "misread": counter("rejected_asks_total", "Jobs with a comment that could not be understood."),
             "policy-fault": counter(
                 "policy_faults_total", "Times that the policy raised an error or answered wrongly."
             ),
@@ -159,8 +159,8 @@ class Meters:
         counts
             What happened: words of the driver → how often.
         steps
-            Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
-            Clocks that jumped count as no time.
+            Of jobs after their first start was acknowledged: when they came, were decided, released and seen to run,
+            µs. Clocks that jumped count as no time.
         round_s
             How long the policy took; 0: it was not asked.
         """

@@ -26,7 +26,7 @@ LONGEST = 2**14
 
 
 class WatchServer:
-    """Serves what operators watch, until :meth:`close`. It reads, and nobody can change anything through it.
+    """Serves what operators watch, until :meth:`close`. It reads, and nothing can be changed through it.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def _hang_up(self, request: socket.socket) -> None:
-        """Let the thread of a client find that there is nobody any more; it closes the socket."""
+        """Let the thread of a client find that the client is gone; it closes the socket."""
         del self._open[request]
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)

@@ -34,7 +34,7 @@ def pool_steps(shares: pl.DataFrame, kind: str, devices: int) -> pl.DataFrame:
     -------
     pl.DataFrame
         time_s; devices_used, compositions (in use) and sharers (shares held: a job on two compositions counts twice).
-        Times rise; each row holds until the next, the last one for ever. No rows without shares that last.
+        Times rise; each row holds until the next, the last one forever. No rows without shares that last.
 
     Examples
     --------

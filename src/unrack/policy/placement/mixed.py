@@ -102,7 +102,7 @@ class Mixed:
             return None if isinstance(found, int) else found
         lease = self._find(view, notes, job, now)
         if lease is None and view.running_count == 0 and view.deadline_us[job] >= 0:
-            pools.patient = job  # it would wait for ever for a place where it is not late
+            pools.patient = job  # it would wait forever for a place where it is not late
             lease = self._find(view, notes, job, now)
             pools.patient = -1
         return lease

@@ -1,6 +1,6 @@
 """Compiled: when time alone will open a composition to a job that may not join it now.
 
-Jobs that share a composition use up their work, so that one more slows them down for ever less: the end of a sharer
+Jobs that share a composition use up their work, so that one more slows them down forever less: the end of a sharer
 beside one more falls with the moment at which that one joins, until it is harmless. Nothing else changes between two
 events but this, and that jobs become late. O(jobs x devices x (sharers + nodes)).
 """

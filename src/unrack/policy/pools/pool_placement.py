@@ -104,7 +104,7 @@ class PoolPlacement:
     def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
         """A lease for a job; below 0: why there is none.
 
-        A gang is placed task by task. One that has no place though nothing runs would wait for ever for one where it is
+        A gang is placed task by task. One that has no place though nothing runs would wait forever for one where it is
         not late: its deadline is given up.
         """
         state = view.columns

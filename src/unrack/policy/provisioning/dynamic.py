@@ -113,7 +113,7 @@ class Dynamic(AroundAnother):
     # others run
     headroom: float = 0.0
     # which job is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
-    # ``"block"``: none, the one that grows stands still until there is memory, and may so wait for ever
+    # ``"block"``: none, the one that grows stands still until there is memory, and may so wait forever
     stop: str = "grower"
     # ``"fail"``: from the beginning; ``"checkpoint"``: from the last of the study's ``checkpoints``
     restart: str = "fail"

@@ -361,7 +361,7 @@ class SiteFile(Strict):
 
     @model_validator(mode="after")
     def _preempts(self) -> SiteFile:
-        """Who preempts whom has no circles: else two jobs could stop each other for ever."""
+        """Who preempts whom has no circles: else two jobs could stop each other forever."""
         preempts = {one.name: one.preempts for one in self.qos}
         for name, others in preempts.items():
             if others and (self.preempt is None or self.preempt.by != "qos"):

@@ -80,7 +80,7 @@ def take_down(command: str, file: Path) -> None:
 
 
 def _make_node(name: str) -> None:
-    """The file in /dev of a device that the kernel has: where /dev is a plain folder, as in containers, nobody does."""
+    """The file in /dev of a device that the kernel has: nothing else makes it in a plain folder, as of containers."""
     match = _NAME.fullmatch(name)
     if match and not Path(name).exists() and Path(f"/sys/block/loop{match[1]}").exists():
         os.mknod(name, 0o060660, os.makedev(_MAJOR, int(match[1])))

@@ -48,8 +48,8 @@ class Refusals:
         """Note what may lift a limit: how many jobs run, partitions, reservations."""
         running: dict[tuple[str, str], int] = {}
         for job in reading.jobs:
-            for whose in _whose(job) if job.runs else ():
-                running[whose] = running.get(whose, 0) + 1
+            for owner in _owners(job) if job.runs else ():
+                running[owner] = running.get(owner, 0) + 1
         self._running = running
         reserved = repr(reading.reservations)
         nodes = repr([(node.name, node.usable, node.features, node.cores) for node in reading.nodes])
@@ -116,7 +116,7 @@ class Refusals:
         return ""
 
     def _counts(self, job: SlurmJob) -> tuple[int, ...]:
-        return tuple(self._running.get(whose, 0) for whose in _whose(job))
+        return tuple(self._running.get(owner, 0) for owner in _owners(job))
 
     def _state(self, job: SlurmJob) -> str:
         return "".join(self._around.get(name, self._around.get("", "")) for name in job.partition.split(","))
@@ -131,7 +131,7 @@ def _group(job: SlurmJob) -> tuple[str, ...]:
     return job.user, job.account, job.qos, job.partition
 
 
-def _whose(job: SlurmJob) -> tuple[tuple[str, str], ...]:
+def _owners(job: SlurmJob) -> tuple[tuple[str, str], ...]:
     return ("user", job.user), ("account", job.account), ("qos", job.qos)
 
 

@@ -30,7 +30,7 @@ class Take(StrEnum):
     """Which held jobs of its partitions the driver takes."""
 
     BY_ADMIN = "held-by-admin"  # those that an administrator has held, or the job_submit script, which marks them
-    HELD = "held"  # whoever held them
+    HELD = "held"  # held by any account
 
 
 class Member(NamedTuple):
@@ -54,7 +54,7 @@ def members(reading: Reading) -> Iterator[Member]:
 def all_members(reading: Reading, known: Collection[str]) -> Iterator[Member]:
     """The jobs of a reading one by one, whatever the limits of arrays are; of a long array the first that wait.
 
-    A heterogeneous job is one, whose key is that of its first component.
+    A heterogeneous job is one, with the key of its first component.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
 
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
     """Why a held job is not to be started now; ``""``: it is."""
-    by_user = job.reason == HELD_BY_USER and not job.restarts  # who was requeued is said to be held by its user
+    by_user = job.reason == HELD_BY_USER and not job.restarts  # a requeued job is said to be held by its user
     if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
         return "held by its user"
     if job.dependency:

@@ -98,5 +98,5 @@ def _is_allocated(core: Any) -> bool:
 
 
 def _members(value: Any) -> list[Any]:
-    """The members of a list, or of a table whose keys are numbers."""
+    """The members of a list, or of a table with numbers as keys."""
     return list(value.values()) if isinstance(value, Mapping) else listed(value)

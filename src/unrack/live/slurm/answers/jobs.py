@@ -20,7 +20,7 @@ BASE = frozenset(
 )  # fmt: skip
 """States that a job is in; all others are said besides."""
 NO_SPEC = 0x7FFE
-"""What 24.05 and later write for specialised threads that nobody asked for."""
+"""What 24.05 and later write for specialised threads that were not asked for."""
 _WHOLE = re.compile(r"-?[0-9]{1,10}")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 _ASKS_BEYOND = {
@@ -142,7 +142,7 @@ def _state(record: Mapping[str, Any]) -> tuple[str, bool]:
     completing = "COMPLETING" in said
     state = next((word for word in said if word in BASE), said[0])
     if completing and (state in WAITING or state == "RUNNING"):
-        state = "COMPLETING"  # it was requeued, or nobody says yet how it ended
+        state = "COMPLETING"  # it was requeued, or it is not said yet how it ended
     return state, completing
 
 

@@ -19,7 +19,7 @@ def nodes_of(answer: Any, set_aside_mb: Mapping[str, int] | None = None) -> tupl
     answer
         The table that has ``nodes``.
     set_aside_mb
-        Node → memory that jobs may not have, for versions whose nodes do not say so themselves.
+        Node → memory that jobs may not have, for versions in which nodes do not say so themselves.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from unrack.slurm_text.scheduler import Scheduler
 def read_accounting(
     scheduler: Scheduler, timeout_s: float = 10.0, environment: Mapping[str, str] | None = None
 ) -> SaidSite | None:
-    """Ask Slurm for its accounts, who is first, and limits if it enforces them; ``None``: it does neither.
+    """Ask Slurm for its accounts, its priorities, and limits if it enforces them; ``None``: it does neither.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_accounting(
 def read_used(
     scheduler: Scheduler, timeout_s: float = 10.0, environment: Mapping[str, str] | None = None
 ) -> Used | None:
-    """Ask Slurm what accounts and users have used; ``None``: it keeps no accounts, or nobody goes by that.
+    """Ask Slurm what accounts and users have used; ``None``: it keeps no accounts, or that is not used.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def read_used(
 
 
 def without_limits(said: SaidSite) -> SaidSite:
-    """Who shares what, and nothing that bounds anybody: where limits are not enforced."""
+    """Accounts and their shares, without limits: where limits are not enforced."""
 
     def free(keys: Keys) -> Keys:
         users = [one if isinstance(one, str) else free(one) for one in keys.get("users", ())]
@@ -90,7 +90,7 @@ def accounting_of(associations: str, qos: str) -> SaidSite:
 def used_by(printed: str, at_s: float) -> Used:
     r"""What ``sshare --all --parsable2 --noheader --format=Account,User,RawUsage`` prints; odd lines are left out.
 
-    An account used by itself what none of its users and accounts below used: that of users who are gone.
+    An account used by itself what none of its users and accounts below used: that of users that are gone.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Orders as lines for ``scontrol``, and whose fault each line of its complaints is."""
+"""Orders as lines for ``scontrol``, and the order that each line of its complaints is about."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def commands_of(order: Order, nodes: Sequence[str] = ()) -> list[list[str]]:
     Raises
     ------
     InputError
-        It names no job, or a node whose name is none.
+        It names no job, or a node with an impossible name.
     """
     if not (isinstance(order, Place | AskAgain) and order.parts):
         return [words_of(order)]

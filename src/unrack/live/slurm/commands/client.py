@@ -1,6 +1,6 @@
 """Slurm through its commands.
 
-What holds a job, and who may undo it (tried on 22.05; ``U``: its user, ``O``: an operator):
+What holds a job, and which account may undo it (tried on 22.05; ``U``: its user, ``O``: an operator):
 
 ==================================================  ==============  ================  ==============  ===============
 held by                                             reason          U: release        U: hold, uhold  U: priority 100
@@ -159,8 +159,8 @@ class CommandClient:
         """Give orders, one ``scontrol`` for many of them.
 
         A :class:`Place` or :class:`AskAgain` of a job that holds nodes is not given: Slurm would take those nodes away
-        from it that are not named. Between looking and placing are some milliseconds, in which nobody but another
-        operator starts a job that is held.
+        from it that are not named. Between looking and placing are some milliseconds, in which only another
+        operator could start a job that is held.
         """
         words = [commands_of(order, self._nodes) for order in orders]
         problems: list[str] = [""] * len(orders)

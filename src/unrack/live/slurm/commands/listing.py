@@ -26,7 +26,7 @@ PLACED_FIELDS = ("jobid", "jobarrayid", "state", "reqnodes", "nodelist")
 
 
 def separator() -> str:
-    """A word that nobody has written anywhere."""
+    """A word that occurs nowhere else."""
     return f"~{secrets.token_urlsafe(6)}"
 
 

@@ -39,7 +39,7 @@ class Site(SiteTable):
         if policy.step_us % MINUTE_US or policy.most_us % MINUTE_US:
             raise document.fault(("policy",), what, "whole minutes, as limits of Slurm are")
         if self.cluster.get("pools"):
-            raise document.fault(("policy",), f"{what}, and pools", "either: who holds devices is given no more time")
+            raise document.fault(("policy",), f"{what}, and pools", "either: jobs with devices are given no more time")
         if self.poll_slowest_us > MOST_POLL_US:
             got = f"{self.poll_slowest_us / SECOND_US:g} s, and {what}"
             raise document.fault(

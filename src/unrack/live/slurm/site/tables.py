@@ -35,7 +35,7 @@ PartitionName = Annotated[str, BeforeValidator(_partition)]
 class SiteTable(ServiceTable):
     """A whole site file."""
 
-    # whose jobs it schedules; of others it sees what they hold, and touches nothing
+    # the partitions that it schedules; of jobs in others it sees what they hold, and touches nothing
     partitions: list[PartitionName] = Field(min_length=1, max_length=1000)
     take: Take = Take.BY_ADMIN  # which held jobs: see :class:`unrack.live.slurm.adapter.seen.Take`
     memory: MemoryUse = MemoryUse.REQUESTED  # see :class:`MemoryUse`

@@ -29,7 +29,7 @@ MOST_APART, MOST_WAITING = 8, 60
 WORDS = (
     "partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "nice", "dependency", "het"
 )  # fmt: skip
-"""Columns of what jobs say of where and after whom they may run; those in which nobody says anything are left out."""
+"""Columns of what jobs say of where and after which others they may run; empty ones are left out."""
 _WAITS = "Waits for something else ({})"
 _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
@@ -46,7 +46,7 @@ class Row(NamedTuple):
     submit_s: float | None  # when it joins the queue, s from now; ``None``: not as long as it waits for something else
     waits_for: str  # what else it waits for; ``""``: for nothing but its turn
     slurm: SlurmJob  # what Slurm says of it
-    group: int = 0  # its own group among those whose tasks are kept apart, each on a node of its own; 0: none
+    group: int = 0  # its own group among those with tasks kept apart, each on a node of its own; 0: none
 
     @property
     def runs(self) -> bool:

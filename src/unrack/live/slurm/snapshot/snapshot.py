@@ -43,7 +43,7 @@ class Snapshot:
     rows: tuple[Row, ...]  # its jobs
     policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
-    unused: tuple[str, ...] = ()  # columns of what nobody asks for, which is not in the cluster
+    unused: tuple[str, ...] = ()  # columns of what no job asks for, which is not in the cluster
     spare: Mapping[str, Any] = field(default_factory=dict)  # keys of a cluster file of that
 
     @cached_property

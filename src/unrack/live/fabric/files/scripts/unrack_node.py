@@ -238,7 +238,7 @@ def prolog(node: Node) -> None:
     try:
         for text in node.clear_up():
             _say(text)
-    except (Problem, OSError) as problem:  # it is another's, whose devices stay noted
+    except (Problem, OSError) as problem:  # it is another's; its devices stay noted
         _say(str(problem))
     if node.has_freed:
         node.wake()
@@ -306,7 +306,7 @@ def _wanted(node: Node) -> List[Attached]:
 
 
 def _settings() -> Tuple[str, Dict[str, Any]]:
-    """Where the settings are, and what they say; only root or who runs this may have written them."""
+    """Where the settings are, and what they say; only root or the account that runs this may have written them."""
     beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), SETTINGS[0])
     path = beside if os.path.exists(beside) else SETTINGS[1]
     settings = _read(path)
@@ -373,7 +373,7 @@ def _boot() -> str:
 
 
 def _has_steps(job: str) -> bool:
-    """True if a step of the job runs on this machine, or one of which nobody can tell whose it is."""
+    """True if a step of the job runs on this machine, or one of which the job cannot be told."""
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/cmdline" % number, "rb") as file:
