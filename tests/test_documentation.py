@@ -223,3 +223,8 @@ def test_architecture_tells_of_every_room() -> None:
     inside = [path for path in (ROOT / "src" / "unrack").iterdir() if path.is_dir() or path.suffix == ".py"]
     rooms = {path.stem for path in inside if path.stem[0] != "_"} - {"data"}
     assert {name for name in rooms if f"`{name}`" not in table and f"`{name}/`" not in table} == set()
+
+
+def test_pages_say_first_whom_they_are_for() -> None:
+    pages = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "index")
+    assert [path.name for path in pages if not re.match(r"# .+\n\n\*For .+\.\*\n\n", path.read_text())] == []
