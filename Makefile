@@ -32,7 +32,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery
+.PHONY: help demo test check lint types tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
@@ -51,6 +51,7 @@ help:
 	@echo "make stories   the tutorials, their pages and notebooks from a fresh clone, each with its time"
 	@echo "make gallery   reports and pictures of the gallery again (needs Chromium)"
 	@echo "make pictures  the pictures of docs/ again (needs Chromium)"
+	@echo "make release   wheels and sources of both distributions, with checked metadata: dist/"
 	@echo "make coverage  the tests without real logs, with compilation off and line coverage (minutes)"
 	@echo "make clean     remove the environment and what the tools left"
 
@@ -130,6 +131,13 @@ stories:
 
 gallery: env
 	$(BIN)/python docs/_site/make_gallery.py
+
+release: env
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist papers
+	$(BIN)/python -m twine check --strict dist/*
 
 pictures: env
 	$(BIN)/python docs/images/pictures.py

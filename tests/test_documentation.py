@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -195,3 +196,35 @@ def test_every_link_in_the_documentation_leads_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
             leads = not anchor or anchor in anchors(path.parent / target if target else path)
             assert leads, f"{path.name} links to {target}#{anchor}"
+
+
+CODE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.py|(?:tests|src|papers|benchmarks|tools)/[\w./-]+)`")
+
+
+def test_files_that_pages_name_are_there() -> None:
+    rooms = ("src", "tests", "papers", "benchmarks", "docs", "tools", "examples")
+    files = [f"/{path.relative_to(ROOT)}" for room in rooms for path in (ROOT / room).rglob("*")]
+    for path in PAGES:
+        named = {name.rstrip("/") for name in CODE.findall(path.read_text()) if "NAME" not in name}
+        missing = [name for name in sorted(named) if not any(file.endswith(f"/{name}") for file in files)]
+        assert missing == [], f"{path.name} names files that are not there"
+
+
+def test_the_picture_of_rooms_is_that_of_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "images"))
+    rooms = importlib.import_module("rooms")
+    assert (ROOT / "docs" / "images" / "rooms.svg").read_text() == rooms.drawn(), (
+        "python docs/images/rooms.py draws it again"
+    )
+
+
+def test_architecture_tells_of_every_room() -> None:
+    table = section("architecture.md", "## Rooms")
+    inside = [path for path in (ROOT / "src" / "unrack").iterdir() if path.is_dir() or path.suffix == ".py"]
+    rooms = {path.stem for path in inside if path.stem[0] != "_"} - {"data"}
+    assert {name for name in rooms if f"`{name}`" not in table and f"`{name}/`" not in table} == set()
+
+
+def test_pages_say_first_whom_they_are_for() -> None:
+    pages = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "index")
+    assert [path.name for path in pages if not re.match(r"# .+\n\n\*For .+\.\*\n\n", path.read_text())] == []

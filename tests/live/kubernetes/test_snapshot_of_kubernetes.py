@@ -75,7 +75,7 @@ def test_pods_that_run_are_on_their_nodes_and_those_that_wait_in_order() -> None
     ]
     assert listed["first"]["submit"] < listed["later"]["submit"]
     assert found.cluster.names == ("n1", "n2")
-    assert found.notes == ("Nobody is preempted, though some wait whose priority is above that of others who run.",)
+    assert found.notes == ("No pod is preempted, though some wait with a priority above that of others that run.",)
 
 
 def test_starts_of_pods_are_predicted_as_their_run_times_say(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_what_is_not_kept_is_said_once() -> None:
     for what in ("anti-affinity to other pods", "topology spread", "volumes", "claims of devices", "its gang"):
         assert len([note for note in notes if what in note and note.endswith(": 2 pods.")]) == 1, what
     assert any("ports of its node: 1 pod." in note for note in notes)
-    assert any("Nobody is preempted" in note for note in notes)
+    assert any("No pod is preempted" in note for note in notes)
 
 
 def test_a_pod_that_is_being_ended_holds_its_node_until_then() -> None:

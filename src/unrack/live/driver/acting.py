@@ -23,7 +23,7 @@ from unrack.live.watch.meters import Meters, Operation
 ORDERS_AT_ONCE = 250
 """How many orders are given before what became of them is written down: the first jobs need not wait for the last."""
 AGAIN_US = 1_000_000
-"""After how long an order whose effect is not seen is given again."""
+"""After how long an order without a visible effect is given again."""
 ACTS = {
     Phase.ORDERING: Act.START, Phase.RECALLING: Act.HOLD, Phase.STOPPING: Act.STOP, Phase.HOLDING: Act.HOLD,
     Phase.DETACHING: Act.HOLD, Phase.RUNNING: Act.MORE,
@@ -140,7 +140,7 @@ class Acting:
         return again
 
     def settle(self) -> None:
-        """Detach what is attached for nobody: the remains of operations that were cut off.
+        """Detach what is attached for no job: the remains of operations that were cut off.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class Acting:
         self.meters.fabric(Operation.STATE, time.perf_counter() - began)
         for attachment in attachments:
             if attachment.operation not in known:
-                self.log.warning("detaching what nobody holds", operation=attachment.operation)
+                self.log.warning("detaching what no job holds", operation=attachment.operation)
                 self.attachments.fabric.detach(attachment.operation)
 
     def close(self) -> None:

@@ -124,7 +124,7 @@ class Orchestrator(Protocol):
         ...
 
     def stands(self, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
-        """A job that runs, whoever started it: what it asks, and what it holds of these nodes; ``None``: nothing."""
+        """A job that runs, started here or not: what it asks, and what it holds of these nodes; ``None``: nothing."""
         ...
 
     # --- what the adapter keeps with a job ------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Orchestrator(Protocol):
     def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
         """Give orders, step by step, and tell after each step what became of it.
 
-        One that is refused keeps no other back. An order whose effect is not seen is given again.
+        One that is refused keeps no other back. An order without a visible effect is given again.
         """
         ...
 

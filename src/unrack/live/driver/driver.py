@@ -51,7 +51,7 @@ class Driver:
     Parameters
     ----------
     orchestrator, fabric, journal
-        Whose jobs they are; how devices are attached; where all is written down.
+        Where the jobs are; how devices are attached; where all is written down.
     settings
         How it goes about its work.
     kept
@@ -59,7 +59,7 @@ class Driver:
     meters
         What counts what it does; default: nothing.
     clock
-        Whose time counts; default: that of the machine.
+        What tells the time; default: that of the machine.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class Driver:
     def _round_on_time(self, now: int) -> bool:
         """Hold the round that the policy wanted meanwhile, at the time for which it was wanted; True if one was held.
 
-        As in a simulation, the policy decides then on what was known: not on what is read since. Whoever decides at
-        multiples of an interval would never decide anything if it were asked a little later each time.
+        As in a simulation, the policy decides then on what was known: not on what is read since. A policy that decides
+        at multiples of an interval would never decide anything if it were asked a little later each time.
         """
         wanted = self.wanted_us
         if self.epoch is None or wanted is None or not self._turned_us < wanted < now:
@@ -235,7 +235,7 @@ class Driver:
         return (found.nodes, found.devices, found.cluster) != (before.nodes, before.devices, cluster)
 
     def _new_kind(self, reading: Seen) -> bool:
-        """Whether a job has come whose tasks the present epoch cannot keep apart."""
+        """Whether a job has come with tasks that the present epoch cannot keep apart."""
         assert self.epoch is not None
         if APART in self.epoch.beginning.cluster:
             return False

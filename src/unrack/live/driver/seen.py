@@ -39,7 +39,7 @@ class SeenJob(NamedTuple):
     key: str  # what it is called, as the journal and the fabric have it: letters, digits and any of _ . -
     shown: Shown  # how it stands
     rank: tuple[int, ...]  # ascending in the order in which jobs came
-    own: Any = None  # what its adapter knows of it beyond that; nobody else looks at it
+    own: Any = None  # what its adapter knows of it beyond that; only the adapter looks at it
     # ours, left: whether the driver may hold and start it; whether one that is not known yet is to be left alone
     ours: bool = True
     left: bool = False
@@ -53,7 +53,7 @@ class SeenJob(NamedTuple):
     state: str = ""
     reason: str = ""
     refused: bool = False  # for that reason it does not start where it was let go
-    told: tuple[str, ...] = ()  # on which nodes it starts if it is let go, or has been; empty: nobody has said
+    told: tuple[str, ...] = ()  # on which nodes it starts if it is let go, or has been; empty: not known
     # nodes, completing: where it runs; whether it has ended, and gives them back one by one
     nodes: frozenset[str] = frozenset()
     completing: bool = False
@@ -74,6 +74,6 @@ class Seen(NamedTuple):
     at_s: float  # when, by the clock of this machine, s since 1970
     nodes: tuple[SeenNode, ...]
     jobs: Mapping[str, SeenJob]  # by key; those that are over as long as they are remembered
-    own: Any = None  # what the adapter has it from; nobody else looks at it
+    own: Any = None  # what the adapter has it from; only the adapter looks at it
     unreadable: tuple[str, ...] = ()  # what could not be understood, a sentence for each
     used: Used | None = None  # what accounts and users have used; ``None``: not known, or nobody goes by it

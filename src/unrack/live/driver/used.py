@@ -20,7 +20,7 @@ class Used(NamedTuple):
 
 
 def counted(content: Mapping[str, Any], amounts: tuple[tuple[str, str, float], ...], until_us: int) -> dict[str, Any]:
-    """The keys of a cluster file whose accounts and users have used that until a time, by the clock of its jobs."""
+    """The keys of a cluster file with accounts and users that have used that until a time, by the clock of its jobs."""
     site = content.get("site", {})
     if not amounts or "priority" not in site:
         return dict(content)

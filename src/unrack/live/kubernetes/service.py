@@ -17,7 +17,7 @@ from unrack.live.watch.meters import Meters
 
 
 def serve(site: KubernetesSite, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None) -> None:
-    """Schedule the pods that name a site's scheduler until somebody asks it to end.
+    """Schedule the pods that name a site's scheduler until it is asked to end.
 
     Of several replicas that share a Lease one does at a time; the others wait until it ends, or does not renew it.
     Parameters and errors are those of :func:`unrack.live.driver.service.service.serve`.

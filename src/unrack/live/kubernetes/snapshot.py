@@ -37,7 +37,7 @@ PRESENT = {
     "place": "worst-fit",
     "label": "present (kube-scheduler)",
 }
-"""Whoever fits is started, high priority first, on the emptiest node; nobody is kept a place."""
+"""A pod that fits is started, high priority first, on the emptiest node; no place is kept for others."""
 _DTYPES: dict[str, type[pl.DataType]] = {
     "id": pl.String, "submit": pl.Float64, "run": pl.Float64, "request": pl.Float64, "user": pl.String,
     "app": pl.String, "on": pl.String, "ran": pl.Float64, "exc_nodes": pl.String, "waits_for": pl.String,
@@ -145,7 +145,7 @@ def snapshot_of(
     rows += _waiting(waiting, asked[len(runs) :], machines, reading.at_s, longest_us, tally)
     notes = [f"{what}: {count} pod{'s' * (count != 1)}." for what, count in tally.items()]
     if any((pod.spec.priority or 0) > min((one.spec.priority or 0 for one in runs), default=0) for pod in waiting):
-        notes.append("Nobody is preempted, though some wait whose priority is above that of others who run.")
+        notes.append("No pod is preempted, though some wait with a priority above that of others that run.")
     columns = {name: [row.get(name) for row in rows] for name in (*_DTYPES, *dict.fromkeys(k for r in rows for k in r))}
     table = pl.DataFrame([pl.Series(name, of, dtype=_DTYPES.get(name, pl.Int64)) for name, of in columns.items()])
     content, unused, spare = in_use(machines.content, table)

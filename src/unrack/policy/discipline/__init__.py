@@ -1,1 +1,1 @@
-"""Who goes first and who may pass: each discipline once, over whatever jobs hold."""
+"""Which job goes first and which may pass: each discipline once, over whatever jobs hold."""

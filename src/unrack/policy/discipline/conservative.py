@@ -74,7 +74,7 @@ class Conservative(Planning):
         return memory.promised()
 
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
-        """Reserve for new jobs, move reservations forward if jobs have ended, start whose turn it is."""
+        """Reserve for new jobs, move reservations forward if jobs have ended, start those that are due."""
         mark = freed(view, self.compress)
         compress, stirred, memory.freed = mark != memory.freed, memory.freed == STIRRED, mark
         if not view.waiting:

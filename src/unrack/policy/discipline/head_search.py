@@ -46,7 +46,7 @@ def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, fi
 
 @inlined
 def change_claims(left: Ints, k: int, slots: Slots, span: Span, sign: int) -> None:
-    """Add (sign 1) or take (-1) claims, whose places have slots, of what is left now (``k`` 0) or then (1 + head)."""
+    """Add (sign 1) or take (-1) claims, on places with slots, of what is left now (``k`` 0) or then (1 + head)."""
     for c in range(span.claim, span.claim_end):
         left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
 
@@ -84,12 +84,12 @@ def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> N
 
 @inlined
 def room_beside_kept(
-    who: int, head: Gang, total: Ints, time: int, now: int, count: int, beside: Span, until: int, c: Any
+    head_job: int, head: Gang, total: Ints, time: int, now: int, count: int, beside: Span, until: int, c: Any
 ) -> int:
     """How many tasks of the head that is looked at fit beside kept cores at a time; as of :func:`beside_kept`."""
-    if c.kept_of[who] == 0:
+    if c.kept_of[head_job] == 0:
         return head.tasks
-    free, room = beside_kept(who, time, now, count, c.then[c.walk[JUDGING]], beside, until, c), 0
+    free, room = beside_kept(head_job, time, now, count, c.then[c.walk[JUDGING]], beside, until, c), 0
     for node in range(free.shape[1]):
         room += tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], head.cores, head.mb, False)
     return room
@@ -97,8 +97,8 @@ def room_beside_kept(
 
 @inlined
 def search(
-    who: int, head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int, c: Any,
-    slots: Slots,
+    head_job: int, head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int,
+    c: Any, slots: Slots,
 ) -> bool:  # fmt: skip
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
 
@@ -151,13 +151,13 @@ def search(
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
         if c.windows.shape[0] > 0:
-            total, room = usable(who, time, c), 0
+            total, room = usable(head_job, time, c), 0
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)
         fits = room >= head.tasks and claims_fit(left, 1 + h, slots, wanted)
         if fits and c.windows.shape[0] > 0:
-            fits = leaves_kept(who, time, now, count, wanted, 0, c)
-            fits = fits and room_beside_kept(who, head, total, time, now, count, wanted, 0, c) >= head.tasks
+            fits = leaves_kept(head_job, time, now, count, wanted, 0, c)
+            fits = fits and room_beside_kept(head_job, head, total, time, now, count, wanted, 0, c) >= head.tasks
         if fits and mb > 0:
             fits = lent_room(c.then, h, left, 1 + h, slots, total, head, mb, c.may_lend, whole) >= head.tasks
         if fits:
@@ -181,7 +181,7 @@ def take_then(
 
 @inlined
 def keeps(
-    who: int, head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span,
+    head_job: int, head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span,
     now: int, count: int, c: Any,
 ) -> bool:  # fmt: skip
     """Whether a head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
@@ -191,8 +191,8 @@ def keeps(
     until = now + c.walk[HELD_US]
     time = c.heads[h, SHADOW]
     if fits and c.windows.shape[0] > 0:
-        fits = leaves_kept(who, time, now, count, span, until, c)
-        fits = fits and room_beside_kept(who, head, total, time, now, count, span, until, c) >= head.tasks
+        fits = leaves_kept(head_job, time, now, count, span, until, c)
+        fits = fits and room_beside_kept(head_job, head, total, time, now, count, span, until, c) >= head.tasks
     if fits:
         return True
     take_then(head, total, whole, alike, h, span, tasks, 1, c)

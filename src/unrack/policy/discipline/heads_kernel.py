@@ -1,4 +1,4 @@
-"""Compiled: heads of a pass over the queue: who is behind one, what it keeps from others, and who may pass it."""
+"""Compiled: heads of a pass over the queue: which jobs are behind one, what it keeps from others, which may pass it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lacking(c: Any, stage: int, what: int) -> int:
 
 @inlined
 def asking(walk: Ints, stage: int, job: int) -> int:
-    """Ask for a choice, with whose answer to go on at a stage."""
+    """Ask for a choice; its answer leads on at a stage."""
     walk[STAGE], walk[ASKING] = stage, job
     return CHOOSE
 
@@ -97,7 +97,7 @@ def only_limits(job: int, c: Any) -> bool:
 
 @inlined
 def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
-    """Nobody who comes later may start on the nodes of a job that waits, or take what it claims.
+    """No job that comes later may start on the nodes of a job that waits, or take what it claims.
 
     False: there are too few slots.
     """
@@ -123,16 +123,16 @@ def judged(
     passes = True
     while passes and walk[JUDGING] < walk[HEADS]:
         h = walk[JUDGING]
-        who = order[heads[h, PLACE]]
-        if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+        head_job = order[heads[h, PLACE]]
+        if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[head_job]] == 1):
             walk[JUDGING] += 1
             continue
         total, chooses, (asked, mb) = (
-            usable(who, max(heads[h, SHADOW], now), c),
-            c.wants[who] >= CHOICE,
-            asked_by(who, c),
+            usable(head_job, max(heads[h, SHADOW], now), c),
+            c.wants[head_job] >= CHOICE,
+            asked_by(head_job, c),
         )
-        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, who], c.fixed_at[1, who])
+        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, head_job], c.fixed_at[1, head_job])
         if stage == SEEK and heads[h, SHADOW] != UNSEEN:
             stage = JUDGE
         while stage in (SEEK, SOUGHT):
@@ -140,31 +140,31 @@ def judged(
                 begin_search(asked, total, rule.whole, alike, c)
             elif walk[ANSWER] == 1:
                 break
-            if not search(who, asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
+            if not search(head_job, asked, total, mb, wanted, rule.whole, alike, now, count, c, slots):
                 return lacking(c, SEEK, CLAIMABLE)
             if not (chooses and walk[TIME] >= 0):
                 break
-            return asking(walk, SOUGHT, who)
+            return asking(walk, SOUGHT, head_job)
         if stage in (SEEK, SOUGHT):
             heads[h, SHADOW], stage = walk[TIME], JUDGE
-            total = usable(who, max(heads[h, SHADOW], now), c)
+            total = usable(head_job, max(heads[h, SHADOW], now), c)
         late = heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]
         if stage == JUDGED:
             passes = walk[ANSWER] == 1
         elif walk[MOVES] == 1 and walk[HEADS] > 1:
             passes = False  # what moves others would have to be taken back
         elif walk[MOVES] == 1 or (late and chooses):
-            return asking(walk, JUDGED, who)
+            return asking(walk, JUDGED, head_job)
         elif late:
-            passes = keeps(who, asked, total, wanted, rule.whole, alike, h, tasks, span, now, count, c)
+            passes = keeps(head_job, asked, total, wanted, rule.whole, alike, h, tasks, span, now, count, c)
         stage = SEEK
         walk[JUDGING] += passes
     if not passes:
         for h in range(walk[JUDGING]):
-            who = order[heads[h, PLACE]]
-            if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[who]] == 1):
+            head_job = order[heads[h, PLACE]]
+            if heads[h, PLACE] > place or not (more or c.meets[c.set_of[job], c.set_of[head_job]] == 1):
                 continue
             if heads[h, SHADOW] >= 0 and now + walk[HELD_US] > heads[h, SHADOW]:
-                total = usable(who, heads[h, SHADOW], c)
-                take_then(asked_by(who, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
+                total = usable(head_job, heads[h, SHADOW], c)
+                take_then(asked_by(head_job, c)[0], total, rule.whole, alike, h, span, tasks, 1, c)
     return 1 if passes else 0

@@ -28,9 +28,9 @@ def amount_at(place: int, claims: Ints, first: int, last: int) -> int:
 def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: int, c: Any) -> bool:
     """Whether a job that starts at a time (µs) leaves what windows keep of the places that it claims.
 
-    So it does if enough is free when a window begins, or at that time, by the booked ends of those ``count`` who run,
-    who start in this pass, and of one more ``beside`` them, which ends at ``until``. Who may run for longer than is
-    expected of him is not expected to have ended.
+    So it does if enough is free when a window begins, or at that time, by the booked ends of ``count`` running jobs,
+    that start in this pass, and of one more ``beside`` them, which ends at ``until``. A job that may run for longer
+    than is expected of it is not expected to have ended.
     """
     windows, kept, held_at, started = c.windows, c.window_claims, c.claimed_at, c.started
     ends = time + max(1, c.limit_us[job])
@@ -92,8 +92,8 @@ def left_at(moment: int, now: int, count: int, beside: Span, until: int, c: Any)
 def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: Span, until: int, c: Any) -> Ints:
     """int64[2, nodes]: of what is free, what is left beside kept cores for a job that starts at a time (µs).
 
-    Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of who runs + nodes) for each moment
-    until its end at which cores begin to be kept.
+    Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of running jobs + nodes) for each
+    moment until its end at which cores begin to be kept.
     """
     own = c.kept_of[job]
     if own == 0:

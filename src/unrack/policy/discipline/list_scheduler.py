@@ -1,4 +1,4 @@
-"""List schedulers: an order, a placement and a rule for who may pass the head of the queue.
+"""List schedulers: an order, a placement and a rule for which jobs may pass the head of the queue.
 
 A pass over the queue runs compiled (``queue_kernel.py``). Where a place is a choice, by a rule for what a job asks for
 or by a function of the user's own, the pass stops and asks (``queue_pass.py``).
@@ -56,7 +56,7 @@ class ListScheduler(AnyResource):
         ``"first-fit"``, ``"best-fit"``, ``"worst-fit"``, a rule for pools of devices (a name in
         :data:`unrack.policy.placement.mixed.PLACES`), or a function ``place(free, total, job) -> Lease | None``.
     backfill
-        ``"none"``: nobody passes the head. ``"any"``: whoever fits now. ``"easy"``: whoever does not delay the head.
+        ``"none"``: no job passes the head. ``"any"``: any that fits now. ``"easy"``: any that does not delay the head.
     nodes
         ``"shared"``: several jobs may hold cores of one node. ``"whole"``: a node serves one job at a time.
     estimates
@@ -67,18 +67,18 @@ class ListScheduler(AnyResource):
         What reports call it.
     backfill_order
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function; ``None``: as ``order``. With
-        EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, whoever may pass it by shortest first.
+        EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, jobs that may pass it by shortest first.
     memory
         Where the memory of tasks comes from; default: the node that they run on.
     gpus
         The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
     wait
-        Whether jobs wait; False: who has no place when he comes is turned away, as services are.
+        Whether jobs wait; False: a job without a place when it comes is turned away, as services are.
 
     Raises
     ------
     PolicyError
-        There is an order of those who pass, and nobody may.
+        There is an order of those that pass, and none may.
     """
 
     order: str | Order = "fcfs"
@@ -96,7 +96,7 @@ class ListScheduler(AnyResource):
     def __post_init__(self) -> None:
         if self.backfill_order is not None and self.backfill == "none":
             raise PolicyError(
-                f"policy {self.label}", "backfill_order, and nobody may pass", "backfill any or easy beside it"
+                f"policy {self.label}", "backfill_order, and no job may pass", "backfill any or easy beside it"
             )
 
     def begin(self, view: View) -> ListNotes:
@@ -104,7 +104,7 @@ class ListScheduler(AnyResource):
         return ListNotes.begin(view, *self.how(view))
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
-        """Start what may start now; turn away the rest if nobody waits."""
+        """Start what may start now; turn away the rest if none waits."""
         if view.waiting and self.outgrown(view, memory):
             memory = self.begin(view)
         starts = self._starts(view, memory, now) if view.waiting else []
@@ -141,7 +141,7 @@ class ListScheduler(AnyResource):
 
     @cached_property
     def settles(self) -> bool:
-        """Whether time alone cannot change who is looked at: not with a depth, as others are when a job has started."""
+        """Whether time alone changes no job that is looked at: not with a depth, as others are once one has started."""
         bounded = self.backfill != "none" and self.depth < UNLIMITED
         return is_fixed(self.order) and is_fixed(self.backfill_order or self.order) and not bounded
 
@@ -166,7 +166,7 @@ class ListScheduler(AnyResource):
         )
 
     def next_round(self, view: View, memory: ListNotes, now: int) -> int | None:
-        """When time alone gives one of those who were tried a place, or puts another first who may have one.
+        """When time alone gives one that was tried a place, or puts another first that may have one.
 
         Most fit at events alone, in whatever order.
         """
@@ -198,7 +198,7 @@ class ListScheduler(AnyResource):
         return Reason(Code.WOULD_DELAY, f"job {view.job(head).id}")
 
     def _in_the_way(self, view: View, notes: object, jobs: Ints, job: int, now: int) -> int:
-        """The head that a job is behind; -1: none. Who lacks nothing but room in a limit is none."""
+        """The head that a job is behind; -1: none. One that lacks nothing but room in a limit is none."""
         meets, of = met(view.columns.open_to), view.columns.set_of
         alike, heads = len(meets) == 1 and not limits_of(view).any(), list[int]()
         for other in jobs[: int(np.flatnonzero(jobs == job)[0])].tolist():

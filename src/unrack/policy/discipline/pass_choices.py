@@ -60,9 +60,9 @@ class PassChoices:
     Parameters
     ----------
     passes
-        Whose columns the pass works on.
+        The policy with the columns that the pass works on.
     made
-        Who chooses.
+        What chooses.
     rule
         How the pass goes.
     """
@@ -71,7 +71,7 @@ class PassChoices:
         self.passes, self.made, self.rule = passes, made, rule
         self._starts: dict[int, Start] = {}  # what was chosen, by job
         self._beside: dict[int, AssumedRun] = {}  # those that start in this pass
-        # the last for whom a place was chosen, if it is open whether it starts
+        # the last for which a place was chosen, if it is open whether it starts
         self._open: tuple[int, Chosen] | None = None
         made.slow = passes.modelled
         passes.timeless = made.timeless
@@ -100,7 +100,7 @@ class PassChoices:
             walk[ANSWER] = self._leaves_place(job)
 
     def end(self) -> dict[int, Start]:
-        """Who starts on a place that was chosen, by job."""
+        """The starts on places that were chosen, by job."""
         self._follow()
         self._settle()
         self.passes.note_moments(self.made.now)
@@ -200,7 +200,7 @@ class PassChoices:
         return bool((free >= amounts).all())
 
     def _believe(self, chosen: Chosen) -> None:
-        """Others who share with the one chosen last end as it makes them end."""
+        """Others that share with the one chosen last end as it makes them end."""
         if not chosen.moved:
             return
         self.made.believe()
@@ -212,14 +212,14 @@ class PassChoices:
         self.passes.expect(self.made.running())
 
     def _follow(self) -> None:
-        """Take notice of those who have started since."""
+        """Take notice of those that have started since."""
         for s in range(len(self._beside), int(self._columns.walk[COUNT])):
             job = int(self._columns.started[JOB, s])
             lease = self._starts[job].lease if job in self._starts else self.passes.lease(s)
             self._beside[job] = AssumedRun(int(self._columns.started[UNTIL, s]), lease)
 
     def _settle(self) -> None:
-        """Whether the one for whom a place was chosen last has started is known now."""
+        """Whether the one for which a place was chosen last has started is known now."""
         if self._open is None:
             return
         (job, chosen), self._open = self._open, None
@@ -230,7 +230,7 @@ class PassChoices:
             self.passes.note_moments(self.made.now, self.made.moments())
 
     def _runs(self, time: int) -> dict[int, AssumedRun]:
-        """Those who start in this pass and run at a time, µs; all of them now."""
+        """Those that start in this pass and run at a time, µs; all of them now."""
         if time == self.made.now:
             return self._beside
         return {job: runs for job, runs in self._beside.items() if runs.end_us > time}

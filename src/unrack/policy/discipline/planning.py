@@ -1,4 +1,4 @@
-"""What schedulers with a plan share: whom it asks for choices, and why a job waits."""
+"""What schedulers with a plan share: what it asks for choices, and why a job waits."""
 
 from __future__ import annotations
 

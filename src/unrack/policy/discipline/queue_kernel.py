@@ -8,8 +8,8 @@ holds for unequal nodes, for memory and for licences. Where a place is a choice 
 CHOOSE, is answered, and goes on.
 
 Where jobs may run on some nodes only there are several heads: every job without a place is one, unless a head before it
-may use one of its nodes. Who is behind none of them on any node may start if it leaves the heads what they claim
-elsewhere, such as licences. A job that lacks nothing but room in a limit holds up nobody.
+may use one of its nodes. A job that is behind none of them on any node may start if it leaves the heads what they claim
+elsewhere, such as licences. A job that lacks nothing but room in a limit holds up no other.
 
 A job that has run past its booked end is expected to end 1 µs from now.
 
@@ -86,11 +86,11 @@ from unrack.policy.placement.node_kernel import first_fit, place_job
 
 
 class Backfill(IntEnum):
-    """Who may pass the head of the queue."""
+    """Which jobs may pass the head of the queue."""
 
-    NONE = 0  # nobody
-    ANY = 1  # whoever fits now
-    EASY = 2  # whoever does not delay the head
+    NONE = 0  # none
+    ANY = 1  # any that fits now
+    EASY = 2  # any that does not delay the head
 
 
 def nothing_new(
@@ -125,7 +125,7 @@ def nothing_new(
 
 @inlined
 def are_apart(c: Any) -> bool:
-    """Whether there may be several heads, or jobs that hold up nobody."""
+    """Whether there may be several heads, or jobs that hold up no other."""
     return bool(c.meets.shape[0] > 1 or c.aside[1] > c.aside[0])
 
 
@@ -137,7 +137,7 @@ def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, apart: boo
     """
     last = min(order.shape[0], 1 + depth) if backfill > 0 else min(order.shape[0], 1)
     if apart or (backfill > 0 and second.shape[0] > 0):
-        last = order.shape[0]  # whom the depth leaves out is known only beside the head
+        last = order.shape[0]  # which jobs the depth leaves out is known only beside the head
     for i in range(last):
         if asks[ASKED_TASKS, order[i]] * asks[ASKED_CORES, order[i]] <= free_cores:
             return True
@@ -146,7 +146,7 @@ def any_may_fit(order: Ints, second: Ints, backfill: int, depth: int, apart: boo
 
 @inlined
 def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
-    """Nobody has been looked at."""
+    """No job has been looked at."""
     free_slots(slots, cursor)
     walk[AT] = walk[COUNT] = walk[ROWS] = walk[CLAIMS] = walk[HEADS] = walk[SECOND] = 0
     walk[FREE_CORES], walk[STAGE] = free_cores, LOOK

@@ -35,13 +35,13 @@ class Passes(Reserved):
     kinds: dict[object, int] = field(default_factory=dict)  # to the number of a kind
     # of the ledger after the last pass: as long as they stay, nothing was given back and nothing started
     seen: tuple[int, int] = (-1, -1)
-    timeless: bool = True  # whether time alone gives nobody a place
+    timeless: bool = True  # whether time alone gives no job a place
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
 
     def pass_over(
         self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
     ) -> list[Start]:
-        """Choose who starts now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
+        """Choose which jobs start now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
         self.look(view)
         self.columns.walk[STAGE] = BEGIN
         self.note_moments(now)
@@ -100,7 +100,7 @@ class Passes(Reserved):
         return from_rows(job, c.out[row:end], claims, self.places)
 
     def counted(self, count: int) -> list[Start]:
-        """Starts of those whose places were not chosen."""
+        """Starts of those on places that were not chosen."""
         if count == 0:
             return []
         if len(self.columns.slot):
@@ -110,7 +110,7 @@ class Passes(Reserved):
         return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
 
     def _opening(self, order: Ints, second: Ints, rule: PassRule) -> list[int]:
-        """Those who were tried and had no place."""
+        """Those that were tried and had no place."""
         c = self.columns
         if c.walk[HEADS] == 0:
             return []

@@ -1,7 +1,7 @@
 """A Slurm-like scheduler: a main loop, and backfill at intervals.
 
 The main loop runs at every event and starts jobs in order until one does not fit. Every ``interval`` seconds, backfill
-plans from scratch for the first ``depth`` jobs, in order, and starts those whose turn is now.
+plans from scratch for the first ``depth`` jobs, in order, and starts those that are due now.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SlurmLike(Planning):
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 
     def starts_us(self, view: View, now: int) -> dict[int, int]:
-        """When those would start, µs, for whom a backfill now would plan."""
+        """When those would start, µs, for which a backfill now would plan."""
         whole = self.begin(view)
         starts = {start.lease.job: now for start in self._plan(view, whole, now, brief=False)}
         jobs = self._jobs(view, whole, now)[: self.depth].tolist()
@@ -146,7 +146,7 @@ class SlurmLike(Planning):
         if len(place) == 0 or place[0] >= self.depth:
             return Reason(Code.TOO_DEEP, "jobs looked at", len(view.queue), min(self.queue, self.depth))
         reserved = memory.reserved(job)
-        if reserved < 0:  # behind the last who might have started
+        if reserved < 0:  # behind the last that might have started
             reserved = self.starts_us(view, now).get(job, -1)
         if reserved > now:
             return Reason(Code.RESERVED, f"from {reserved / SECOND_US:.0f} s")

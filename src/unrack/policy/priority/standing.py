@@ -96,9 +96,9 @@ class Rules:
     weights: Multifactor
     decay: Decay
     whole: Whole
-    whose: tuple[Whose, ...]
-    about: Ints  # int64[4, whose]: rank of the tier, priority of the partition, of the QOS, nice
-    usage_factor: Floats  # float64[whose]
+    owners: tuple[Whose, ...]
+    about: Ints  # int64[4, owners]: rank of the tier, priority of the partition, of the QOS, nice
+    usage_factor: Floats  # float64[owners]
     quantity: int  # the row of ``site.whose`` in what jobs ask; -1: they do not say
     most_cores: int  # of a node
 
@@ -108,11 +108,11 @@ class Rules:
         cluster, places = view.cluster, view.cluster.places
         site = places.installed.get("site")
         file = site.file if isinstance(site, Site) else SiteFile()
-        whose = site.whose if isinstance(site, Site) else (Whose(),)
+        owners = site.whose if isinstance(site, Site) else (Whose(),)
         table, key = file.priority or PriorityFile(), ("site", "whose")
         named = {name: getattr(table, name) for name in (*WEIGHTS, "tres", "favor_small", "small_relative_to_time")}
-        tiers = sorted({one.tier for one in whose})
-        about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in whose], np.int64)
+        tiers = sorted({one.tier for one in owners})
+        about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in owners], np.int64)
         counted = cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB]
         all_of = {"cores": int(cluster.cores.sum()), "memory_gb": int(counted.sum())}
         all_of["nodes"] = int((cluster.cores > 0).sum())
@@ -125,8 +125,8 @@ class Rules:
         )  # fmt: skip
         return cls(
             accounts=tuple(file.accounts), table=table, weights=Multifactor(**named, max_age_us=table.max_age or 0),
-            decay=Decay(table.half_life or 0, table.reset or 0), whole=whole, whose=whose, about=about.T.copy(),
-            usage_factor=np.array([one.usage_factor for one in whose]),
+            decay=Decay(table.half_life or 0, table.reset or 0), whole=whole, owners=owners, about=about.T.copy(),
+            usage_factor=np.array([one.usage_factor for one in owners]),
             quantity=places.quantities.index(key) if key in places.quantities else -1,
             most_cores=int(cluster.cores.max()),
         )  # fmt: skip
@@ -164,12 +164,12 @@ class Rules:
             raise PolicyError("site.priority, billing", kind, "what the cluster has")
         return found
 
-    def billed(self, view: View, jobs: Ints, whose: Ints) -> Floats:
+    def billed(self, view: View, jobs: Ints, owners: Ints) -> Floats:
         """float64[k]: what jobs use while they run, a second of it."""
         total = np.zeros(len(jobs))
         for kind, weight in self.table.billing.items():
             total += weight / (1024 if kind == "memory_gb" else 1) * self.asked(view, kind, jobs)
-        return total * self.usage_factor[whose]
+        return total * self.usage_factor[owners]
 
 
 class Standing:
@@ -180,10 +180,10 @@ class Standing:
             raise PolicyError("order multifactor", "a policy that does not look at runs", "learns = True beside it")
         self.rules = Rules.of(view)
         self.members = Members(self.rules.accounts)
-        self.row = [-1] * len(self.rules.whose)  # of the users of each Whose; -1: none of them has come
+        self.row = [-1] * len(self.rules.owners)  # of the users of each Whose; -1: none of them has come
         self.known = 0  # how many submitted jobs have been seen
         # by job: its Whose, the row of its user, and what it uses a second; its key, and as of when that is, µs
-        self.whose, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
+        self.owners, self.member, self.key, self.keyed_us = (np.zeros(0, np.int64) for _ in range(4))
         self.rate = np.zeros(0)
         # by row: what was used as of `at_us`, with the first `ended` jobs that have ended; and the factors
         self.used, self.factor = self.members.used * 1e6, np.zeros(0)
@@ -219,21 +219,21 @@ class Standing:
         jobs = np.arange(self.known, view.jobs)
         if len(self.key) < view.jobs:
             room = room_for(view.jobs, len(self.key))
-            self.whose, self.member, self.key = (grown(one, room) for one in (self.whose, self.member, self.key))
+            self.owners, self.member, self.key = (grown(one, room) for one in (self.owners, self.member, self.key))
             self.rate, self.keyed_us = grown(self.rate, room), grown(self.keyed_us, room, -1)
-        claimed, whose = view.columns.claimed, np.zeros(len(jobs), np.int64)
+        claimed, owners = view.columns.claimed, np.zeros(len(jobs), np.int64)
         if claimed is not None and rules.quantity >= 0:
-            whose = claimed.asked_by(jobs)[rules.quantity]
-        grows = int(whose.max(initial=0)) >= len(self.row)
+            owners = claimed.asked_by(jobs)[rules.quantity]
+        grows = int(owners.max(initial=0)) >= len(self.row)
         if grows:  # jobs that come one at a time
             rules = self.rules = Rules.of(view)
-            self.row += [-1] * (len(rules.whose) - len(self.row))
-        for number in whose.tolist():
+            self.row += [-1] * (len(rules.owners) - len(self.row))
+        for number in owners.tolist():
             if self.row[number] < 0:
-                self.row[number] = self.members.row(rules.whose[number].account, rules.whose[number].user)
-        self.whose[jobs] = whose
-        self.member[jobs] = [self.row[number] for number in whose.tolist()]
-        self.rate[jobs] = rules.billed(view, jobs, whose)
+                self.row[number] = self.members.row(rules.owners[number].account, rules.owners[number].user)
+        self.owners[jobs] = owners
+        self.member[jobs] = [self.row[number] for number in owners.tolist()]
+        self.rate[jobs] = rules.billed(view, jobs, owners)
         self.known = view.jobs
         return grows or self.members.tree is not tree
 
@@ -273,7 +273,7 @@ class Standing:
         """Price some jobs, as of the time at which usage was looked at."""
         rules, runs = self.rules, view.runs
         assert runs is not None
-        tier, partition, qos, nice = rules.about[:, self.whose[jobs]]
+        tier, partition, qos, nice = rules.about[:, self.owners[jobs]]
         member, none = self.member[jobs], np.zeros(len(jobs), np.int64)
         by_size = rules.weights.job_size > 0
         waits_since = np.where(runs.released_us[jobs] < 0, view.submit_us[jobs], runs.released_us[jobs])

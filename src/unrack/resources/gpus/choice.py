@@ -12,7 +12,7 @@ from unrack.resources.gpus.columns import FAR_COST, Gpus
 
 @inlined
 def free_set(gpus: Gpus, free: Ints, node: int) -> int:
-    """The set of GPUs of a node of which nobody holds anything; none of a machine whose GPUs are in slices."""
+    """The set of GPUs of a node of which no job holds anything; none of a machine with GPUs in slices."""
     found, first = 0, gpus.first[node]
     kind = gpus.kind[node]
     if kind >= 0 and gpus.slices[kind] == 0:

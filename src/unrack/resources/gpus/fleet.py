@@ -169,7 +169,7 @@ class Fleet(Usual):
         return tasks_that_fit(self.gpus, free, ask.gpus, ask.milli, ask.slices)
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
-        """bool[jobs]: whose tasks have no place on the empty machines, with all that they ask of GPUs."""
+        """bool[jobs]: those with tasks that have no place on the empty machines, with all that they ask of GPUs."""
         found = np.zeros(len(asked), np.bool_)
         if quantity == GRAPH:
             sizes = self._vertices[np.clip(asked, 0, len(self.graphs))]

@@ -178,9 +178,9 @@ def from_factors(table: pl.DataFrame, name: str, where: str) -> Profiles:
 def _from_times(table: pl.DataFrame, name: str) -> Profiles:
     """Factors from measured times: alone at one socket or two (``solo``, intra and inter), and beside another job.
 
-    A factor is over the time alone in the same place, so that what being apart costs is counted once. A pair whose row
-    does not say where its GPUs were is taken to have met: a job on several GPUs was then at both sockets, if it was
-    measured so alone. A pair is taken by the middle of what was measured for it on several numbers of GPUs. What is
+    A factor is over the time alone in the same place, so that what being apart costs is counted once. A pair is
+    taken to have met if its row does not say where its GPUs were: a job on several GPUs was then at both sockets, if it
+    was measured so alone. A pair is taken by the middle of what was measured for it on several numbers of GPUs. What is
     faster than alone counts as 1; what is slower than ``MOST`` times as a run that failed. A pair without a credible
     time has the middle factor of its application.
     """

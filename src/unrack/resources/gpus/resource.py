@@ -149,7 +149,7 @@ MEASURES = (
     Told("gpu_free_share_mean", "", "", "share of a machine's GPUs that were free before a start there", "mean w"),
     Told("gpu_cost_mean", "", "low", "communication of jobs with several GPUs, over the least possible", "mean t"),
     Told("gpu_interference_mean", "", "high", "run time alone over run time beside neighbours, at starts", "mean I"),
-    Told("gpus_across_sockets", "", "low", "share of jobs with several GPUs whose GPUs are at several sockets",
+    Told("gpus_across_sockets", "", "low", "share of jobs with several GPUs that have them at several sockets",
          "jobs at several sockets / jobs with several GPUs"),
     Told("below_min_utility", "jobs", "low", "starts below the least utility that the job asks for", "count"),
     Told("fragmented_gpus", "", "low", "share of the GPUs that were free and of no use to a usual task",

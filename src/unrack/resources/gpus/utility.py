@@ -22,7 +22,7 @@ from unrack.resources.gpus.columns import Gpus, network_distance
 
 
 class Neighbours(NamedTuple):
-    """Who is where, and what that does: as kernels take it."""
+    """Which jobs are where, and what that does: as kernels take it."""
 
     holders: Ints  # int64[2, places]: as in `Claimed`, of the places of the GPUs
     profile: Ints  # int64[jobs]: the row of every job's application

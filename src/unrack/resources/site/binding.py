@@ -19,7 +19,7 @@ from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
-"""In place of whom a limit is of each of: members of an array of jobs."""
+"""In place of the user or account that a limit is of: members of an array of jobs."""
 
 MAX_TIME = "max_time"
 """In place of an amount: the longest that jobs may ask to run."""
@@ -105,7 +105,7 @@ class Binding:
         return Whose(said.account[job], said.user[job], tier, priority, *own, int(said.nice[job]))
 
     def _whole(self, name: str) -> tuple[int, int]:
-        """Cores and MB of a node of a partition whose jobs have nodes to themselves; 0: they share them."""
+        """Cores and MB of a node of a partition that gives jobs nodes to themselves; 0: they share them."""
         nodes, mask = self.site.cluster_nodes, self.site.nodes_of[name]
         whole = self.site.partitions[name].whole_nodes
         return (int(nodes.cores[mask][0]), int(nodes.memory_mb[mask].min())) if whole else (0, 0)
@@ -336,12 +336,12 @@ class Binding:
             per = rule.file.per
             subject = {"all": "", "user": user, "account": account}[per]
             if per != "all" and not subject:
-                continue  # nobody knows whose it is
-            whom = "all" if per == "all" else f"{per} {subject}"
+                continue  # its owner is not known
+            subject_of = "all" if per == "all" else f"{per} {subject}"
             for measure, most in rule.file.amounts.items():
                 if measure == "nodes" and self.cores[job] and most >= self.all_cores:
-                    continue  # nobody can reach it, whatever the nodes, on which plans need not look then
-                self._count(found, job, f"{measure} of {whom}, {rule.owner}", measure, most, rule.partition)
+                    continue  # no job can reach it, whatever the nodes, on which plans need not look then
+                self._count(found, job, f"{measure} of {subject_of}, {rule.owner}", measure, most, rule.partition)
         partitions = where.partitions or ()
         for quota in () if queue is None else self.quotas[queue.name]:
             if quota.flavour in ("", *partitions):

@@ -118,7 +118,7 @@ class Site(Usual):
     # --- where ------------------------------------------------------------------------------------------------------
 
     def number(self, where: Where) -> int:
-        """The number of a :class:`Where` of a job that nobody knew before; a new one comes behind those there are.
+        """The number of a :class:`Where` of a new job; a new number comes behind those there are.
 
         0: it may run on any node, at any time. Nothing else that is known of the site changes by this.
 
@@ -136,13 +136,13 @@ class Site(Usual):
             self.__dict__.pop("ranks", None)
         return self.wheres.index(where) + 1
 
-    def owner(self, whose: Whose) -> int:
-        """The number of a :class:`Whose` of a job that nobody knew before; a new one comes behind those there are."""
-        self.whose = self.whose if whose in self.whose else (*self.whose, whose)
-        return self.whose.index(whose)
+    def owner(self, one: Whose) -> int:
+        """The number of a :class:`Whose` of a new job; a new number comes behind those there are."""
+        self.whose = self.whose if one in self.whose else (*self.whose, one)
+        return self.whose.index(one)
 
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
-        """Whether ways to have nodes say nothing: any node will do, at any time, and nobody is stopped for others."""
+        """Whether ways to have nodes say nothing: any node will do, at any time, and no job is stopped for others."""
         if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:
             return False
         return bool((ways[0].nodes == self.computing).all())
@@ -210,7 +210,7 @@ class Site(Usual):
 
     @cached_property
     def ranks(self) -> Ranks | None:
-        """Who may preempt whom, by number of a :class:`Where`; ``None``: nobody."""
+        """Which jobs may preempt which, by number of a :class:`Where`; ``None``: none."""
         return ranks_of(self.file, [((), "", ""), *((w.partitions or (), w.qos, w.queue) for w in self.wheres)])
 
     @cached_property
@@ -232,7 +232,7 @@ class Site(Usual):
     # --- see Installed ----------------------------------------------------------------------------------------------
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
-        """int64[claims, 2]: what it counts for, in the first of its partitions whose limits leave room."""
+        """int64[claims, 2]: what it counts for, in the first of its partitions in which limits leave room."""
         first = None
         for way in self.ways(asked):
             if way.nodes[nodes].all():
@@ -252,7 +252,7 @@ class Site(Usual):
         return np.array(sorted(row for row in rows if row[1]), np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
-        """int64[claims, 2]: what it counts for on so many nodes (0: nobody knows); ``None`` if which matters."""
+        """int64[claims, 2]: what it counts for on so many nodes (0: not known); ``None`` if which matters."""
         ways, counts = self.ways(asked), self._counts(asked)
         if len(ways) > 1 or any(way.counts for way in ways):
             return None

@@ -1,6 +1,6 @@
 """What reservations keep in number – licences, pooled devices, cores of nodes – as places that all others claim.
 
-Of those whose jobs do not run in a reservation no more may be held while it lasts than is installed less what it keeps.
+Of jobs that do not run in a reservation no more may be held while it lasts than is installed less what it keeps.
 So it is a place of all that is installed, of which they claim what they ask and a window takes what is kept. Where
 several reservations keep some of one counter at a time, each set of them is such a place: a sum of parts that are not
 below 0 (what is kept less what their own jobs hold) is the largest sum over any set.
@@ -46,9 +46,9 @@ class Keep(NamedTuple):
     @property
     def place(self) -> Place:
         """The place."""
-        who = f"{'s' * (len(self.owners) > 1)} {' and '.join(self.owners)}"
+        owners = f"{'s' * (len(self.owners) > 1)} {' and '.join(self.owners)}"
         name = f"cores of node {self.of}" if isinstance(self.of, int) else self.of
-        return Place(f"{name}{INSIDE if self.inside else OUTSIDE}{who}", self.measure, self.installed)
+        return Place(f"{name}{INSIDE if self.inside else OUTSIDE}{owners}", self.measure, self.installed)
 
 
 Kept = Mapping[str, Mapping[str | int, int]]
@@ -97,8 +97,8 @@ def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Map
                 found.append(Keep(of, (one.name,), [], own, own, inside=True))
         for keep in by_set:
             if keep.kept > keep.installed:
-                who = " and ".join(keep.owners)
-                raise ValueError(f"at most {keep.installed} of {name} kept at a time, not {keep.kept} for {who}")
+                owners = " and ".join(keep.owners)
+                raise ValueError(f"at most {keep.installed} of {name} kept at a time, not {keep.kept} for {owners}")
         found += by_set
     return found
 

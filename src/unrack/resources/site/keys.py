@@ -73,7 +73,7 @@ Shares = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**31)] | Litera
 
 
 class LimitFile(Strict):
-    """One limit: no more than so much is held at once by those whom it is of."""
+    """One limit: no more than so much is held at once by those that it is of."""
 
     # ``"all"``: by all of them together; ``"user"``, ``"account"``: by each; ``"job"``: by one job
     per: Literal["all", "user", "account", "job"] = "all"
@@ -123,7 +123,7 @@ class QosFile(Bounded):
 
     priority: Whole = 0  # its factor of the priority of jobs
     usage_factor: float = Field(default=1.0, ge=0)  # how often what its jobs use counts as used
-    preempts: list[str] = Field(default_factory=list)  # qualities of service whose jobs its own may preempt
+    preempts: list[str] = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
@@ -134,14 +134,14 @@ class PreemptFile(Strict):
     # ``"quota"``: as ``reclaim`` and ``within`` of the queues say
     by: Literal["qos", "partition", "quota"]
     mode: Mode = "requeue"
-    # who is stopped first: who started last, who holds most cores, or who loses least work
+    # which job is stopped first: the one that started last, holds most cores, or loses least work
     victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
-    exempt_time: Time = 0  # who has run for less is not preempted: ``"10 min"``, or seconds
+    exempt_time: Time = 0  # a job that has run for less is not preempted: ``"10 min"``, or seconds
 
     @model_validator(mode="after")
     def _gives_back(self) -> PreemptFile:
         if self.by == "quota" and self.mode == "suspend":
-            raise ValueError("mode requeue, cancel or checkpoint by quota: who is suspended gives no quota back")
+            raise ValueError("mode requeue, cancel or checkpoint by quota: a suspended job gives no quota back")
         return self
 
 
@@ -192,11 +192,11 @@ class QueueFile(Strict):
 
     name: str = Field(min_length=1)
     also: list[str] = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
-    cohort: str = ""  # who lends to whom; default: nobody
+    cohort: str = ""  # the queues that lend to each other; default: none
     quotas: list[QuotaFile] = Field(default_factory=list)
     default: bool = False  # whether jobs that name no queue are its own
     open: bool = True  # False: jobs wait until it is open
-    # under ``by = "quota"``: whose jobs it may preempt to have its nominal quota, of queues that borrow, and whether
+    # under ``by = "quota"``: which jobs it may preempt to have its nominal quota, of queues that borrow, and whether
     # its own of lower priority (of their quality of service)
     reclaim: Literal["never", "lower-priority", "any"] = "never"
     within: Literal["never", "lower-priority"] = "never"
@@ -236,7 +236,7 @@ class ReservationFile(Recurring):
     devices: Annotated[dict[str, int], BeforeValidator(_kept)] = Field(default_factory=dict)
     # its jobs may start before it begins, run beyond its end, and use other nodes
     flex: bool = False
-    # Whose jobs may use it, and whose may not; default: everybody's who ask for it. ``maintenance``: nobody's.
+    # Who may use it, and who may not; default: all who ask for it. ``maintenance``: none.
     users: list[str] | None = None
     denied_users: list[str] = Field(default_factory=list)
     accounts: list[str] | None = None
@@ -251,14 +251,14 @@ class ReservationFile(Recurring):
             got = f"{len(self.cores)} beside {len(self.nodes or ())} entries of nodes in reservation {self.name}"
             raise ValueError(f"one number of cores beside nodes, for each of them, or as many as entries, not {got}")
         if self.maintenance and self.flex:
-            raise ValueError(f"maintenance or flex of reservation {self.name}, not both: nobody's jobs run in it")
+            raise ValueError(f"maintenance or flex of reservation {self.name}, not both: no jobs run in it")
         if self.maintenance and (self.users or self.denied_users or self.accounts or self.denied_accounts):
-            raise ValueError(f"maintenance or users and accounts of reservation {self.name}: nobody's jobs run in it")
+            raise ValueError(f"maintenance or users and accounts of reservation {self.name}: no jobs run in it")
         return self
 
 
 class PriorityFile(Strict):
-    """The table ``site.priority``: who is first under ``order=multifactor``.
+    """The table ``site.priority``: which job is first under ``order=multifactor``.
 
     Of the keys of Slurm, :class:`unrack.policy.priority.multifactor.Multifactor` has the formula.
     """
@@ -304,7 +304,7 @@ class SiteFile(Strict):
     nearest_limits: bool = False
     queues: list[QueueFile] = Field(default_factory=list)
     reservations: list[ReservationFile] = Field(default_factory=list)
-    preempt: PreemptFile | None = None  # default: nobody is preempted
+    preempt: PreemptFile | None = None  # default: no job is preempted
     # when jobs are stopped that overrun their limits: so long after these; default: never
     over_time: Time | None = None
     priority: PriorityFile | None = None  # weights of the order ``multifactor``
@@ -339,7 +339,7 @@ class SiteFile(Strict):
             seen, parent = {name}, known[name]
             while parent:
                 if parent not in known:
-                    raise ValueError(f"accounts whose parents there are, not {parent!r}")
+                    raise ValueError(f"accounts with parents that there are, not {parent!r}")
                 if parent in seen:
                     raise ValueError(f"accounts that are not their own parents, not {name!r}")
                 seen.add(parent)
@@ -361,7 +361,7 @@ class SiteFile(Strict):
 
     @model_validator(mode="after")
     def _preempts(self) -> SiteFile:
-        """Who preempts whom has no circles: else two jobs could stop each other forever."""
+        """Preemption has no circles: else two jobs could stop each other forever."""
         preempts = {one.name: one.preempts for one in self.qos}
         for name, others in preempts.items():
             if others and (self.preempt is None or self.preempt.by != "qos"):

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def places_of(file: SiteFile) -> list[Place]:
-    """A place for each limit and each of those whom it is of: users and accounts that the site names."""
+    """A place for each limit and each of those that it is of: users and accounts that the site names."""
     users = dict.fromkeys(f"user {user.name}" for account in file.accounts for user in account.users)
-    whose: Mapping[str, Collection[str]] = {
+    owners_of: Mapping[str, Collection[str]] = {
         "all": ("all",), "user": users, "account": [f"account {one.name}" for one in file.accounts],
     }  # fmt: skip
     owners = [("site", file.limits), *((f"partition {one.name}", one.limits) for one in file.partitions)]
@@ -25,12 +25,12 @@ def places_of(file: SiteFile) -> list[Place]:
         owners.append((f"account {account.name}", account.limits))
         owners += [(f"user {user.name} in account {account.name}", user.limits) for user in account.users]
     found = {
-        f"{measure} of {whom}, {owner}": Place(f"{measure} of {whom}, {owner}", measure, most)
+        f"{measure} of {subject}, {owner}": Place(f"{measure} of {subject}, {owner}", measure, most)
         for owner, limits in owners
         for limit in limits
         if limit.per != "job"
         for measure, most in limit.amounts.items()
-        for whom in whose[limit.per]
+        for subject in owners_of[limit.per]
     }
     return list(found.values())
 
@@ -38,7 +38,7 @@ def places_of(file: SiteFile) -> list[Place]:
 def counted(site: Site, binding: Binding) -> int:
     """The number of what the only job of a binding counts for; a new one comes behind those there are; 0: nothing.
 
-    Who is not named by the site counts for nothing.
+    A user or account that the site does not name counts for nothing.
     """
     row = next(iter(binding.rows), ())
     names = {number: place.name for number, place in binding.places.values()}
@@ -53,7 +53,7 @@ def counted(site: Site, binding: Binding) -> int:
 
 
 class Rule(NamedTuple):
-    """A limit, and whose."""
+    """A limit, and what it is of."""
 
     file: LimitFile
     owner: str  # as in "partition debug"

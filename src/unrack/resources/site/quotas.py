@@ -2,9 +2,9 @@
 
 With lending limits, what a queue uses beyond its guaranteed quota (nominal − lent at most) counts in its cohort, of
 which Σ min(lent at most, nominal) is shared: Σ max(0, used − guaranteed) ≤ shared (Kueue, ClusterQueue: lendingLimit).
-How much of a job counts there would depend on who else runs. But the sum of parts above 0 is the largest of the sums
+How much of a job counts there would depend on which others run. But the sum of parts above 0 is the largest of the sums
 over any of the queues, so that it is the same to say of *every* set of queues: Σ used ≤ shared + Σ guaranteed. Each of
-these is a place that jobs of the queues in the set claim, whatever runs; only those are made that somebody could reach.
+these is a place that jobs of the queues in the set claim, whatever runs; only those are made that jobs could reach.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Quota(NamedTuple):
     Attributes
     ----------
     queue, flavour, measure
-        Whose, the partition (``""``: any nodes), and what it is of.
+        What it is of, the partition (``""``: any nodes), and what it is of.
     nominal
         What it has without borrowing.
     most
@@ -85,7 +85,7 @@ def quotas_of(queues: Sequence[QueueFile]) -> list[Quota]:
     return found
 
 
-def place_name(measure: str, whose: str, flavour: str) -> str:
+def place_name(measure: str, owner: str, flavour: str) -> str:
     """What a place of quotas is called.
 
     Examples
@@ -93,7 +93,7 @@ def place_name(measure: str, whose: str, flavour: str) -> str:
     >>> place_name("cores", "queue a", "spot")
     'cores of queue a, flavour spot'
     """
-    return f"{measure} of {whose}, {f'flavour {flavour}' if flavour else 'any flavour'}"
+    return f"{measure} of {owner}, {f'flavour {flavour}' if flavour else 'any flavour'}"
 
 
 def _most(member: _Member, members: Sequence[_Member]) -> int:
@@ -105,7 +105,7 @@ def _most(member: _Member, members: Sequence[_Member]) -> int:
 def _shared_places(
     key: tuple[str, str, str], members: Sequence[_Member]
 ) -> list[tuple[str, int, frozenset[str]]]:  # fmt: skip
-    """The places of a cohort: names, amounts, and the queues whose jobs claim them."""
+    """The places of a cohort: names, amounts, and the queues with jobs that claim them."""
     cohort, flavour, measure = key
     keepers = [one for one in members if one.kept]
     if len(keepers) > MOST_KEPT:

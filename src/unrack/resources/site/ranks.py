@@ -1,4 +1,4 @@
-"""Who may preempt whom on a site: classes of jobs, and a strict order of them."""
+"""Which jobs may preempt which on a site: classes of jobs, and a strict order of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unrack.resources.site.keys import SiteFile
 
 
 class Ranks(NamedTuple):
-    """Classes of jobs: 0 is of those that preempt nobody and are never preempted.
+    """Classes of jobs: 0 is of those that preempt no other and are never preempted.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Ranks(NamedTuple):
     may : bool[classes, classes]
         Whether jobs of one class may preempt those of another; there are no circles, but by quota.
     height : int64[classes]
-        Larger than that of every class whose jobs may be preempted; by quota, of every class of lower priority.
+        Larger than that of every class of jobs that may be preempted; by quota, of every class of lower priority.
     mode
         By class, what becomes of its jobs when they are preempted: a ``Mode``.
     victims, exempt_us

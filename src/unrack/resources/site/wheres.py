@@ -1,4 +1,4 @@
-"""What jobs say, where they may run and who they are, in words of the site."""
+"""What jobs say, where they may run and what they belong to, in words of the site."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Where(NamedTuple):
     without: str = ""  # a list of nodes that are not used
     reservation: str = ""  # the reservation in which they run
     why: str = ""  # why there is no such node, if something else than the nodes decides that
-    # its quality of service and its queue, where these say whom it may preempt
+    # its quality of service and its queue, where these say which jobs it may preempt
     qos: str = ""
     queue: str = ""
 
 
 class Whose(NamedTuple):
-    """What decides who is first, as far as it is not in what jobs ask; jobs that say the same have the same number."""
+    """What decides which job is first, beside what jobs ask; jobs that say the same have the same number."""
 
     account: str = ""
     user: str = ""

@@ -3,7 +3,7 @@
 Each class of facts of the journal is added to the simulated world in turn. What changed the order of two jobs is the
 class from which on they start in the real order, whatever is added behind it. That something happened at all is no
 cause: a node that was out of service explains a pair only if the pair is right once the simulation has that node out of
-service. Two jobs whose order no class gives are not explained.
+service. Two jobs are not explained if no class gives their order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def causes_of(past: Past, base: frozenset[Fact], jobs: Sequence[Stay], first: In
     jobs
         Those compared.
     first, second : int64[pairs]
-        Places in ``jobs``: who really started first, and who after it.
+        Places in ``jobs``: which really started first, and which after it.
 
     Raises
     ------

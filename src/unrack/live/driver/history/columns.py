@@ -10,4 +10,4 @@ LATENCIES = {
     "to_started_s": "released to seen to run",
     "end_seen_s": "seen to run, longer than by the clock there",
 }
-"""Column → the step whose time it has."""
+"""Column → the step that its time is of."""

@@ -18,7 +18,7 @@ from unrack.study.history.pairs import MOST_JOBS, in_other_turns, swapped
 __all__ = ["MOST_JOBS", "MOST_PAIRS", "UNEXPLAINED", "Comparison", "Pair", "compare"]
 
 MOST_PAIRS = 100_000
-"""Pairs in another order whose causes are looked for."""
+"""So many pairs in another order are looked at for their causes."""
 
 
 class Pair(NamedTuple):
@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
 
 
 def compare(past: Past, at_once: bool = False) -> Comparison:
-    """Simulate the submissions of a past with the run times that were, and compare who started before whom.
+    """Simulate the submissions of a past with the run times that were, and compare which job started before which.
 
     Parameters
     ----------

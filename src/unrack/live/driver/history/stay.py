@@ -28,7 +28,7 @@ class Attempt:
 
     lease: Portable  # what it held, by names, as of its last change
     planned: tuple[str, ...]  # the nodes that were decided
-    ran_on: tuple[str, ...]  # the nodes that were seen; the same, unless somebody else made it run elsewhere
+    ran_on: tuple[str, ...]  # the nodes that were seen; the same, unless it was made to run elsewhere
     # decided_us, released_us, started_us, ended_us, freed_us: when it was decided, ordered, seen to run,
     # seen to be over; and when the core had its place back
     decided_us: int

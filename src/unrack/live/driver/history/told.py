@@ -21,7 +21,7 @@ GOES_ON = ("counted anew", "not ours")
 
 
 class NodesMoved(NamedTuple):
-    """Nodes that went out of service, or are back, by names; none: something else is free that nobody foresaw."""
+    """Nodes that went out of service, or are back, by names; none: something else is free that was not foreseen."""
 
     at_us: int
     nodes: tuple[str, ...]
@@ -29,7 +29,7 @@ class NodesMoved(NamedTuple):
 
 
 class EndMoved(NamedTuple):
-    """A running job whose end was expected at another time from then on: its limit changed, or it ran beyond it."""
+    """A running job with its end expected at another time from then on: its limit changed, or it ran beyond it."""
 
     at_us: int
     key: str

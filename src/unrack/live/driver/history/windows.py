@@ -40,7 +40,7 @@ def reservations_of(beginning: Beginning) -> Sequence[Keys]:
 def joined(last: Beginning, begun: Sequence[tuple[int, Sequence[Keys]]]) -> tuple[Beginning, Windows]:
     """The last beginning with the reservations of all; ``begun``: when each epoch began, µs, and those of it.
 
-    The latest of a name keeps it. Plans know from the first when a window is over, which nobody did then.
+    The latest of a name keeps it. Plans know from the first when a window is over, which was not known then.
     """
     names, more, meant = (
         {one["name"] for one in reservations_of(last)},

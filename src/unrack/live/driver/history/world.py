@@ -132,7 +132,7 @@ class ToldWorld(Kernel):
     # --- the loop ---------------------------------------------------------------------------------------------------
 
     def round(self, now: int) -> int:
-        """Ask the policy, unless nobody looked then."""
+        """Ask the policy, unless the driver did not look then."""
         for since, until in self.away:
             if since < now < until:
                 return until

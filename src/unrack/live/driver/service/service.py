@@ -40,7 +40,7 @@ FULL_S = 5.0
 
 
 class Stop:
-    """Whether somebody wants the service to end: SIGTERM, SIGINT, or :meth:`ask`."""
+    """Whether the service is asked to end: SIGTERM, SIGINT, or :meth:`ask`."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -87,7 +87,7 @@ def serve(
     site: ServiceTable, orchestrator: Orchestrator, meters: Meters, stop: Stop | None = None,
     ready: Callable[[Driver], None] | None = None, fabric: Fabric | None = None,
 ) -> None:  # fmt: skip
-    """Schedule the jobs of an orchestrator until somebody asks it to end.
+    """Schedule the jobs of an orchestrator until it is asked to end.
 
     Where the journal cannot be written to, as the disk is full, nothing is decided or ordered. It goes on from what is
     written when there is room again, as if it had been started anew.
@@ -97,7 +97,7 @@ def serve(
     site
         The site file.
     orchestrator, meters
-        Whose jobs they are; what counts what is done.
+        Where the jobs are; what counts what is done.
     stop
         How it is asked to end; default: signals.
     ready
@@ -173,7 +173,7 @@ def _until_the_end(drive: Callable[[bool], None], log: Events, health: Health, n
 
 
 def _settled(driver: Driver, kept: Kept | None) -> None:
-    """Detach what an earlier run left attached for nobody."""
+    """Detach what an earlier run left attached for no job."""
     try:
         driver.acting.settle()
     except FabricError as error:

@@ -59,7 +59,7 @@ class Known(NamedTuple):
     job: dict[str, Any] | None = None
     queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
     since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
-    group: int | None = None  # its own among those whose tasks are kept apart; ``None``: none
+    group: int | None = None  # its own among those with tasks kept apart; ``None``: none
     # what it was promised while it waits: start, turn, grain and lease, as of
     # :class:`unrack.ledger.promises.Promise`, the lease by names
     promise: list[Any] | None = None
@@ -131,7 +131,7 @@ class Entry:
         self.placed = (*(one for one in self.placed if one != found), found)[-MOST_PLACED:]
 
     def is_placed(self, nodes: Collection[str]) -> bool:
-        """True if it is we who may have told it to start on these nodes."""
+        """True if the driver may have told it to start on these nodes."""
         return tuple(sorted(nodes)) in self.placed
 
     def is_let_go(self, job: SeenJob) -> bool:

@@ -91,7 +91,7 @@ class Beginning(NamedTuple):
 
 
 def model_of_record(record: Mapping[str, Any]) -> Model:
-    """The model whose fields a record holds, as JSON gives them back."""
+    """The model with the fields that a record holds, as JSON gives them back."""
     times = tuple(tuple(row) for row in record["times_s"])
     return Model(**{**record, "apps": tuple(record["apps"]), "governs": tuple(record["governs"]), "times_s": times})
 
@@ -175,7 +175,7 @@ class Epoch:
     def attempt(self, event: Event, now: int) -> bool:
         """Tell it of something that it may refuse; what was refused is noted if it left a trace.
 
-        A job that was refused keeps its number, which whoever plays this again must give out, too.
+        A job that was refused keeps its number, which a replay must give out, too.
         """
         jobs = self.core.state.jobs
         try:

@@ -81,7 +81,7 @@ def stage_of_record(record: Mapping[str, Any]) -> Stage:
 
 
 def _before(record: Mapping[str, Any]) -> Decided | Released | Running | Foreign | None:
-    """How far a job had come that is recalled, or whose devices are detached."""
+    """How far a job had come that is recalled, or of which the devices are detached."""
     operations = tuple(record.get("operations", ()))
     if "lease" not in record or "decided_us" not in record:
         return _foreign(record) if operations or "lease" in record else None

@@ -59,7 +59,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Its start is decided, and nobody has been told; ``operations``: the attachments of its devices, by id."""
+    """Its start is decided, and not told yet; ``operations``: the attachments of its devices, by id."""
 
     phase: Literal[Phase.ATTACHING, Phase.ORDERING]
     intent: Intent
@@ -91,7 +91,7 @@ class MoreTime:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """It runs where that was decided, since ``started_us``; ``released_us``: ``None`` if nobody was told yet."""
+    """It runs where that was decided, since ``started_us``; ``released_us``: ``None`` if not told yet."""
 
     phase: ClassVar[Literal[Phase.RUNNING]] = Phase.RUNNING
     intent: Intent
@@ -163,7 +163,7 @@ class Undone:
 class Detaching:
     """Its devices are being detached; ``was``: how far it had come, ``then``: what it will be.
 
-    ``free``: it may start though its devices are being detached, because nobody holds it any more.
+    ``free``: it may start though its devices are being detached, because no job holds it any more.
     """
 
     phase: ClassVar[Literal[Phase.DETACHING]] = Phase.DETACHING

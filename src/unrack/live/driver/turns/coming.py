@@ -60,7 +60,7 @@ class Coming(Part):
         return f"{FORGOTTEN[ended.how != 'ran']} {again}"
 
     def until(self, entry: Entry, problem: Problem) -> None:
-        """Look at a job again when its time has come, which nobody tells of."""
+        """Look at a job again when its time has come, which no event tells."""
         if problem.again_us is not None:
             entry.trouble = entry.trouble._replace(again_us=problem.again_us)
 
@@ -73,7 +73,7 @@ class Coming(Part):
         return self._kept_apart(entry, asked) if isinstance(asked, Asked) and asked.apart else asked
 
     def _kept_apart(self, entry: Entry, asked: Asked) -> Asked | Problem:
-        """A job whose tasks could share a node, and must not, has a group of its own."""
+        """A job with tasks that could share a node, and must not, has a group of its own."""
         groups = int(self.epoch.beginning.cluster.get(APART, {}).get("groups", 0))
         if not groups:
             self.notes.keep_apart = True
@@ -84,7 +84,7 @@ class Coming(Part):
                 entry.known = entry.known._replace(group=self.table.free_group(groups))
             self.table.touch(entry)
         if entry.known.group is None:
-            return Problem("as many jobs as may whose tasks have to be kept apart wait or run already")
+            return Problem("as many jobs as may with tasks that have to be kept apart wait or run already")
         own = {APART: {"group": entry.known.group, "most": 1}}
         every = [
             replace(one, demand=replace(one.demand, devices={**one.demand.devices, **own})) for one in asked.job.every
@@ -123,7 +123,7 @@ class Coming(Part):
         self.until(entry, problem)
 
     def from_aside(self, entry: Entry, job: SeenJob) -> None:
-        """A job that was not to be started may be now; or somebody else has started it."""
+        """A job that was not to be started may be now; or it was started elsewhere."""
         if self.goes_where_it_was_placed(entry, job, Recalling(None, entry.why)):
             return
         if job.shown != Shown.HELD or not job.ours:
@@ -146,7 +146,7 @@ class Coming(Part):
     def goes_where_it_was_placed(self, entry: Entry, job: SeenJob, held: Stage) -> bool:
         """Whether a job that is to wait runs, or may start, where we had placed it: it holds that, or is held again.
 
-        Such a job counts as released by nobody: it was held by an order that takes its place away, too, which has been
+        Such a job does not count as released: it was held by an order that takes its place away, too, which has been
         forgotten.
 
         Parameters

@@ -55,7 +55,7 @@ class Deciding(Part):
         if not isinstance(entry.stage, Foreign):
             self.table.move(entry, stopped(entry.stage, str(decision.reason)))
             return
-        self.notes.count("not-ours")  # nobody else's job is touched, whatever the policy says
+        self.notes.count("not-ours")  # no other's job is touched, whatever the policy says
         self.holding.withdraw(entry, "not ours")
         assert entry.lease is not None
         self.holding.adopt(entry, entry.job, self.epoch.names.lease(entry.lease))

@@ -56,7 +56,7 @@ class Ending(Part):
         self.table.end(entry)
 
     def queued_again(self, entry: Entry, job: SeenJob) -> None:
-        """A running job waits again: somebody requeued it, its node failed, or its start was forgotten."""
+        """A running job waits again: it was requeued, its node failed, or its start was forgotten."""
         if isinstance(entry.stage, Foreign):
             self.holding.withdraw(entry, "requeued")
             entry.stage = granted(entry.stage, None)
@@ -132,13 +132,13 @@ class Ending(Part):
             self.aside(entry, job.broken)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
-        """A job that waits in the core: it may be held by its user, changed, or started by somebody else."""
+        """A job that waits in the core: it may be held by its user, changed, or started elsewhere."""
         held = Stopped(Phase.HOLDING, f"{self.orchestrator.name} has forgotten that it is held")
         if self.coming.goes_where_it_was_placed(entry, job, held):
             return
         if job.shown != Shown.HELD:
             self.notes.count("taken-away")
-            self.aside(entry, "somebody else released it")
+            self.aside(entry, "it was released by another")
             self.table.drop(entry)
             return
         asked = self.coming.admitted(entry, job)

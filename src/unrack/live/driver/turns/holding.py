@@ -150,7 +150,7 @@ class Holding(Part):
         return limit - ran if ran < limit else SECOND_US
 
     def elsewhere(self, entry: Entry, job: SeenJob) -> None:
-        """Somebody made a job run on other nodes than those that were decided: it holds what it holds."""
+        """A job was made to run on other nodes than those that were decided: it holds what it holds."""
         self.notes.count("started-elsewhere")
         self.withdraw(entry, "started elsewhere")
         self._adopt(entry, job)
@@ -210,7 +210,7 @@ class Holding(Part):
         return lease._replace(claims=claims)
 
     def _recall_from(self, entry: Entry) -> None:
-        """Starts that were decided on what somebody else's job holds now will not come about."""
+        """Starts that were decided on what another's job holds now will not come about."""
         taken = set(entry.nodes)
         for other in self.table.in_phase(INTENDED):
             if other is not entry and taken & set(other.nodes) and other.phase != Phase.RECALLING:

@@ -10,12 +10,12 @@ from unrack.live.driver.state.table import Table
 
 
 class Notes:
-    """One turn: who is told, what is known, whose jobs they are, and what happened.
+    """One turn: what is told, what is known, where the jobs are, and what happened.
 
     Parameters
     ----------
     epoch, table, orchestrator
-        Who is told, what is known, whose jobs they are.
+        The core that is told, what is known, where the jobs are.
     now
         The driver's time, µs.
     missed
@@ -24,15 +24,15 @@ class Notes:
     Attributes
     ----------
     counts
-        What happened, for those who watch: words → how often.
+        What happened, for operators that watch: words → how often.
     over
         Records of the jobs that are over, as they were last known.
     missing
         The jobs that are not in this reading.
     troubles
-        Jobs whose start did not come about, and why.
+        Jobs with a start that did not come about, and why.
     steps
-        Of jobs whose first start was acknowledged: when they came, were decided, released and seen to run, µs.
+        Of jobs after their first start was acknowledged: when they came, were decided, released and seen to run, µs.
     look_again
         True: what a job has left may be another's, at the next look.
     keep_apart

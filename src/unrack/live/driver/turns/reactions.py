@@ -115,7 +115,7 @@ class Reactions(Part):
         self.table.move(entry, recalled(entry.stage, self.notes.refusal(job.reason)))
 
     def held_again(self, entry: Entry, job: SeenJob) -> None:
-        """Somebody holds it after it was released."""
+        """It was held after it was released."""
         self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300]))
 
     def timed_out(self, entry: Entry, job: SeenJob) -> None:

@@ -25,12 +25,12 @@ class Turn:
     Parameters
     ----------
     notes
-        Who is told, what is known, what was agreed on; and, in the end, what happened.
+        What is told, what is known, what was agreed on; and, in the end, what happened.
 
     Attributes
     ----------
     holding, deciding, coming, ending, reactions
-        Those who take part in it.
+        The parts of it.
     """
 
     def __init__(self, notes: Notes) -> None:

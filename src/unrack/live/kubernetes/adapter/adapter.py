@@ -149,7 +149,7 @@ class KubernetesAdapter:
             self._look_after_clients(seen, table)
 
     def _look_after_clients(self, seen: Seen, table: Table) -> None:
-        """Tell clients whose servers are gone, or stop them, as the site wants it."""
+        """Tell clients that their servers are gone, or stop them, as the site wants it."""
         assert self.servers is not None
         self.servers.clear(_operations(table))
         running = [
@@ -230,7 +230,7 @@ class KubernetesAdapter:
         return None
 
     def takes(self, job: SeenJob, asked: Job) -> None:
-        """Nobody has less room for that."""
+        """No other has less room for that."""
 
     def wants_apart(self, job: SeenJob, names: Names) -> bool:
         """A pod is one task."""
@@ -333,7 +333,7 @@ class KubernetesAdapter:
             picture.assume_not(entry.key)
             if why := picture.keeps_off(entry.key, name):
                 return why
-            if not picture.has_room(entry.key, name):  # who is to make room has not ended yet
+            if not picture.has_room(entry.key, name):  # the pod that is to make room has not ended yet
                 return LATER
             picture.assume(entry.key, name)
         try:

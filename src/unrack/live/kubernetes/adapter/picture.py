@@ -19,7 +19,7 @@ from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.run_time import limit_s
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints of nodes on which nothing is started, whoever tolerates them."""
+"""Taints of nodes on which nothing is started, whichever pods tolerate them."""
 CUT_SHORT = frozenset({"Deleted", "Evicted"})
 """How pods end that do not end by themselves."""
 _EVICTED = ("Evicted", "Preempting", "NodeShutdown", "Terminated", "DeletionByTaintManager", "TerminationByKubelet")
@@ -42,14 +42,14 @@ def has_said(node: Node) -> bool:
 
 
 class Picture:
-    """Nodes and pods as they are known now. Whoever reads more than one thing holds :attr:`lock`.
+    """Nodes and pods as they are known now. A reader of more than one thing holds :attr:`lock`.
 
     Parameters
     ----------
     scheduler
         Pods that name it are ours.
     preempts
-        Whether it matters who may preempt whom.
+        Whether it matters which pods may preempt which.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Picture:
         self.version = self.nodes_version = 0
         self.read_version = -1
         self.unreadable: dict[str, str] = {}
-        self._assumed: dict[str, str] = {}  # key → the node to which it is being bound, or is, which nobody told yet
+        self._assumed: dict[str, str] = {}  # key → the node to which it is being bound, or is, which was not told yet
         self._holds: dict[str, tuple[str, Amounts]] = {}
         self._held: dict[str, Counter[str]] = {}
         self._ranks: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Picture:
             self.version += 1
 
     def _note_tier(self, pod: Pod) -> None:
-        """Note a priority that was not there before: the nodes count as others then, as they say who preempts whom."""
+        """Note a new priority: the nodes count as others then, as they say which pods preempt which."""
         if self.preempts and pod.spec.scheduler_name == self.scheduler:
             tier = tier_of((pod,))
             if tier not in self.tiers and len(self.tiers) < MOST:

@@ -66,7 +66,7 @@ class Terms:
     added
         What a site adds to them, and how long a pod that says nothing is expected to run.
     tiers
-        Who may preempt whom; none: no pod is preempted.
+        Which pods may preempt which; none: no pod is preempted.
     devices
         Those that pods may claim.
     taken, held
@@ -190,7 +190,7 @@ class Terms:
         return found
 
     def said(self, pods: tuple[Pod, ...]) -> dict[str, str]:
-        """What a pod, or a gang, says of whom it may preempt."""
+        """What a pod, or a gang, says of the pods that it may preempt."""
         tier = tier_of(pods) if self.tiers else None
         return {"qos": tier.name} if tier in self.tiers and tier is not None else {}
 
@@ -250,6 +250,6 @@ def _with_counters(job: Job, counters: Mapping[str, int]) -> Job:
 
 
 def _without_closed(node: Node) -> Node:
-    """A node whose taints say nothing of whether it is in use, which the driver knows."""
+    """A node with taints that say nothing of whether it is in use, which the driver knows."""
     taints = [taint for taint in node.spec.taints if taint.key not in CLOSED]
     return Node(node.metadata, NodeSpec(False, taints), node.status)

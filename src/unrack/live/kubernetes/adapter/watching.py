@@ -185,4 +185,4 @@ class Watching:
             except ForbiddenError:
                 return  # events are not for us
             except RunError:
-                continue  # nobody waits for it
+                continue  # it is not waited for

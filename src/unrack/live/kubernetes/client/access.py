@@ -1,4 +1,4 @@
-"""Where an API server is and who asks it: by a kubeconfig, or as the service account of the pod that this is."""
+"""Where an API server is, and the account that asks it: of a kubeconfig, or the service account of this pod."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGINS = ("exec", "auth-provider", "username", "password", "as", "as-groups", "
 
 @dataclass(frozen=True)
 class Access:
-    """A server and who asks it."""
+    """A server and the account that asks it."""
 
     server: str  # https://HOST:PORT, without a slash at the end
     namespace: str = "default"
@@ -202,7 +202,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _tls(authority: bytes | Path | None, where: str, *, checked: bool = True) -> ssl.SSLContext:
-    """TLS to a server whose certificate this authority signed; ``None``: one that the machine trusts."""
+    """TLS to a server with a certificate that this authority signed; ``None``: one that the machine trusts."""
     content = _read(authority, "certificate") if isinstance(authority, Path) else authority
     try:
         context = ssl.create_default_context(cadata=None if content is None else content.decode("ascii"))

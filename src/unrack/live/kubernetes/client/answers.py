@@ -41,7 +41,7 @@ class DeniedError(RunError):
 
 
 class ForbiddenError(DeniedError):
-    """401 or 403: the server does not know who asks, or that may not."""
+    """401 or 403: the server does not know the account that asks, or that may not."""
 
 
 class AbsentError(DeniedError):
@@ -49,7 +49,7 @@ class AbsentError(DeniedError):
 
 
 class ConflictError(DeniedError):
-    """409: it was changed, made or bound by somebody else meanwhile."""
+    """409: it was changed, made or bound by another meanwhile."""
 
 
 class GoneError(DeniedError):

@@ -60,7 +60,7 @@ class Connection:
     Parameters
     ----------
     access
-        Where it is, and who asks.
+        Where it is, and as which account it is asked.
     timeout_s
         How long an answer may take, s; a watch as long as it likes.
     seed

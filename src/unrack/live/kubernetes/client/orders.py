@@ -1,4 +1,4 @@
-"""What an API server is told to do. A ConflictError says that somebody was faster, and that nothing was done."""
+"""What an API server is told to do. A ConflictError says that another was faster, and that nothing was done."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def tell(
     note
         In words; cut at 1024 bytes.
     by
-        Who says it, as ``unrack.example/unrack-0``: a controller and an instance of it.
+        What says it, as ``unrack.example/unrack-0``: a controller and an instance of it.
     warning
         Whether it is one; otherwise it is as it should be.
     """

@@ -20,7 +20,7 @@ class InTurn:
         self._first: dict[Hashable, str] = {}
 
     def begin(self, seen: Seen, table: Table, required: dict[str, Terms]) -> None:
-        """A turn begins: those come first whose place is decided, and that are not seen there yet."""
+        """A turn begins: those come first that have a decided place, and that are not seen there yet."""
         self._first = {}
         for entry in table.in_phase(STARTING) if any(map(any, required.values())) else ():
             job = seen.jobs.get(entry.key)

@@ -28,7 +28,7 @@ class Term(NamedTuple):
 
     key: str  # the label of nodes that says which of them are one place
     selector: Mapping[str, Any] | None
-    namespaces: frozenset[str]  # whose pods are meant
+    namespaces: frozenset[str]  # those of the pods that are meant
     of: Mapping[str, Any] | None  # and those of namespaces with these labels; ``None``: of no others
 
     def means(self, pod: Pod, namespaces: Mapping[str, Labels]) -> bool:

@@ -22,7 +22,7 @@ class Spread(NamedTuple):
     least: int  # with fewer places than that, the fewest is 0
     same: Mapping[str, str]  # labels that the pods that count must have, too
     wanted: bool  # only nodes count that the pod wants to run on
-    tolerated: bool  # and whose taints it tolerates
+    tolerated: bool  # and with taints that it tolerates
 
     def counts(self, pod: Pod, namespace: str) -> bool:
         """True if a pod that has a node counts; one that is being deleted does not, and of all, no pod does."""

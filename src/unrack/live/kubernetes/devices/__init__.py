@@ -1,1 +1,1 @@
-"""Devices that pods claim (dynamic resource allocation): pools, claims, what fits, and who is given what."""
+"""Devices that pods claim (dynamic resource allocation): pools, claims, what fits, and which claim is given what."""

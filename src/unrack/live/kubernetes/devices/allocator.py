@@ -49,7 +49,7 @@ class Search:
     Parameters
     ----------
     pools, held, selectors
-        The devices, who has them, and what was said of them.
+        The devices, the claims that have them, and what was said of them.
     most_steps
         The bound on effort.
     wanted_by

@@ -190,7 +190,7 @@ def shape_of(claims: Sequence[Wanted]) -> tuple[Wanted, ...]:
 
 def _taken(counted: Counted, device: Device, amounts: Mapping[str, Fraction]) -> Fraction:
     """What a request takes of a counter if it is given that device."""
-    if counted.consumed:  # of a device that is shared it is taken once, by whoever comes first
+    if counted.consumed:  # of a device that is shared it is taken once, by the claim that comes first
         of = (amount for name, amount in device.consumes.items() if name[0::3] == counted[:2])
         return Fraction(0) if device.multiple else sum(of, Fraction(0))
     if not counted.what:

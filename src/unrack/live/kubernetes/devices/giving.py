@@ -1,7 +1,7 @@
 """Devices given to the claims of a pod, step by step, as the server must be told; and taken back.
 
-What is given is written in the claim itself, so whoever goes on after a fault finds it there: a pod that starts goes
-on with what its claims have, and one that waits gives it back. Nothing is kept elsewhere.
+What is given is written in the claim itself, so a driver that goes on after a fault finds it there: a pod that starts
+goes on with what its claims have, and one that waits gives it back. Nothing is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GivingError(Exception):
 
 
 class _EndingError(Exception):
-    """A pod can have its devices as soon as claims whose pods are over have been freed."""
+    """A pod can have its devices as soon as claims of pods that are over have been freed."""
 
 
 class Giving:

@@ -1,4 +1,4 @@
-"""The devices that there are: slices of pools whose newest generation is there as a whole."""
+"""The devices that there are: slices of pools that have their whole newest generation."""
 
 from __future__ import annotations
 

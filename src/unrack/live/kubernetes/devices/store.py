@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class Store:
-    """What there is. Whoever reads more than one thing holds the lock of the picture that this belongs to.
+    """What there is. A reader of more than one thing holds the lock of the picture that this belongs to.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def _count(held: Held, parts: Sequence[Part], sign: int) -> None:
 
 
 def parts_of(allocation: Allocation | None) -> tuple[Part, ...]:
-    """The devices of an allocation; those that an administrator looks at are nobody's."""
+    """The devices of an allocation; those that an administrator looks at are of no pod."""
     return tuple(
         Part(
             DeviceId(one.driver, one.pool, one.device),

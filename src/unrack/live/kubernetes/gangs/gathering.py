@@ -47,7 +47,7 @@ def kept_of(record: Mapping[str, Any]) -> Kept | None:
 
 
 def members_of(entry: Entry) -> tuple[tuple[str, str], ...]:
-    """The pods of a gang whose start was decided; none: it is no gang, or waits."""
+    """The pods of a gang with a decided start; none: it is no gang, or waits."""
     return entry.own.members if isinstance(entry.own, Kept) and entry.phase not in OPEN else ()
 
 
@@ -147,7 +147,7 @@ class Gathering:
         )  # fmt: skip
 
     def _begun(self, entry: Entry, members: Sequence[tuple[str, str]], gone: Mapping[str, SeenJob]) -> SeenJob | None:
-        """A gang whose start was decided, as its pods are now; ``None``: nothing is known of any of them."""
+        """A gang with a decided start, as its pods are now; ``None``: nothing is known of any of them."""
         jobs = [self._shown.get(key) or gone.get(key) for key, _ in members]
         known = [job for job in jobs if job is not None]
         if not known:
@@ -180,7 +180,7 @@ class Gathering:
 
 
 class Begun(NamedTuple):
-    """What is known of a gang whose start was decided: the pods that have nodes."""
+    """What is known of a gang with a decided start: the pods that have nodes."""
 
     pods: tuple[Pod, ...]
 

@@ -17,7 +17,7 @@ _MOST = 100_000
 
 
 class GangName(NamedTuple):
-    """What a gang is called: who says how large it is (the group of the API), its namespace and its name."""
+    """What a gang is called: what says how large it is (the group of the API), its namespace and its name."""
 
     by: str
     namespace: str

@@ -53,7 +53,7 @@ class ServerFabric:
     watching, picture
         The server, and what is known of its pods.
     scheduler
-        Whose server pods they are.
+        The scheduler of the server pods.
     """
 
     def __init__(self, options: ServerPods, watching: Watching, picture: Picture, scheduler: str) -> None:
@@ -70,7 +70,7 @@ class ServerFabric:
         self._do(self._detach(operation))
 
     def state(self) -> list[Attachment]:
-        """What is attached, by the server pods that there are; but for those whose client runs, of whoever that is."""
+        """What is attached, by the server pods that there are; but for those with a client that runs."""
         try:
             self.watching.check()
         except RunError as error:
@@ -188,7 +188,7 @@ class ServerFabric:
         return sum(len({*map(node_of, said[name].devices)}) if name in said else 1 for name in operations)
 
     def clear(self, known: Iterable[str]) -> None:
-        """Begin to end servers of operations that nobody knows, unless their client runs."""
+        """Begin to end servers of unknown operations, unless their client runs."""
         ours = set(map(short, known))
         for pod in self._servers():
             if pod.metadata.labels.get(OPERATION) not in ours and not self._has_client(pod):
@@ -206,7 +206,7 @@ class ServerFabric:
 
 
 def short(operation: str) -> str:
-    """A label for an operation, whose id may be too long for one."""
+    """A label for an operation; its id may be too long for one."""
     return hashlib.sha256(operation.encode()).hexdigest()[:40]
 
 
@@ -222,7 +222,7 @@ def attachment_of(pod: Pod) -> Attachment | None:
 def manifest_of(
     options: ServerPods, wanted: Attachment, client: Pod, node: str, gpus: int, scheduler: str
 ) -> dict[str, Any]:
-    """The server pod of an attachment on a node; it ends with its client, whoever ends that."""
+    """The server pod of an attachment on a node; it ends with its client, however that ends."""
     made, at = copy.deepcopy(options.manifest), client.metadata
     said = {"operation": wanted.operation, "job": wanted.job, "node": wanted.node, "devices": list(wanted.devices)}
     given: dict[str, Any] = made.get("metadata") or {}

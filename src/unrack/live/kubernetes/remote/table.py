@@ -27,7 +27,7 @@ class ServerPods(Strict):
     pod: SitePath
     port: Annotated[int, Field(ge=1, le=65535, strict=True)]  # on which it listens
     resource: str = Field(default="nvidia.com/gpu", pattern=r"^[a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63}$")
-    # labels of the nodes whose GPUs they are; default: of all that have some
+    # labels of the nodes that have the GPUs; default: of all that have some
     nodes: dict[str, str] = Field(default_factory=dict)
     # client, each: how a client is told where its GPUs are, in words joined by commas, one for each server or GPU
     client: str = Field(default="{address}:{port}", min_length=1, max_length=200)
@@ -36,7 +36,7 @@ class ServerPods(Strict):
     ready_us: Annotated[int, time_between(1, 3600)] = Field(default=60 * SECOND_US, alias="ready")
     # how long that is expected to take, by which plans go
     attach_us: Annotated[int, time_between(0, 3600)] = Field(default=2 * SECOND_US, alias="attach_latency")
-    # what becomes of a client whose server is lost: it is told so in an event, or stopped besides
+    # what becomes of a client that loses its server: it is told so in an event, or stopped besides
     on_lost: Literal["tell", "stop"] = "tell"
 
     _manifest: dict[str, Any] = PrivateAttr(default_factory=dict)

@@ -20,7 +20,7 @@ from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
 
-NOBODY = np.empty(0, np.int64)
+NONE = np.empty(0, np.int64)
 
 
 class Chosen(NamedTuple):
@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
 
     lease: Lease
     length_us: int  # for how long the job would hold it
-    # others who would end at another time, as they share: job to before and after, µs
+    # others that would end at another time, as they share: job to before and after, µs
     moved: dict[int, tuple[int, int]]
 
 
@@ -68,7 +68,7 @@ class Choices:
         self.booked = False  # whether what windows keep is not free in what is asked about
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
-        # what was chosen for whom, of those that hold devices or have components
+        # what was chosen for which job, of those that hold devices or have components
         self.made: dict[int, Lease] = {}
         self.now, self._trust, self._kept, self._told = now, trust, kept, told
         self._job, self._looked_at = -1, view
@@ -97,12 +97,12 @@ class Choices:
         Returns
         -------
         jobs, lengths : int64[k]
-            Who has them, and how long each lasts, µs; -1: it cannot start so.
+            The jobs that have them, and how long each lasts, µs; -1: it cannot start so.
         """
         turns = sorted((one for one in held if one[2].shares), key=lambda one: one[1])
         timeline = self.timeline if turns or self.slow else None
         if timeline is None:
-            return NOBODY, NOBODY
+            return NONE, NONE
         expected_us = self.view.asks[ESTIMATE, [one[0] for one in turns]].tolist()
         waits = zip(turns, expected_us, strict=True)
         timeline.add(*((job, begins, us, lease.shares) for (job, begins, lease), us in waits))
@@ -128,7 +128,7 @@ class Choices:
         places, left
             int64[k] each: places of resources, and how much is free of each; of others it is what is free now.
         beside
-            Who else runs then, where that matters.
+            Which others run then, where that matters.
         lendable
             int64[nodes]: how many MB each node may lend; ``None``: all that is free.
         """
@@ -210,7 +210,7 @@ class Choices:
         return np.array([] if self.timeline is None else self.timeline.moments(), np.int64)
 
     def believe(self) -> None:
-        """Those who share with what was found last end as it makes them end."""
+        """Jobs that share with what was found last end as it makes them end."""
         self.ends = self._after
         self._assumed.running = self.running()
 

@@ -53,10 +53,10 @@ class Round(NamedTuple):
     """What one round does."""
 
     compress: int  # how often reservations may move forward, one by one in order
-    # whether a job whose booked end is now counts as ended, so that a reservation for now stays although its end has
+    # whether a job with a booked end of now counts as ended, so that a reservation for now stays although its end has
     # not been seen yet; what needs its room starts in a later round of this moment
     trust: bool
-    # whether only those count who start now: behind the last who may, nobody is given a reservation
+    # whether only jobs count that start now: behind the last that may, none is given a reservation
     brief: bool = False
 
 
@@ -74,8 +74,8 @@ for how long; what there was too little room for; and how many jobs of the order
 KEPT, CARRIED, FROM, WAS, COUNT, STAMP, MOST = range(12, 19)
 """More of them, of levels that are kept (:mod:`unrack.policy.discipline.skyline.kept`): whether they are; whether they
 have been carried on to this round; the first step that is not past; how many jobs ``was`` has; how many reservations
-there are; the number of the last look at who runs; and how many steps, rows, claims and slots there may be until all is
-made anew."""
+there are; the number of the last look at running jobs; and how many steps, rows, claims and slots there may be until
+all is made anew."""
 COARSE = MOST + 4
 """One more: the cores that reservations for later keep of each of their nodes, whatever is asked; 0: what is asked.
 Not 0, they keep nothing of limits, and are not made for whom a limit has no room now; who ends just when they begin is
@@ -107,7 +107,7 @@ class _Columns(NamedTuple):
     free_places: Ints
     claimed: Ints
     claimed_at: Ints
-    # what is installed, and when who may use it
+    # what is installed, and when which jobs may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
     set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: nobody has looked
@@ -157,7 +157,7 @@ class _Columns(NamedTuple):
     cursor: Ints  # int64[CURSOR]
     # levels that are kept
     held: Ints  # int64[5, jobs]
-    was: Ints  # int64[room]: who ran after the last round
+    was: Ints  # int64[room]: the jobs that ran after the last round
     # int64[2, sets + places]: until when more is free, of the nodes of a set and of a place, than a job saw when it was
     # given the earliest place, µs; second row: than those saw that have been looked at in this round
     grown: Ints
@@ -165,7 +165,7 @@ class _Columns(NamedTuple):
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
     refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now
     now: Ints  # int64[2, nodes]: what is free now, beside the jobs that start in this pass
-    heads: Ints  # int64[room, 4]: the heads: jobs without a place, whose sets of nodes have no node in common
+    heads: Ints  # int64[room, 4]: the heads: jobs without a place, with no node in common between their sets of nodes
     meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
     aside: Ints  # int64[2]: the first and the last of the places that are limits, which hold up none but their own
     then: Ints  # int64[heads, 2, nodes]: what is free when each head is to start

@@ -1,8 +1,8 @@
 """Compiled: the levels of a plan, kept from its last round as long as they say what making them anew would.
 
-Kept is what running jobs hold until their booked ends, and every reservation. Those who have ended give back the rest;
-then all that the ledger says is compared: when who ends and what he holds, what is free now, what each waiting job asks
-and when it is to start. Whatever differs, whyever, the levels are made anew.
+Kept is what running jobs hold until their booked ends, and every reservation. Jobs that have ended give back the rest;
+then all that the ledger says is compared: when each job ends and what it holds, what is free now, what each waiting job
+asks and when it is to start. Whatever differs, whyever, the levels are made anew.
 
 Where levels are kept it is known, too, until when more is free than a job saw that was given the earliest place: a job
 can only move to before that time.
@@ -194,7 +194,7 @@ def as_reserved(order: Ints, now: int, sky: Any) -> bool:
 
 @inlined
 def as_running(now: int, seen: LedgerColumns, groups: Groups, sky: Any) -> bool:
-    """Whether those who run hold what they hold in the levels; marks them."""
+    """Whether running jobs hold what they hold in the levels; marks them."""
     held, running, cursor = sky.held, seen.running, sky.cursor
     cursor[STAMP] += 1
     for i in range(seen.running_count):
@@ -333,7 +333,7 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
 
 @inlined
 def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, compress: bool, sky: Any) -> bool:
-    """Note what the next round has to find for the levels to stay: who runs, who starts, and what is reserved.
+    """Note what the next round has to find for the levels to stay: which jobs run, which start, and what is reserved.
 
     After a round in which ``count`` jobs start, before they do. False: there was too little room.
     """
@@ -342,7 +342,7 @@ def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, c
     anew, grown = cursor[CARRIED] == 0, sky.grown
     cursor[CARRIED] = 0
     if running > 0 and seen.running[ENDS_US, 0] < now:
-        return True  # who has overrun his limit ends a moment from now, at every look
+        return True  # one that has overrun its limit ends a moment from now, at every look
     if anew:
         rows, claims = rows_of_running(seen, groups, cursor[ROWS], cursor[CLAIMS], sky)
         if rows < 0:

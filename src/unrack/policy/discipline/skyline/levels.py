@@ -211,7 +211,7 @@ def earliest(
     sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int, i: int,
     before: int, every: bool,
 ) -> int:  # fmt: skip
-    """The first step from ``i`` on at whose start, ``before`` a time (µs), the job fits for ``length`` µs; -1: none.
+    """The first step from ``i`` on, ``before`` a time (µs), at which the job fits for ``length`` µs; -1: none.
 
     ``sky.low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it
     may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.

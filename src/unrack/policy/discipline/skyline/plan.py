@@ -144,7 +144,7 @@ class Plan(Passes):
         keeps = self.keeps and not what.brief
         how = jobs, now, running, *self.rule, *what
         made, line = self._begun(jobs, now, what, choices), None
-        if cursor[KEPT] and not keeps:  # somebody asks for a choice now
+        if cursor[KEPT] and not keeps:  # a job asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
             self.columns.grown[:] = NEVER_US
         in_kernel = self._chosen_in_kernel(jobs)
@@ -185,7 +185,7 @@ class Plan(Passes):
         return self.rounds > FEW_ROUNDS and not (self.chosen or self.lends)
 
     def _chosen_in_kernel(self, jobs: Ints) -> bool:
-        """Whether the devices of all who ask for any can be chosen in a kernel."""
+        """Whether the devices of all that ask for any can be chosen in a kernel."""
         if not (self.in_kernel and self.chosen) or self.modelled:
             return False
         wants = self.columns.wants[jobs]
@@ -201,7 +201,7 @@ class Plan(Passes):
             self.leases[job] = lease._replace(shares=shares)
 
     def _begun(self, jobs: Ints, now: int, what: Round, choices: Chooser) -> Choices | None:
-        """The choices of a round, where reservations hold devices: who cannot start as reserved any more has none."""
+        """The choices of a round, where reservations hold devices; jobs that cannot start as reserved have none."""
         self.choosing = -1
         if not (self.leases or self.modelled):
             return None
@@ -250,7 +250,7 @@ class Plan(Passes):
         cursor[LENGTH_CHOSEN] = chosen.length_us
 
     def _beside(self, choices: Choices, order: Ints, start_us: int) -> dict[int, AssumedRun]:
-        """Who runs as reserved, at this time or later."""
+        """Jobs that run as reserved, at this time or later."""
         turn = self.columns.turn[:, : len(order)]
         end = turn[START] + turn[LENGTH]
         there = (turn[START] >= 0) & (end > start_us)
@@ -264,7 +264,7 @@ class Plan(Passes):
         return lease or from_rows(job, c.new_rows[row:end], c.new_claims[claim:last], self.places)
 
     def _moves(self, choices: Choices, chosen: Chosen, start_us: int) -> bool:
-        """Let those who share with a job end later, or earlier; False: that would disturb others, and nothing moves."""
+        """Let jobs that share with another end at other times; False: that would disturb others, and nothing moves."""
         c, cursor = self.columns, self.columns.cursor
         more = 2 * len(chosen.moved) + 8
         if cursor[STEPS] + more > len(c.times):
@@ -293,7 +293,7 @@ class Plan(Passes):
         if not self.leases and not self.lends:
             return self.counted(count)
         decisions: list[Start] = []
-        later = np.zeros(len(c.of), np.bool_)  # nodes of those who cannot start yet
+        later = np.zeros(len(c.of), np.bool_)  # nodes of those that cannot start yet
         for s, job in enumerate(c.started[JOB, :count].tolist()):
             lease = self.leases.get(job) or self.lease(s)
             ready = choices is None or choices.may_start(lease)

@@ -216,8 +216,8 @@ def plan_round(
     """Plan for the jobs of ``order`` and choose those that start now.
 
     Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
-    one that disturbs nobody, in order. With ``compress`` every job in order is then moved to the earliest time that
-    disturbs nobody, which is never later than the one it had; with 2, all are once more, if no choices are asked for.
+    one that disturbs no other, in order. With ``compress`` every job in order is then moved to the earliest time that
+    disturbs no other, which is never later than the one it had; with 2, all are once more, if no choices are asked for.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
     chosen = cursor[STAGE] == CHOSEN
     cursor[STAGE] = PLAN
     begun = cursor[FROM]
-    less = brief and not chosen  # whether less is free now than when it was last seen who may start
+    less = brief and not chosen  # whether less is free now than when it was last seen which may start
     for n in range(cursor[AT], jobs * max(1, compress)):
         q = n % jobs
         while less and cursor[LAST] > q and not may_start(order[cursor[LAST] - 1], groups, slots, sky):

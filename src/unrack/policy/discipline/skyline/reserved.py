@@ -55,7 +55,7 @@ BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind"
 class Blocked:
     """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
 
-    Without backfill nobody starts until it does.
+    Without backfill no job starts until it does.
     """
 
     head: int = -1
@@ -93,7 +93,7 @@ class Reserved:
     # reservations that hold devices, or of several components
     leases: dict[int, Lease] = field(default_factory=dict)
     choosing: int = -1  # the place in the order of the job for which a choice was made last
-    # whether a promise was taken over whose lease means nothing here: all are to be made anew, in order of start
+    # whether a promise was taken over with a lease that means nothing here: all are to be made anew, in order of start
     lost: bool = False
     freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
     blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
@@ -254,14 +254,14 @@ class Reserved:
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
 
-        Who is given the earliest place in this order, on whatever groups, never starts later than reserved: at the
-        reserved start of a job those before it have begun, so that what is free then stays free.
+        A job that is given the earliest place in this order, on whatever groups, never starts later than reserved: at
+        the reserved start of a job those before it have begun, so that what is free then stays free.
         """
         start = self.columns.start[jobs]
         return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
 
     def reserved(self, job: int) -> int:
-        """When a job is to start, µs; -1: nobody has said."""
+        """When a job is to start, µs; -1: not known."""
         return int(self.columns.start[job]) if job < len(self.columns.start) else -1
 
     def forget(self, jobs: Ints) -> None:

@@ -1,4 +1,4 @@
-"""Levels of a skyline whose jobs end at other times than they were to, as others share their devices."""
+"""Levels of a skyline with jobs that end at other times than they were to, as others share their devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def change(free: Ints, left: Ints, slot: Ints, rows: Ints, claims: Ints, sign: i
     left : int64[…, slots]
         What is free of places then.
     slot : int64[places]
-        The slot of each place; -1: nobody holds any of it at any time.
+        The slot of each place; -1: no job holds any of it at any time.
     """
     for row in rows.tolist():
         nodes = slice(row[FIRST], row[FIRST] + row[NODES])

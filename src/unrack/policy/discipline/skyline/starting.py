@@ -1,4 +1,4 @@
-"""Compiled: who of those whose reservation is now starts, on which nodes."""
+"""Compiled: which of the jobs with a reservation for now start, on which nodes."""
 
 from __future__ import annotations
 
@@ -94,9 +94,10 @@ def must_wait(wait_for: Ints, rows: Ints, first: int, last: int) -> bool:
 def start_those_due(
     order: Ints, now: int, fit: int, seen: LedgerColumns, groups: Groups, slots: Slots, sky: Any
 ) -> int:
-    """Choose those that start now and whose places are free; how many; -1: there is too little room.
+    """Choose those that start now, on places that are free; how many; -1: there is too little room.
 
-    Who borrows of nodes on which others are to start now starts behind these: a node that lends might start no tasks.
+    A job that borrows of nodes on which others are to start now starts behind these: a node that lends might start no
+    tasks.
     """
     turn, started, out, new_rows, new_claims = sky.turn, sky.started, sky.out, sky.new_rows, sky.new_claims
     nodes, n, at = seen.free.shape[1], 0, 0
@@ -161,9 +162,9 @@ def start_those_due(
 
 @inlined
 def limit_lending(jobs: int, length: int, sky: Any, most: Ints) -> None:
-    """Let nodes lend no more than lets all start there who are to start after a job, while it runs.
+    """Let nodes lend no more than lets all start there that are to start after a job, while it runs.
 
-    Who starts at the same time starts before those who borrow of his nodes.
+    A job that starts at the same time starts before those that borrow of its nodes.
 
     Parameters
     ----------
@@ -198,7 +199,7 @@ def lendable(jobs: int, length: int, sky: Any) -> Ints:
 
 @compiled
 def leaves_open(jobs: int, length: int, loans: Ints, sky: Any) -> bool:
-    """Whether all who start while loans (int64[k, 3]) last may still start on their nodes, whatever these then lend."""
+    """Whether jobs that start while loans (int64[k, 3]) last may still start on their nodes, whatever these lend."""
     left, fits = lendable(jobs, length, sky), True
     for i in range(loans.shape[0]):
         left[loans[i, LENDER]] -= loans[i, LOAN_MB]

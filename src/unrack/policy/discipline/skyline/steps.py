@@ -28,7 +28,7 @@ from unrack.view import PLENTY
 class Groups(NamedTuple):
     """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.Columns`.
 
-    A job uses none before the ``first``, nor from the ``last`` on; nobody looks at these.
+    A job uses none before the ``first``, nor from the ``last`` on; these are not looked at.
     """
 
     grain: int

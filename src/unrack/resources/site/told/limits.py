@@ -1,4 +1,4 @@
-"""The table of limits: how full they were, and who waited for room in them."""
+"""The table of limits: how full they were, and which jobs waited for room in them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Rule(NamedTuple):
     kept: tuple[tuple[float, float, int], ...] = ()  # from when to when a reservation keeps how much of it, s
 
     def has(self, place: str) -> bool:
-        """Whether a place is this limit of somebody."""
+        """Whether a place is this limit, of any user or account."""
         if self.kept:
             return place == self.owner
-        whom = f"{self.measure} of {self.per}"
-        return place.startswith((f"{whom},", f"{whom} ")) and place.endswith(f", {self.owner}")
+        subject = f"{self.measure} of {self.per}"
+        return place.startswith((f"{subject},", f"{subject} ")) and place.endswith(f", {self.owner}")
 
     def __str__(self) -> str:
         if self.kept:
             return f"{self.owner}: {self.most:,}, less {self.kept[0][2]:,} while they are kept"
-        whom = {"all": "all together"}.get(self.per, f"each {self.per}")
-        return f"{self.measure} of {whom}, {self.owner}: {self.most:,}"
+        subject = {"all": "all together"}.get(self.per, f"each {self.per}")
+        return f"{self.measure} of {subject}, {self.owner}: {self.most:,}"
 
 
 def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]:
@@ -66,7 +66,7 @@ def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]
 
 
 def limit_tables(runs: Sequence[Kept]) -> Iterator[Table]:
-    """A row a policy and limit, those waited for longest: how full it was, and who waited for room in it."""
+    """A row a policy and limit, those waited for longest: how full it was, and which jobs waited for room in it."""
     counters = () if runs[0].nodes is None else runs[0].nodes.counters
     rules, rows = rules_of(runs[0].written, dict(counters)), list[tuple[str, ...]]()
     for policy in dict.fromkeys(run.policy for run in runs):
@@ -84,7 +84,7 @@ def limit_tables(runs: Sequence[Kept]) -> Iterator[Table]:
             ))  # fmt: skip
     if rows:
         words = (
-            f"The {MOST} that were waited for longest. Held at most: by one of those whom it is of; full: the part of "
+            f"The {MOST} that were waited for longest. Held at most: by one of those that it is of; full: the part of "
             "the time in which nothing was left to one of them. Waited: jobs that found no room in it between their "
             "submission and their start, and for how long, whatever else they waited for; too big: over it by itself."
         )
@@ -102,7 +102,7 @@ class _Use(NamedTuple):
 
 
 def _use(run: Kept, rule: Rule) -> _Use | None:
-    """How a limit was used; ``None``: nobody counted for it."""
+    """How a limit was used; ``None``: no job counted for it."""
     assert run.table is not None
     jobs, claims = run.table("jobs"), run.claims.filter(pl.col("quantity") == rule.measure)
     held = {
