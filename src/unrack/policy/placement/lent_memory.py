@@ -42,7 +42,7 @@ class LentMemory:
 
     rule: str  # a name in ``RULES``
     place: str = "first-fit"  # which nodes are filled first where no task has to borrow
-    # threshold, group, near: as of :func:`unrack.policy.lending.rules.make_terms`; threshold ``None``: as of the rule
+    # threshold, group, near: as of ``make_terms``; threshold ``None``: as of the rule
     threshold: float | None = None
     group: str | int = "all"
     near: bool = False
