@@ -8,7 +8,7 @@ from unrack.policy.discipline.list_scheduler import BACKFILL
 from unrack.policy.discipline.slurm_like import MAINS
 from unrack.policy.gpus.rule import SEEN
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
-from unrack.policy.lending.rules import RULES as LENT_RULES
+from unrack.policy.lending.lender_cost import RULES as LENT_RULES
 from unrack.policy.orders import ORDERS
 from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
 from unrack.policy.placement.local_memory import FITS

@@ -51,7 +51,7 @@ from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, place_job, spread
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 

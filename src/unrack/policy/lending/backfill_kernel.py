@@ -47,7 +47,7 @@ from unrack.policy.lending.lease_kernel import (
     room_needed,
     who_is,
 )
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
 
 

@@ -15,7 +15,7 @@ from unrack.kernels.ordering import order_of
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.ledger.names import CPU, MEM
 from unrack.policy.lending.compute_nodes import is_idle
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 
 
 @inlined

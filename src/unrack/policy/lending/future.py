@@ -12,7 +12,7 @@ from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, noted, place_job
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 
 
 @inlined

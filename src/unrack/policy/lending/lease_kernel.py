@@ -26,8 +26,7 @@ from unrack.policy.lending.borrowing import (
     pack,
 )
 from unrack.policy.lending.compute_nodes import candidates, fits_somehow, place_locally, select
-from unrack.policy.lending.lender_cost import costs_of
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms, costs_of
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
 

@@ -22,7 +22,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.pools.place_kernel import Answer
 from unrack.policy.pools.plan_kernel import choose_devices, settle_last
 

@@ -17,8 +17,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Loan
 from unrack.policy.contract import Ability
 from unrack.policy.lending.lease_kernel import ANY, Who, somebody, spread_tasks
-from unrack.policy.lending.lender_cost import Scratch
-from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
+from unrack.policy.lending.lender_cost import RULES, THRESHOLDS, LendingRule, Scratch, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.local_memory import fill
 from unrack.reasons import Code, Reason

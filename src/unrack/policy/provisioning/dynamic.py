@@ -28,8 +28,7 @@ from unrack.ledger.state import FINISHED
 from unrack.policy.around.around import AroundAnother, anew
 from unrack.policy.columns import columns_of
 from unrack.policy.contract import Ability, Decision, Hold, Requeue, Resize, Start, Traits, Used
-from unrack.policy.lending.lender_cost import Scratch
-from unrack.policy.lending.rules import LendingRule, Terms, grouped, make_terms
+from unrack.policy.lending.lender_cost import LendingRule, Scratch, Terms, grouped, make_terms
 from unrack.policy.members import traits_of
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason

@@ -18,7 +18,7 @@ from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import borrow, who_is
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node
 
 AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
