@@ -20,8 +20,8 @@ from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
+from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
-from unrack.policy.preemption.suspending import SUSPEND
 from unrack.sim.brief import result_facts
 from unrack.sim.faults.failure import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame

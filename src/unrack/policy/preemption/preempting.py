@@ -22,8 +22,7 @@ from unrack.cluster.spec import Cluster
 from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, queue_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
-from unrack.policy.preemption.look import Look, Notes
-from unrack.policy.preemption.suspending import going_on, kept_for
+from unrack.policy.preemption.look import Look, Notes, going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.reasons import Reason

@@ -11,8 +11,8 @@ from unrack.errors import InputError, PolicyError
 from unrack.policy.around.around import AroundAnother, innermost
 from unrack.policy.contract import Policy
 from unrack.policy.members import traits_of
+from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import Preempting, site_of
-from unrack.policy.preemption.suspending import SUSPEND
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
