@@ -36,7 +36,7 @@ from unrack.policy.keys import (
     SCHEDULING,
     TERMS,
 )
-from unrack.policy.limits.extending import extended
+from unrack.policy.limits import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
 from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.mixed import OF_DEVICES

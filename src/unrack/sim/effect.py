@@ -11,8 +11,7 @@ from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
 from unrack.policy.around.around import innermost
 from unrack.policy.contract import Ability, Policy
-from unrack.policy.limits.extending import Extending
-from unrack.policy.limits.refusal import backfills
+from unrack.policy.limits import Extending, backfills
 from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts, site_of

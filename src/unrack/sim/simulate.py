@@ -11,8 +11,7 @@ from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.limits.extending import Extending
-from unrack.policy.limits.refusal import check_stopping, shortening
+from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import Preempting, as_site_says

@@ -8,7 +8,7 @@ from pydantic import PrivateAttr
 
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
-from unrack.policy.limits.extending import Extending
+from unrack.policy.limits import Extending
 from unrack.study.input.document import Document
 from unrack.units import SECOND_US
 

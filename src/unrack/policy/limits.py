@@ -1,14 +1,4 @@
-"""Any policy, around which running jobs that have used up their limits are given more time (``extension``).
-
-The walltime extension of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which nobody has to ask:
-when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays nobody who was promised
-anything. The discipline says who was, on drafts with the longer job: of a plan all who have reservations, of Slurm's
-those for whom it would plan now, under lists and EASY the heads, by what is booked. Where anybody may pass a head, and
-under other policies, a job runs on only if nobody would start if it ended. Nobody runs into a window, or beyond the end
-of his own.
-
-Two drafts, a decision or plan on each, and one at every end within the step for each head.
-"""
+"""Limits of run time that policies choose: shorter ones at the start, more time at the end."""
 
 from __future__ import annotations
 
@@ -16,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from unrack.errors import PolicyError
-from unrack.policy.around.around import AroundAnother, innermost, queue_of
+from unrack.errors import InputError, PolicyError
+from unrack.ledger.promises import Promises
+from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
@@ -29,8 +20,13 @@ from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Code
+from unrack.resources.places import is_resource
+from unrack.units import SECOND_US
 from unrack.view import Draft, View
 from unrack.view.windows import may_go_on
+from unrack.workload.job import ESTIMATE, JobTable
+from unrack.workload.site.components import components_of
+from unrack.workload.sizing.least import COLUMN
 
 STEPS = 4
 """So many steps are given at most, where nothing else is said."""
@@ -168,3 +164,129 @@ def extended(policy: Policy[Any], step_us: int, most_us: int | None, where: str)
     if most_us < step_us:
         raise PolicyError(f"{where}, extension_most", f"less than the extension at once: {most_us / 10**6:g} s", "more")
     return Extending(policy, step_us, most_us)
+
+
+DEPTH = 100
+"""So many of those that wait are looked at in a round."""
+
+
+@dataclass(slots=True)
+class Shortened:
+    """What is remembered."""
+
+    inner: Any  # of the policy inside
+    asked: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
+    started: bool = False  # whether a job was started without it: what it remembers is to be made anew
+    version: int = -1  # of the ledger when nobody could be started
+
+
+@dataclass(frozen=True)
+class Shortening(AroundAnother):
+    """Shorter limits around a policy."""
+
+    def begin(self, view: View) -> Shortened:
+        """Nothing was looked at yet."""
+        return Shortened(self.inner.begin(view))
+
+    def promised(self, view: View, memory: Shortened) -> Promises:
+        """As the policy inside says, which did not plan for who was just started."""
+        found = super().promised(view, memory)
+        return found.stirred() if memory.started else found
+
+    def decide(self, view: View, memory: Shortened, now: int) -> tuple[list[Decision], Shortened]:
+        """As the policy inside decides; then one job is started with a shorter limit."""
+        if memory.started:
+            memory.inner, memory.started = anew(self.inner, memory.inner, view), False
+        plan: list[Decision] = []
+        if not memory.asked:
+            plan, memory.inner = self.inner.decide(view, memory.inner, now)
+            memory.asked = bool(plan) and not self.stepwise_inside
+        if not plan:
+            memory.asked = False
+            start = self._shortened(view, memory, now)
+            plan, memory.started = ([], False) if start is None else ([start], True)
+        return plan, memory
+
+    def _shortened(self, view: View, memory: Shortened, now: int) -> Start | None:
+        inner, least_us = innermost(self.inner), view.columns.least_us
+        if not view.waiting or (isinstance(inner, SlurmLike) and now % inner.interval_us):
+            return None
+        if memory.version == view.version and not view.cluster.places.windows and view.first_end_us > now:
+            return None
+        for job in queue_of(self.inner, memory.inner, view, now)[:DEPTH].tolist():
+            whole_us, least = int(view.asks[ESTIMATE, job]), least_us.get(job, 0)
+            found = self._start(view, job, least, now) if 0 < least < whole_us else None
+            if found is None:
+                continue
+            few, many = 0, (whole_us - least - 1) // SECOND_US + 1  # seconds more with which it starts, and may not
+            while many - few > 1:
+                middle = (few + many) // 2
+                start = self._start(view, job, least + middle * SECOND_US, now)
+                if start is None:
+                    many = middle
+                else:
+                    found, few = start, middle
+            return found._replace(limit_us=least + few * SECOND_US)
+        memory.version = view.version
+        return None
+
+    def _start(self, view: View, job: int, time_us: int, now: int) -> Start | None:
+        """How the policy inside would start a job that asked for so long, if it stopped nobody for it."""
+        draft = Draft(view, now)
+        draft.expect(job, time_us)
+        decisions, _ = self.inner.decide(draft.view, self.inner.begin(draft.view), now)
+        starts = [decision for decision in decisions if isinstance(decision, Start)]
+        found = next((start for start in starts if start.lease.job == job), None)
+        return found if len(starts) == len(decisions) else None
+
+
+def backfills(policy: Policy[Any]) -> bool:
+    """Whether jobs may pass others under a policy."""
+    return getattr(innermost(policy), "backfill", "easy") != "none"
+
+
+def check_stopping(policy: Policy[Any], jobs: JobTable) -> None:
+    """Refuse what does not go with jobs that are stopped at their limits.
+
+    A PolicyError or InputError names the first.
+    """
+    where, inner = "jobs that are stopped at their limits (site.over_time, extension)", policy
+    if isinstance(inner, Shortening):
+        inner = inner.inner
+    for why, wrong in (
+        ("chooses or changes sizes", isinstance(inner, Sizing)),
+        ("changes the memory of running jobs", traits_of(policy).monitor_us > 0),
+        ("knows how long jobs run, whatever they ask", traits_of(policy).estimates == Estimates.EXACT),
+    ):
+        if wrong:
+            raise PolicyError(where, f"{policy.name}, which {why}", "another policy, or neither")
+    extends = isinstance(inner, Extending)
+    for got, wrong in (
+        ("jobs whose use of memory is known", jobs.usage is not None),
+        ("extension, and jobs with pooled devices", extends and any(not is_resource(kind) for kind, _ in jobs.devices)),
+    ):
+        if wrong:
+            raise InputError(where, got, "either, not both")
+
+
+def shortening(policy: Policy[Any], jobs: JobTable) -> Policy[Any]:
+    """The policy with shorter limits for some of these jobs; without where nobody passes others.
+
+    A PolicyError or InputError if it is none of those that limits are shortened under, or the jobs have what does not
+    go with it.
+    """
+    for got, wrong in (
+        ("heterogeneous jobs", bool(components_of(jobs))),
+        ("jobs whose use of memory is known", jobs.usage is not None),
+    ):
+        if wrong:
+            raise InputError(f"workload, {COLUMN}", got, "either, not both")
+    inner = innermost(policy)
+    if isinstance(policy, Sizing) or not isinstance(inner, ListScheduler | Conservative | SlurmLike):
+        want = "a list, EASY, conservative or Slurm-like one, without molding or resizing"
+        raise PolicyError(f"policy {policy.name}", f"a workload with {COLUMN}", want)
+    if traits_of(policy).estimates == Estimates.EXACT:
+        raise PolicyError(
+            f"policy {policy.name}", f"{COLUMN}, and exact estimates", "requested ones, or no such column"
+        )
+    return Shortening(policy) if backfills(policy) else policy
