@@ -11,8 +11,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
-from unrack.policy.flow.attempt import Attempt
-from unrack.policy.flow.beyond import Beyond
+from unrack.policy.flow.attempt import Attempt, Beyond
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise

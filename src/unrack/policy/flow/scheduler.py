@@ -23,8 +23,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
-from unrack.policy.flow.attempt import MOST_COST, Attempt, Terms, attempted
-from unrack.policy.flow.beyond import Beyond
+from unrack.policy.flow.attempt import MOST_COST, Attempt, Beyond, Terms, attempted
 from unrack.policy.flow.costs.contract import CostModel, postpones
 from unrack.policy.flow.costs.models import COSTS
 from unrack.policy.flow.hosts import hosts_of
