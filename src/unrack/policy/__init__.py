@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
     from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
-    from unrack.policy.flow.costs.contract import Costs as Costs
-    from unrack.policy.flow.costs.contract import Phase as Phase
+    from unrack.policy.flow.costs import Costs as Costs
+    from unrack.policy.flow.costs import Phase as Phase
     from unrack.policy.flow.scheduler import Flow as Flow
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key

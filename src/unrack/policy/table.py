@@ -17,7 +17,7 @@ from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, RESERVES, SlurmLike
 from unrack.policy.file import policy_of
-from unrack.policy.flow.costs.models import COSTS
+from unrack.policy.flow.costs import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.keys import (
     BACKFILL_ORDER,

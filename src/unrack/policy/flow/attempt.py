@@ -15,7 +15,7 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.assignment import Assignment, Sides, assign
-from unrack.policy.flow.costs.contract import CostModel, Phase, postpones
+from unrack.policy.flow.costs import CostModel, Phase, postpones
 from unrack.policy.flow.left import MOST, Left
 from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.flow.sorts import Sort, Sorts

@@ -24,8 +24,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.flow.attempt import MOST_COST, Attempt, Beyond, Terms, attempted
-from unrack.policy.flow.costs.contract import CostModel, postpones
-from unrack.policy.flow.costs.models import COSTS
+from unrack.policy.flow.costs import COSTS, CostModel, postpones
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left, batch_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.ledger.lease import NODES, Lease
-from unrack.policy.flow.costs.contract import Phase
+from unrack.policy.flow.costs import Phase
 from unrack.policy.flow.notes import Notes
 from unrack.policy.flow.sorts import Sort
 from unrack.resources.gpus.machines.machine import text_of
