@@ -33,8 +33,7 @@ from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.notes import Fate, Notes
 from unrack.policy.flow.promise import left_beside, promised
 from unrack.policy.flow.sorts import Sort, Sorts
-from unrack.policy.flow.stories.round import counted, told
-from unrack.policy.flow.stories.why import why
+from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
