@@ -16,9 +16,8 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.assignment import Assignment, Sides, assign
 from unrack.policy.flow.costs import CostModel, Phase, postpones
-from unrack.policy.flow.left import MOST, Left
+from unrack.policy.flow.left import MOST, Left, Sort, Sorts
 from unrack.policy.flow.network_load import NetworkLoad, load_at
-from unrack.policy.flow.sorts import Sort, Sorts
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.local_memory import LocalMemory

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.policy.flow.sorts import Sort
+from unrack.policy.flow.left import Sort
 from unrack.view import View
 
 

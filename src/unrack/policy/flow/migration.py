@@ -18,9 +18,8 @@ from unrack.ledger.lease import CORES, NODES, TASKS, Lease
 from unrack.policy.contract import Decision, Requeue, Start
 from unrack.policy.flow.attempt import Attempt, Held, Terms, attempted
 from unrack.policy.flow.leases import lease_of
-from unrack.policy.flow.left import Left
+from unrack.policy.flow.left import Left, Sort
 from unrack.policy.flow.notes import Notes
-from unrack.policy.flow.sorts import Sort
 from unrack.reasons import Code, Reason
 from unrack.view import View
 

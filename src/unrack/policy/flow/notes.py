@@ -13,9 +13,9 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt, Beyond
 from unrack.policy.flow.hosts import Hosts
+from unrack.policy.flow.left import Sorts
 from unrack.policy.flow.network_load import NetworkLoad
 from unrack.policy.flow.promise import Promise
-from unrack.policy.flow.sorts import Sorts
 from unrack.policy.rounds import RoundCount
 from unrack.units import NEVER_US
 

@@ -8,8 +8,8 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NODES, Lease
 from unrack.policy.flow.attempt import Attempt, Members, Solved
 from unrack.policy.flow.costs import Phase
+from unrack.policy.flow.left import Sort
 from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.flow.sorts import Sort
 from unrack.policy.placement.local_memory import LocalMemory
 from unrack.policy.rounds import (
     UNIT,
