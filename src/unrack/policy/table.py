@@ -49,8 +49,8 @@ from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.sizing.molding import RULES as MOLDINGS
 from unrack.policy.sizing.refusal import sized
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
-from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
+from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS
 
 

@@ -14,8 +14,8 @@ from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.policy.tiers.all_at_once import Repack, place_together
 from unrack.policy.tiers.answer import PlacedServers
-from unrack.policy.tiers.order import REQUEST, check_order, in_order
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
+from unrack.policy.tiers.scheduler import REQUEST, check_order, in_order
 from unrack.policy.tiers.server_cores import read_cores, with_cores
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch.solution import nowhere

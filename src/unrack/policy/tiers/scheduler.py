@@ -2,7 +2,7 @@
 
 A server is a job of one task. Whoever waits is tried in order of arrival, each by the allocator's rule
 (:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
-(:mod:`unrack.policy.tiers.order`); who has no place waits, without holding up others, or is refused for good
+(:mod:`unrack.policy.tiers.scheduler`); who has no place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; who waits is tried again only after something was given back.
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.growing import grown, room_for
@@ -34,16 +35,51 @@ from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, 
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.tiered_memory import TieredMemory
-from unrack.policy.tiers.order import REQUEST, in_order
 from unrack.policy.tiers.own_policy import lease_of, possible_servers
 from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
+from unrack.solver.servers.holdings import Servers
 from unrack.solver.servers.one_by_one import OneByOne
-from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
+from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
+
+REQUEST, SLO_RATIO = "request", "slo-ratio"
+ORDERS = (REQUEST, SLO_RATIO)
+
+
+def check_order(order: str, where: str) -> None:
+    """Refuse an unknown order with a :class:`PolicyError`."""
+    if order not in ORDERS:
+        raise PolicyError(f"{where}order", repr(order), f"one of {', '.join(ORDERS)}")
+
+
+def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
+    """int64[servers]: floor in MB // ceiling in weighted MB; a ceiling of 0 is above all, no ceiling counts as 0.
+
+    ``asks``: servers, ceilings in units of 1 / ``cost_scale``; ``cost_scale``: units of weight for each MB of a tier of
+    cost 1.
+
+    Examples
+    --------
+    >>> from unrack.solver.servers.problem import asked
+    >>> ones = np.ones(4, np.int64)
+    >>> servers = asked(ones, 90 * ones, np.array([0, 50, 40, 90]), np.array([9, 20, 100, 0]), tiers=2)
+    >>> slo_ratios(servers, 1)[:3].tolist()
+    [0, 2, 0]
+    """
+    ratios = asks.floor * cost_scale // np.maximum(asks.ceiling, 1)
+    return np.where(asks.ceiling == 0, np.iinfo(np.int64).max, ratios)
+
+
+def in_order(which: Ints, asks: Asked | Servers, order: str, cost_scale: int) -> Ints:
+    """int64[any]: some servers in an order of ``ORDERS``; those of one ratio stay as they were."""
+    if order == REQUEST:
+        return which
+    return which[np.argsort(-slo_ratios(asks, cost_scale)[which], kind="stable")]
+
 
 WAIT, REJECT = "wait", "reject"
 FULL = (WAIT, REJECT)
