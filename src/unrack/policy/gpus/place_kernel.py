@@ -8,9 +8,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.policy.gpus.as_authors import clustering_mark, packing_mark
 from unrack.policy.gpus.bisection import bisecting
-from unrack.policy.gpus.growth import part_with_least, shared_growth, strands, whole_growth
 from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
@@ -29,6 +27,12 @@ from unrack.policy.gpus.rules import (
     SPREAD,
     TOPOLOGY,
     WORST_FIT,
+    clustering_mark,
+    packing_mark,
+    part_with_least,
+    shared_growth,
+    strands,
+    whole_growth,
 )
 from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import (

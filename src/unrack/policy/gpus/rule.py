@@ -13,9 +13,8 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.as_authors import SHARED
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
-from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES
+from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.asks import WHOLE, Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet

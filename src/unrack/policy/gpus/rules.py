@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from unrack.jit import inlined
+from unrack.kernels.arrays import Ints
+from unrack.resources.gpus.asks import WHOLE, Ask
+from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.fragmentation import Demands, fragments
+from unrack.resources.gpus.utility import Neighbours
+
 NEAREST = "nearest"
 (
     FIRST_FIT, BEST_FIT, WORST_FIT, PACK, SPREAD, RANDOM, DRB, TOPOLOGY, FGD, DOT_PRODUCT, CLUSTERING, PACKING,
@@ -34,10 +41,129 @@ bi-partitioning by utility (Amaral 2019, Alg. 2 and 3). ``topology``: the placem
 ``fgd``: where fragmentation grows least (Weng et al. 2023). ``dot-product``, ``clustering``, ``packing`` and
 ``least-left`` (best fit over all that a machine has): those it is compared with there. ``foresight``: where that and
 what a machine will strand grow least (unrack's own). ``packing-as-authors`` and ``clustering-as-authors``: with
-the marks of the authors' plug-ins (:mod:`unrack.policy.gpus.as_authors`).
+the marks of the authors' plug-ins (:mod:`unrack.policy.gpus.rules`).
 """
 BY_KIND = (CLUSTERING, CLUSTERING_AS_AUTHORS)
 """Rules that look for jobs of the same kind."""
 BY_DEMANDS = (FGD, FORESIGHT)
 """Rules that look at what jobs usually ask."""
 WORDS = ", ".join([NEAREST, *RULES])
+
+
+BEST = 100
+MOST_MILLI = 8 * WHOLE
+"""The GPUs of the largest node, to which clustering relates what is free."""
+SHARED = 0
+"""The kind of jobs on parts of GPUs; of others it is how many GPUs they ask for."""
+
+
+@inlined
+def packing_mark(gpus: Gpus, free: Ints, ask: Ask, node: int) -> int:
+    """GPUs in use with room 50 to 100, the fuller the better; idle ones of a busy node 33 to 49; an idle node less."""
+    kind, first = gpus.kind[node], gpus.first[node]
+    if ask.gpus == 0 or kind < 0 or gpus.slices[kind]:
+        return 0
+    idle = 0
+    for i in range(gpus.size[kind]):
+        idle += free[first + i] == WHOLE
+    if idle == gpus.size[kind]:
+        return int(max(BEST // 3 - idle, idle))
+    taken, idle, left = 0, 0, 0
+    for _ in range(ask.gpus):
+        best, least = 0, WHOLE + 1
+        for i in range(gpus.size[kind]):
+            if not taken >> i & 1 and ask.milli <= free[first + i] < least:
+                best, least = i, free[first + i]
+        taken |= 1 << best
+        idle += least == WHOLE
+        left += least * 100 // WHOLE
+    if idle:
+        return max(BEST // 2 - idle, BEST // 3)
+    return int(max(BEST - left // 10, BEST // 2))
+
+
+@inlined
+def clustering_mark(gpus: Gpus, who: Neighbours, free: Ints, kinds: Ints, ask: Ask, job: int, node: int) -> int:
+    """Nodes with jobs of its kind alone, with such among others, idle, with others: 75, 50, 25 and 0, and how full."""
+    kind, first = gpus.kind[node], gpus.first[node]
+    if ask.gpus == 0 or kind < 0 or gpus.slices[kind]:
+        return 0
+    seen, left = 0, 0
+    for i in range(first, first + gpus.size[kind]):
+        left += free[i]
+        if who.holders[0, i] == 1 and free[i] == 0:
+            seen |= 1 << kinds[who.holders[1, i]]
+        elif who.holders[0, i]:
+            seen |= 1 << SHARED
+    own = 1 << kinds[job]
+    mark = 75 if seen == own else 50 if seen & own else 0 if seen else 25
+    return int(mark + BEST // 4 * (MOST_MILLI - min(left, MOST_MILLI)) // MOST_MILLI)
+
+
+@inlined
+def stranded(left: Ints, cores: int, mb: int, demands: Demands) -> float:
+    """What will be left of a machine's GPUs once tasks as they usually come have used up its cores or its memory."""
+    total = 0
+    for i in range(left.shape[0]):
+        total += left[i]
+    usable = float(total)
+    if demands.per_gpu[0] > 0:
+        usable = min(usable, WHOLE * cores / demands.per_gpu[0])
+    if demands.per_gpu[1] > 0:
+        usable = min(usable, WHOLE * mb / demands.per_gpu[1])
+    return total - usable
+
+
+@inlined
+def strands(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
+    """By how much that grows with tasks on it."""
+    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
+    before = stranded(left, cores[node], mb[node], demands)
+    total = ask.gpus * ask.milli * tasks
+    for i in range(left.shape[0]):
+        taken = min(left[i], total)
+        left[i] -= taken
+        total -= taken
+    return stranded(left, cores[node] - ask.cores * tasks, mb[node] - ask.mb * tasks, demands) - before
+
+
+@inlined
+def shared_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int) -> float:
+    """By how much F grows if a task gets its part of the GPU for which that is least."""
+    _, after = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
+    return after - fragments(free[gpus.first[node] : gpus.first[node + 1]], cores[node], demands)
+
+
+@inlined
+def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> tuple[int, float]:
+    """The place of the GPU that leaves least F, and that F; ``cores``: what is free once the task has its own."""
+    first = gpus.first[node]
+    left = free[first : gpus.first[node + 1]].copy()
+    best, least = -1, 1e300
+    for i in range(left.shape[0]):
+        if left[i] < ask.milli:
+            continue
+        seen = False
+        for j in range(i):
+            seen = seen or left[j] == left[i]
+        if seen:
+            continue
+        left[i] -= ask.milli
+        found = fragments(left, cores, demands)
+        left[i] += ask.milli
+        if found < least - 1e-9:
+            best, least = i, found
+    return first + best, least
+
+
+@inlined
+def whole_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
+    """By how much F grows if tasks get whole GPUs, or none."""
+    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
+    before = fragments(left, cores[node], demands)
+    wanted = ask.gpus * tasks
+    for i in range(left.shape[0]):
+        if wanted and left[i] == WHOLE:
+            left[i] = 0
+            wanted -= 1
+    return fragments(left, cores[node] - ask.cores * tasks, demands) - before
