@@ -33,8 +33,7 @@ from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.any_resource import NodePlacement
 from unrack.policy.placement.local_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import Mixed
-from unrack.policy.prediction.correction import Correction, expected_end_us
-from unrack.policy.prediction.forecast import Forecast, begun, update
+from unrack.policy.prediction.forecast import Correction, Forecast, begun, expected_end_us, update
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
