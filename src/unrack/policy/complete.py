@@ -13,7 +13,7 @@ from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.members import abilities_of, traits_of
 from unrack.policy.own.answers import Answers
-from unrack.policy.own.members import check_members, check_parts, has_decide
+from unrack.policy.own.fault import check_members, check_parts, has_decide
 from unrack.reasons import Code, Reason
 from unrack.view import View
 

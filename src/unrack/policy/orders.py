@@ -14,7 +14,7 @@ import numpy as np
 from unrack.kernels.arrays import Floats, Ints
 from unrack.plugins.code import is_own
 from unrack.policy.own.answers import checked_key, checked_order
-from unrack.policy.own.members import takes
+from unrack.policy.own.fault import takes
 from unrack.policy.priority.standing import Standing, multifactor
 from unrack.units import NEVER_US
 from unrack.view import View
