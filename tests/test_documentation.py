@@ -18,7 +18,7 @@ from unrack.metric.table import KIND_METRICS, METRICS
 from unrack.policy.file import load_policy
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.orders import ORDERS
-from unrack.policy.provisioning.parameters import PROVISIONING
+from unrack.policy.provisioning.dynamic import PROVISIONING
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.resources.counted.resource import CounterFile

@@ -15,7 +15,7 @@ from unrack.policy.placement.local_memory import FITS
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.pools.pool_placement import READINGS, TEXT
-from unrack.policy.provisioning.parameters import PROVISIONING
+from unrack.policy.provisioning.dynamic import PROVISIONING
 
 ORDER = Parameter("order", one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
 FOR_POOLS = tuple(name for name in PLACES if name not in FITS)

@@ -44,7 +44,7 @@ from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting
-from unrack.policy.provisioning.parameters import PREFIX, provisioned
+from unrack.policy.provisioning.dynamic import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.sizing.molding import RULES as MOLDINGS
 from unrack.policy.sizing.refusal import sized
