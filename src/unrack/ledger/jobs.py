@@ -15,8 +15,7 @@ from unrack.ledger.growing import grown, plain
 from unrack.ledger.holding import strike
 from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
-from unrack.ledger.sizes.sizes import Sizes
-from unrack.ledger.suspended.suspended import Suspended
+from unrack.ledger.sizes import Sizes, Suspended
 from unrack.units import NEVER_US
 
 

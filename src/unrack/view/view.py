@@ -22,7 +22,7 @@ from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
-from unrack.ledger.sizes.sizes import Sizes
+from unrack.ledger.sizes import Sizes
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US

@@ -12,8 +12,8 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ASKED_CORES
+from unrack.ledger.sizes import Suspended
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
-from unrack.ledger.suspended.suspended import Suspended
 
 
 class Held(NamedTuple):

@@ -15,7 +15,7 @@ from unrack.ledger.components.asked import Components
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
-from unrack.ledger.suspended.suspended import Suspended
+from unrack.ledger.sizes import Suspended
 from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:

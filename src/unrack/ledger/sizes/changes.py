@@ -7,7 +7,7 @@ from math import ceil
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease
 from unrack.ledger.names import ASKED_TASKS
-from unrack.ledger.sizes.sizes import Sizes
+from unrack.ledger.sizes import Sizes
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 
 

@@ -13,8 +13,8 @@ from unrack.ledger.holding import rebook_job
 from unrack.ledger.lease import CORES, FIRST, NODES, by_node, nodes_of
 from unrack.ledger.memory.use import NO_PEAKS, drop_uses, note_uses
 from unrack.ledger.names import CPU, FIRST_ROW, ROW_COUNT
+from unrack.ledger.sizes import Suspended
 from unrack.ledger.state import RUNNING, ClusterState
-from unrack.ledger.suspended.suspended import Suspended
 
 UNUSED_MB: Ints = np.zeros(1, np.int64)
 """What stopped processes use of the memory that they hold."""

@@ -1,10 +1,12 @@
-"""How many tasks a job can have, and how fast it runs with so many."""
+"""Jobs that change: the sizes that they can have, and what a suspended one goes on with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
+
+from unrack.kernels.arrays import Ints
 
 
 class Sizes(NamedTuple):
@@ -45,3 +47,12 @@ class Sizes(NamedTuple):
     def time_us(self, own_us: int, tasks: int) -> int:
         """How long it runs with so many tasks if it runs ``own_us`` at its own size, µs."""
         return ceil(own_us / self.speed_at(tasks))
+
+
+class Suspended(NamedTuple):
+    """What it held, and what is left of it."""
+
+    rows: Ints  # int64[rows, 5]: of its lease, with its cores
+    since_us: int
+    left_us: int  # the work that is expected to be left of it, µs at speed 1
+    lead_us: int  # how much longer its devices were being attached
