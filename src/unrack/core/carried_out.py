@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from unrack.errors import RefusedError
+from unrack.ledger.changes import change_size, extend, reshape, resume, suspend
 from unrack.ledger.lease import Lease
-from unrack.ledger.sizes.changes import change_size, reshape
-from unrack.ledger.sizes.limits import extend
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
-from unrack.ledger.suspended.changes import resume, suspend
 from unrack.policy.contract import (
     Decision,
     Extend,

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from unrack.ledger.changes import extend, keep_cores, reshape, suspend
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
 from unrack.ledger.sizes import Suspended
-from unrack.ledger.sizes.changes import reshape
-from unrack.ledger.sizes.limits import extend
 from unrack.ledger.state import QUEUED, REJECTED
-from unrack.ledger.suspended.changes import keep_cores, suspend
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
