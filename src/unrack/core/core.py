@@ -44,7 +44,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.changes import ask
-from unrack.ledger.components.asked import join
+from unrack.ledger.components import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used

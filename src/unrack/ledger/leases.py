@@ -11,8 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
-from unrack.ledger.components.asked import NO_COMPONENTS
-from unrack.ledger.components.check import check_parts
+from unrack.ledger.components import NO_COMPONENTS, check_parts
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import grown
 from unrack.ledger.holding import (

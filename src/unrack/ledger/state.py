@@ -11,7 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
-from unrack.ledger.components.asked import join, tasks_of
+from unrack.ledger.components import join, tasks_of
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.growing import room_for

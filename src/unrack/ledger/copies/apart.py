@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.ledger.components.asked import NO_COMPONENTS
+from unrack.ledger.components import NO_COMPONENTS
 from unrack.ledger.copies.assumed import assumed
 from unrack.ledger.copies.draft import copied_devices
 from unrack.ledger.devices.reader import DeviceReader

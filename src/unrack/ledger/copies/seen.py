@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
-from unrack.ledger.components.asked import Components
+from unrack.ledger.components import Components
 from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
