@@ -25,7 +25,7 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.growing import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
-from unrack.ledger.memory.lacking import held_of, needs_of
+from unrack.ledger.memory.use import held_of, needs_of
 from unrack.ledger.state import FINISHED
 from unrack.policy.around.around import AroundAnother, anew
 from unrack.policy.columns import columns_of

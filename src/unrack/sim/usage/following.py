@@ -8,8 +8,7 @@ import numpy as np
 
 from unrack.events import LACK, MONITOR, Stuck
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
-from unrack.ledger.memory.lacking import held_of, needs_of
-from unrack.ledger.memory.use import Peaks
+from unrack.ledger.memory.use import Peaks, held_of, needs_of
 from unrack.policy.contract import Hold, Resize, Used
 from unrack.reasons import Reason
 from unrack.sim.recorder import MemoryStop

@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.memory.loan_rows import with_loans
+from unrack.ledger.memory.use import with_loans
 from unrack.ledger.names import ASKED_US, CPU
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
@@ -245,7 +245,7 @@ NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.
 def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
-    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.loan_rows`): of the place of a
+    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.use`): of the place of a
     node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns
