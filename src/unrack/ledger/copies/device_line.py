@@ -46,9 +46,8 @@ from unrack.ledger.devices.playing import (
     settle,
     start_one,
 )
-from unrack.ledger.devices.reader import DeviceReader, with_more_sharers
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.devices.state import DeviceReader, DeviceState, with_more_sharers
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Share

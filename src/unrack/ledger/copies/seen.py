@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.components import Components
-from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
 from unrack.ledger.sizes import Suspended
