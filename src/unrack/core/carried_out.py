@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unrack.errors import RefusedError
-from unrack.ledger.changes import change_size, extend, reshape, resume, suspend
+from unrack.ledger.changing.changes import change_size, extend, reshape, resume, suspend
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 from unrack.policy.contract import (

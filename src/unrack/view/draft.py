@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unrack.ledger.changes import extend, keep_cores, reshape, suspend
+from unrack.ledger.changing.changes import extend, keep_cores, reshape, suspend
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
