@@ -14,7 +14,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError
 from unrack.facts import line, table
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.sizes import Sizes
+from unrack.ledger.changing.sizes import Sizes
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure

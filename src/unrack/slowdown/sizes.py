@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.lease import Lease
-from unrack.ledger.sizes import Sizes
 from unrack.ledger.state import RUNNING
 from unrack.slowdown.contract import Slowdown
 from unrack.view import View

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from unrack.ledger.changing.changes import extend, keep_cores, reshape, suspend
+from unrack.ledger.changing.sizes import Suspended
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
 from unrack.ledger.promises import NO_PROMISES
-from unrack.ledger.sizes import Suspended
 from unrack.ledger.state import QUEUED, REJECTED
 from unrack.units import NEVER_US
 from unrack.view.view import View

@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.ledger.sizes import Sizes
+from unrack.ledger.changing.sizes import Sizes
 from unrack.policy.around.around import innermost
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.conservative import Conservative

@@ -20,8 +20,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
-from unrack.ledger.sizes import Sizes
 from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative

@@ -9,7 +9,7 @@ from typing import Any
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission
-from unrack.ledger.sizes import Sizes
+from unrack.ledger.changing.sizes import Sizes
 from unrack.policy.contract import Policy
 from unrack.workload.job import TASKS, JobTable
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.lease import NODES, TASKS
-from unrack.ledger.sizes import Sizes
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.units import SECOND_US

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.ledger.sizes import Sizes
+from unrack.ledger.changing.sizes import Sizes
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable
 
