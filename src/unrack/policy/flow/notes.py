@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,46 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.flow.attempt import Attempt, Beyond
 from unrack.policy.flow.hosts import Hosts
-from unrack.policy.flow.left import Sorts
+from unrack.policy.flow.left import Left, Sorts
 from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.promise import Promise
+from unrack.policy.placement.mixed import Mixed
 from unrack.policy.rounds import RoundCount
 from unrack.units import NEVER_US
+from unrack.view import Draft, View
+
+
+class Promise(NamedTuple):
+    """The job that is to start next, and when it can at the latest (µs), if nobody runs for longer than booked."""
+
+    job: int
+    start_us: int
+
+
+def left_beside(left: Left, view: View, mixed: Mixed, notes: Any, promise: Promise, leases: list[Lease]) -> Left:
+    """What is left now and will still be left when a job starts as promised; nothing, if it then has no place."""
+    draft = Draft(view, left.now)
+    for lease in leases:
+        draft.start(lease)
+    draft.move_on(promise.start_us)
+    found = mixed.find(draft.view, notes, promise.job, promise.start_us)
+    then = Left.of(draft.view, left.hosts, left.whole, left.cores >= 0, promise.start_us)
+    if found is None:
+        then.cores[:] = -1
+    else:
+        then.take(found)
+    return left.meet(then)
+
+
+def promised(view: View, mixed: Mixed, notes: Any, job: int, leases: list[Lease], now: int) -> Promise:
+    """When a job has a place if these leases start now and nothing else does; a time after everything: never."""
+    draft = Draft(view, now)
+    for lease in leases:
+        draft.start(lease)
+    while (end := draft.next_end_us()) is not None:
+        draft.move_on(end)
+        if mixed.find(draft.view, notes, job, end) is not None:
+            return Promise(job, end)
+    return Promise(job, NEVER_US)
 
 
 class Fate(IntEnum):
