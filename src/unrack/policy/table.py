@@ -46,9 +46,9 @@ from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, 
 from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.dynamic import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
-from unrack.policy.sizing.refusal import sized
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.sizing.sizing import RULES as MOLDINGS
+from unrack.policy.sizing.sizing import sized
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
 from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS

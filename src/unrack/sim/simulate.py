@@ -16,8 +16,7 @@ from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import Preempting, as_site_says
 from unrack.policy.preemption.refusal import check_suspending, suspends
-from unrack.policy.sizing.refusal import check_sizes
-from unrack.policy.sizing.sizing import Sizing
+from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
 from unrack.sim.changing.expiring import ExpiringKernel
