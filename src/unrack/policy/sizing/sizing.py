@@ -30,8 +30,7 @@ from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.members import traits_of
 from unrack.policy.rounds import Rounds
-from unrack.policy.sizing.openings import Openings
-from unrack.policy.sizing.resizing import Trial, grown, shrunk
+from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
 from unrack.resources.places import is_resource
 from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import COUNTS, QUANTITIES
