@@ -26,7 +26,7 @@ from unrack.view import Draft, View
 from unrack.view.windows import may_go_on
 from unrack.workload.job import ESTIMATE, JobTable
 from unrack.workload.site.components import components_of
-from unrack.workload.sizing.least import COLUMN
+from unrack.workload.sizing import COLUMN
 
 STEPS = 4
 """So many steps are given at most, where nothing else is said."""

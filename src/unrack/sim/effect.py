@@ -29,8 +29,7 @@ from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.over_time import says_over_time
 from unrack.workload.site.settled import idle, unused
-from unrack.workload.sizing.least import COLUMN, least_times
-from unrack.workload.sizing.sizes import sizes_of
+from unrack.workload.sizing import COLUMN, least_times, sizes_of
 
 _NO_SIZE = ("counted", "links", "power", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""

@@ -41,7 +41,7 @@ from unrack.sim.log import RunLog
 from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
-from unrack.workload.sizing.least import COLUMN
+from unrack.workload.sizing import COLUMN
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,7 @@ from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.over_time import graces_us
 from unrack.workload.site.settled import settled
-from unrack.workload.sizing.least import least_times
-from unrack.workload.sizing.sizes import sizes_of
+from unrack.workload.sizing import least_times, sizes_of
 from unrack.workload.watts import with_watts
 
 

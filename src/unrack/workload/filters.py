@@ -20,7 +20,7 @@ from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
 from unrack.workload.site.sessions import sessions
-from unrack.workload.sizing.flexible import flexible
+from unrack.workload.sizing import flexible
 from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 

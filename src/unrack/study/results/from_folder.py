@@ -31,7 +31,7 @@ from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.site.graph import STATE_KEPT
 from unrack.workload.site.settled import SAID
-from unrack.workload.sizing.sizes import COLUMNS as SIZES
+from unrack.workload.sizing import COLUMNS as SIZES
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again

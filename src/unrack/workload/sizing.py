@@ -1,26 +1,24 @@
-"""The sizes that jobs can have, from columns of a trace: moldable, malleable and evolving jobs.
-
-The kinds are those of Feitelson and Rudolph 1996: of a *moldable* job the scheduler chooses the size when it starts, of
-a *malleable* one also while it runs; an *evolving* one asks for another size at points of its work.
-
-A job says its sizes as a table (``sizes = "4:3600;8:2000"``: tasks, and seconds with so many) or as a range
-(``min_tasks``, ``max_tasks``) with a model of its speed-up (``speedup``): ``linear``; ``amdahl F``, where F is the part
-of the work that is sequential (Amdahl 1967); ``downey A SIGMA``, the average parallelism and its variation (Downey
-1997). Times count as ratios to that at the job's own size: what it really runs and what it asks for scale alike.
-"""
+"""The shortest limits that jobs accept: the column ``time_min_s``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import isfinite
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
 from unrack.errors import InputError
+from unrack.kernels.arrays import Ints
 from unrack.ledger.changing.sizes import Sizes
+from unrack.resources.checked import Strict
+from unrack.resources.recurring import Time
 from unrack.units import SECOND_US
-from unrack.workload.job import JobTable
+from unrack.workload.job import JobTable, Workload
+from unrack.workload.resample import recorded
 
 COLUMNS = ("sizes", "min_tasks", "max_tasks", "speedup", "flexibility", "change_s", "evolves")
 KINDS = ("rigid", "moldable", "malleable", "evolving")
@@ -160,4 +158,82 @@ def _number(text: str, where: str, want: str, above: bool = False) -> float:
         found = -1.0
     if not isfinite(found) or found < 0 or (above and found == 0):
         raise InputError(where, repr(text), want)
+    return found
+
+
+_FLEXIBLE = 0x666C  # beside the seed, so that these draws are no generator's
+
+
+class FlexibleTable(Strict):
+    """The value of ``flexible``; or a share."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = 1.0  # of the jobs, drawn, that are given sizes
+    flexibility: Literal["moldable", "malleable"] = "moldable"
+    # smaller, larger: sizes go from so much of a job's own to so much, in whole tasks
+    smaller: Annotated[float, Field(gt=0, le=1)] = 0.25
+    larger: Annotated[float, Field(ge=1)] = 4.0
+    most: Annotated[int, Field(ge=1)] | None = None  # and up to so many tasks
+    speedup: str | None = None  # as in the column of that name; default: Downey's, drawn for each job
+    change: Time = 0  # how long a job stands still at a change, µs
+
+
+def flexible(workload: Workload, value: Any, seed: int = 0) -> Workload:
+    """Give jobs sizes as the value of the filter ``flexible`` says.
+
+    An InputError if the value is wrong, or jobs say their sizes themselves.
+    """
+    if not isinstance(value, Mapping):
+        value = {"share": value}
+    table = FlexibleTable.read(value, "filter flexible, ", "")
+    if table.speedup is not None:
+        speedup_of(table.speedup, "filter flexible, speedup")
+    jobs, count = workload.jobs, len(workload)
+    if said := sorted(set(COLUMNS) & set(jobs.extra.columns)):
+        raise InputError("filter flexible", f"jobs that say {', '.join(said)} themselves", "jobs of one size")
+    draw = np.random.default_rng([_FLEXIBLE, seed])
+    chosen = draw.random(count) < table.share
+    average, sigma = draw.uniform(0.5, 2.0, count) * jobs.tasks, draw.uniform(0.0, 2.0, count)
+    most = np.floor(jobs.tasks * table.larger).astype(np.int64)
+    if table.most is not None:
+        most = np.maximum(np.minimum(most, table.most), jobs.tasks)
+    models = [f"downey {max(a, 1.0):.4f} {s:.4f}" for a, s in zip(average.tolist(), sigma.tolist(), strict=True)]
+
+    def of_chosen(values: Ints | list[str]) -> pl.Series:
+        return pl.Series(values).set(pl.Series(~chosen), None)
+
+    extra = {
+        "min_tasks": of_chosen(np.ceil(jobs.tasks * table.smaller).astype(np.int64)),
+        "max_tasks": of_chosen(most),
+        "speedup": of_chosen(models if table.speedup is None else [table.speedup] * count),
+        "flexibility": of_chosen([table.flexibility] * count),
+        "change_s": pl.Series(np.full(count, table.change / SECOND_US)),
+    }
+    frame = jobs.extra.with_columns(**extra) if jobs.extra.width else pl.DataFrame(extra)
+    how = table.speedup or f"downey's model, drawn for each, seed {seed}"
+    words = f"{int(chosen.sum())} of {count} jobs made {table.flexibility}, speed-up by {how}"
+    return recorded(workload, replace(jobs, extra=frame), words)
+
+
+COLUMN = "time_min_s"
+
+
+def least_times(jobs: JobTable) -> Mapping[int, int]:
+    """Job → the shortest limit that it accepts, µs, of those that say one.
+
+    An InputError if it is no time above 0, or longer than what the job asks for.
+    """
+    if COLUMN not in jobs.extra.columns:
+        return {}
+    found = {}
+    for job, said in enumerate(jobs.extra[COLUMN].to_list()):
+        if said is None or said == "":
+            continue
+        where, whole_s = f"job {jobs.ids[job]}, {COLUMN}", int(jobs.request_us[job]) / SECOND_US
+        try:
+            seconds = float(said)
+        except ValueError:
+            seconds = -1.0
+        if not isfinite(seconds) or not 0 < seconds <= whole_s:
+            raise InputError(where, repr(said), f"seconds above 0, up to the {whole_s:g} that it asks for")
+        found[job] = max(1, round(seconds * SECOND_US))
     return found
