@@ -12,7 +12,7 @@ from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import plain
+from unrack.ledger.columns import plain
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason

@@ -11,8 +11,8 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.names import CPU, MEM
 
 SIZE = 64
 """Nodes of a block, and blocks of a group."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, attached, nodes_of, ranges
 from unrack.resources.places import AMOUNT, PLACE, Places
 from unrack.sealed import sealed

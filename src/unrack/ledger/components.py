@@ -9,10 +9,9 @@ import numpy as np
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown
+from unrack.ledger.columns import ASKED_MB, ASKED_TASKS, ASKED_US, CPU, grown
 from unrack.ledger.holding import MEETS, PROBLEMS, exchange_leases, stacked
 from unrack.ledger.lease import Lease, together
-from unrack.ledger.names import ASKED_MB, ASKED_TASKS, ASKED_US, CPU
 from unrack.resources.contract import NodeSets
 from unrack.resources.places import NO_CLAIMS
 

@@ -12,9 +12,8 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.changing.sizes import Sizes, Suspended
-from unrack.ledger.growing import grown, plain
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, grown, plain
 from unrack.ledger.holding import strike
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
 from unrack.units import NEVER_US
 

@@ -11,10 +11,10 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
+from unrack.ledger.columns import ASKED_US, room_for
 from unrack.ledger.components import join, tasks_of
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
-from unrack.ledger.growing import room_for
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.jobs import FINISHED as FINISHED
 from unrack.ledger.jobs import HELD as HELD
@@ -26,7 +26,6 @@ from unrack.ledger.jobs import Status as Status
 from unrack.ledger.lease import Lease
 from unrack.ledger.leases import Extra as Extra
 from unrack.ledger.leases import LeaseLedger
-from unrack.ledger.names import ASKED_US
 from unrack.units import NEVER_US
 
 

@@ -38,7 +38,7 @@ from unrack.events import (
     Submitted,
     Vacated,
 )  # fmt: skip
-from unrack.ledger.growing import plain
+from unrack.ledger.columns import plain
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Resume, Start, Suspend
 from unrack.reasons import Code

@@ -17,11 +17,11 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.changing.sizes import Sizes
+from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Lease
-from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed

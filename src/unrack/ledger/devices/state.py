@@ -12,6 +12,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Devices, Pace
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.devices.columns import (
     CHANGING,
     FREE,
@@ -35,7 +36,6 @@ from unrack.ledger.devices.columns import (
     make_columns,
 )
 from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
-from unrack.ledger.growing import grown, room_for
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.sealed import sealed, sealed_columns, shown
 

@@ -12,8 +12,8 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
+from unrack.ledger.columns import FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
-from unrack.ledger.names import FIRST_ROW, ROW_COUNT, WHO
 from unrack.resources.places import PLACE
 
 JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown
+from unrack.ledger.columns import grown
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start

@@ -10,7 +10,7 @@ import numpy as np
 from unrack.cluster.pools.pool import WHOLE
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import LENDER, LOAN_MB, NO_LOANS, Lease
 from unrack.policy.flow.hosts import FreeDevices, Hosts
 from unrack.resources.places import AMOUNT, PLACE

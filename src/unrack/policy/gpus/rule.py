@@ -11,7 +11,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED

@@ -13,8 +13,8 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.skyline.columns import (

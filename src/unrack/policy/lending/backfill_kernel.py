@@ -17,8 +17,8 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.memory.use import MemoryUse
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
 from unrack.policy.lending.counts_kernel import (

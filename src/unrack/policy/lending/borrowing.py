@@ -12,8 +12,8 @@ from unrack.cluster.distance import distance_of
 from unrack.jit import inlined
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import FIRST, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.lending.compute_nodes import is_idle
 from unrack.policy.lending.lender_cost import Terms
 

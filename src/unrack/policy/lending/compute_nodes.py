@@ -7,7 +7,7 @@ import numpy as np
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
-from unrack.ledger.names import CPU, MEM
+from unrack.ledger.columns import CPU, MEM
 from unrack.policy.placement.node_kernel import tasks_on
 
 ALL = 2**40

@@ -7,9 +7,9 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
 from unrack.ledger.holding import add_rows
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
-from unrack.ledger.names import ASKED_US, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import Leases, Span, Who, change, noted, place_job
 from unrack.policy.lending.lender_cost import Terms

@@ -12,9 +12,9 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
 from unrack.ledger.holding import add_lease
 from unrack.ledger.lease import LENDER, LOAN_MB
-from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
     leftovers,

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import ASKED_US, ENDS_US, WHO, grown, room_for
 from unrack.ledger.jobs import Runs
-from unrack.ledger.names import ASKED_US, ENDS_US, WHO
 from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View

@@ -22,7 +22,7 @@ import numpy as np
 from unrack.cluster.spec import UNCOUNTED_MB
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.policy.priority.multifactor import (
     WEIGHTS,
     Decay,

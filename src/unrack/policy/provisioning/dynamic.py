@@ -23,7 +23,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown
+from unrack.ledger.columns import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.memory.use import held_of, needs_of
 from unrack.ledger.state import FINISHED

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.columns import ASKED_TASKS, FIRST_ROW, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node
-from unrack.ledger.names import ASKED_TASKS, FIRST_ROW, ROW_COUNT
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 

@@ -28,7 +28,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, Start, Traits

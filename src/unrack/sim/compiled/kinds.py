@@ -9,7 +9,7 @@ import numpy as np
 from unrack.core import Core
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
-from unrack.ledger.names import ASKED_TASKS
+from unrack.ledger.columns import ASKED_TASKS
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.discipline.skyline.columns import Wants

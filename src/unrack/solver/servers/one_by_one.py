@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.solver.servers.holdings import (
     BEST_FIT,
     FIRST_FIT,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.lease import Lease
-from unrack.ledger.names import ENDS_US, WHO
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.contract import Placement
 from unrack.policy.placement.together import lacking

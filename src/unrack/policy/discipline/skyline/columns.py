@@ -9,8 +9,8 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
+from unrack.ledger.columns import ASKED_US, CPU
 from unrack.ledger.memory.use import with_loans
-from unrack.ledger.names import ASKED_US, CPU
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS

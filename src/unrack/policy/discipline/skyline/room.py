@@ -6,7 +6,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.blocks import SIZE
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.columns import grown, grown_rows
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CURSOR,
