@@ -24,7 +24,7 @@ from unrack.reasons import Code, Reason
 from unrack.slowdown.model import make_models
 from unrack.slowdown.pools import pace_of
 from unrack.workload.job import Demand, Job, JobTable
-from unrack.workload.site.components import as_long_as_the_longest, components_of, first_of
+from unrack.workload.site.sessions import as_long_as_the_longest, components_of, first_of
 from unrack.workload.site.settled import settled
 
 

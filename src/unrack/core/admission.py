@@ -22,7 +22,7 @@ from unrack.resources.site.installed import Site
 from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 from unrack.workload.site.settled import numbered
 from unrack.workload.standing import standing_leases
 from unrack.workload.store import JobStore, one_row

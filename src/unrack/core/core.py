@@ -52,7 +52,7 @@ from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
-from unrack.workload.site.components import alike, components_of
+from unrack.workload.site.sessions import alike, components_of
 from unrack.workload.site.settled import numbered
 from unrack.workload.store import JobStore, one_row
 

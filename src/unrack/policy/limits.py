@@ -25,7 +25,7 @@ from unrack.units import SECOND_US
 from unrack.view import Draft, View
 from unrack.view.windows import may_go_on
 from unrack.workload.job import ESTIMATE, JobTable
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 from unrack.workload.sizing import COLUMN
 
 STEPS = 4

@@ -36,7 +36,7 @@ from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import COUNTS, QUANTITIES
 from unrack.view import Draft, View
 from unrack.workload.job import TASKS, JobTable
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 
 EARLIEST, WORKING_SET = RULES = ("earliest-end", "working-set")
 

@@ -29,7 +29,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
-from unrack.workload.site.components import first_of
+from unrack.workload.site.sessions import first_of
 
 MOST_LENDERS = 4
 """Nodes whose memory is named."""

@@ -17,8 +17,8 @@ from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import SECOND_US
-from unrack.workload.site.components import first_of
 from unrack.workload.site.graph import STATE_KEPT
+from unrack.workload.site.sessions import first_of
 
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""

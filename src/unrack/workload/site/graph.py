@@ -19,7 +19,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.units import SECOND_US
 from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
-from unrack.workload.site.components import first_of
+from unrack.workload.site.sessions import first_of
 from unrack.workload.site.settled import numbers_said
 
 
