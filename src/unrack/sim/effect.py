@@ -27,7 +27,7 @@ from unrack.slowdown.pools import sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-from unrack.workload.site.over_time import says_over_time
+from unrack.workload.site.graph import says_over_time
 from unrack.workload.site.settled import idle, unused
 from unrack.workload.sizing import COLUMN, least_times, sizes_of
 

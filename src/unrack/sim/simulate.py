@@ -31,7 +31,7 @@ from unrack.sim.result import Result
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.site.over_time import graces_us
+from unrack.workload.site.graph import graces_us
 from unrack.workload.site.settled import settled
 from unrack.workload.sizing import least_times, sizes_of
 from unrack.workload.watts import with_watts
