@@ -16,7 +16,7 @@ from unrack.errors import InputError
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.servers.problem import Asked, Supply
-from unrack.solver.servers.split import least_weight
+from unrack.solver.servers.ranking import least_weight
 
 CORES, MB, FLOOR, CEILING = range(4)
 """Rows of :attr:`Case.need`."""

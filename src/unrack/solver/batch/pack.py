@@ -21,7 +21,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import cheapest
 
 
 @inlined

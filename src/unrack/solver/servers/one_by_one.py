@@ -1,7 +1,7 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
 *slo*: clusters in order of utilisation, most used first; the first with enough cores whose pools can meet the server's
-SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.split`). A cluster's utilisation is floor(cores in use
+SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is floor(cores in use
 in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable sort
 before each server (:mod:`unrack.solver.servers.ranking`).
 
@@ -48,8 +48,7 @@ from unrack.solver.servers.holdings import (
     touched,
 )
 from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
-from unrack.solver.servers.ranking import Ranking, make_ranking
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import Ranking, cheapest, make_ranking
 
 
 @inlined
