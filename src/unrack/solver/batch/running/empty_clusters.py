@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.solver.batch.case import MB
+from unrack.solver.batch.case import MB, split_together
 from unrack.solver.batch.running.moves import TIGHTEST, Books, best_place, best_saving, make_room
 from unrack.solver.batch.solution import prices
-from unrack.solver.batch.split_together import split_together
 
 LOOKS_FOR_ROOM = 50
 """Looks that it takes for each server whether its leaving would make room."""
