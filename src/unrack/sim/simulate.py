@@ -19,11 +19,14 @@ from unrack.policy.preemption.refusal import check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
 from unrack.sim.audited import audit as audit_tables
-from unrack.sim.changing.expiring import ExpiringKernel
-from unrack.sim.changing.kernel import SizedKernel
-from unrack.sim.changing.limits import LimitedKernel
-from unrack.sim.changing.possible import possible_sizes
-from unrack.sim.changing.suspending import SizedSuspendingKernel, SuspendingKernel
+from unrack.sim.changing import (
+    ExpiringKernel,
+    LimitedKernel,
+    SizedKernel,
+    SizedSuspendingKernel,
+    SuspendingKernel,
+    possible_sizes,
+)
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
