@@ -23,7 +23,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.compiled import kinds, stretch
 from unrack.sim.compiled.kinds import stretch_of
 from unrack.sim.compiled.stretch import Stretch
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import prepared
 from unrack.sim.world import Ties, World

@@ -20,7 +20,7 @@ from unrack.ledger.lease import together as whole
 from unrack.ledger.state import ClusterState
 from unrack.policy.priority.standing import Rules
 from unrack.policy.table import parse_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table

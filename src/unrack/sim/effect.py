@@ -18,7 +18,7 @@ from unrack.policy.preemption.preempting import Preempting, preempts, site_of
 from unrack.policy.sizing.sizing import Sizing
 from unrack.resources.power.installed import Power
 from unrack.resources.site.installed import Site
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention

@@ -44,8 +44,7 @@ from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, R
 from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.kinds import stretch_of
-from unrack.sim.faults.outages import Outages
-from unrack.sim.faults.windows import Windows
+from unrack.sim.faults import Outages, Windows
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog, log_of
 from unrack.sim.power.switched import Switched

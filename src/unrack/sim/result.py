@@ -23,7 +23,7 @@ from unrack.plots.pandas_table import to_pandas
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
 from unrack.sim.brief import result_facts
-from unrack.sim.faults.failure import failures_frame
+from unrack.sim.faults import failures_frame
 from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import (

@@ -11,7 +11,7 @@ from typing import Any
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import Together, make_together, together
 from unrack.slowdown.contract import Slowdown

@@ -20,7 +20,7 @@ from unrack.policy.members import told_rounds
 from unrack.policy.rounds import RoundStory
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
-from unrack.sim.faults.failure import held_elsewhere
+from unrack.sim.faults import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Extension, MemoryStop, Preemption

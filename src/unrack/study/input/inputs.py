@@ -17,7 +17,7 @@ from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.resources.table import RESOURCES
-from unrack.sim.faults.fault import Fault, random_faults
+from unrack.sim.faults import Fault, random_faults
 from unrack.study.input.document import Document, Location
 from unrack.study.input.file import RandomFaultsTable, StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world

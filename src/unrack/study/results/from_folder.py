@@ -19,7 +19,7 @@ from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.places import is_resource
 from unrack.sim.explained.job import Story, explain, explain_round
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
