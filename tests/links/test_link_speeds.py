@@ -14,7 +14,7 @@ from linked_worlds import claimed, jobs_of, linked, run
 from unrack.errors import ClusterError
 from unrack.resources.links.profiles import RODINIA, Profiles
 from unrack.resources.links.slowdown import LinkSpeeds
-from unrack.slowdown.table import by_resource
+from unrack.slowdown.combined import by_resource
 
 NW = 0.83 / 0.51
 """How many times as long NW takes beside a full link: 17 % of its run time in the network alone, 49 % there."""

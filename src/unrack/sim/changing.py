@@ -17,8 +17,7 @@ from unrack.policy.contract import Decision, Extend, Policy, Requeue, Resume, St
 from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.recorder import Extension, Outcome, Suspension
 from unrack.sim.world import NOTHING_SPECIAL, World
-from unrack.slowdown.combined import Undisturbed
-from unrack.slowdown.sizes import SizedSpeeds
+from unrack.slowdown.combined import SizedSpeeds, Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import TASKS, JobTable
 

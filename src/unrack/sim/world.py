@@ -13,13 +13,11 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.sim.faults import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
-from unrack.slowdown.combined import Together, make_together, together
-from unrack.slowdown.contract import Slowdown
+from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, make_models
 from unrack.slowdown.pools import PoolSpeeds, pace_of, sets_speeds
-from unrack.slowdown.table import by_resource
 from unrack.workload.job import JobTable
 
 
