@@ -7,9 +7,8 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.gpus.rules import BEST_FIT, PACK, RANDOM, SPREAD, TOPOLOGY
-from unrack.resources.gpus.asks import Ask
 from unrack.resources.gpus.choice import members
-from unrack.resources.gpus.columns import FAR_COST, Gpus
+from unrack.resources.gpus.columns import FAR_COST, Ask, Gpus
 from unrack.resources.gpus.utility import (
     Neighbours,
     free_share,

@@ -34,7 +34,6 @@ from unrack.policy.gpus.rules import (
     strands,
     whole_growth,
 )
-from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import (
     claim_part,
     claim_parts,
@@ -45,7 +44,7 @@ from unrack.resources.gpus.choice import (
     members,
     nearest_set,
 )
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.columns import WHOLE, Ask, Gpus
 from unrack.resources.gpus.fragmentation import Demands
 from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.resources.gpus.asks import WHOLE, Ask
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.columns import WHOLE, Ask, Gpus
 from unrack.resources.gpus.fragmentation import Demands, fragments
 from unrack.resources.gpus.utility import Neighbours
 

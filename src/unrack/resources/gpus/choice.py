@@ -6,8 +6,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.resources.gpus.asks import WHOLE, Ask
-from unrack.resources.gpus.columns import FAR_COST, Gpus
+from unrack.resources.gpus.columns import FAR_COST, WHOLE, Ask, Gpus
 
 
 @inlined

@@ -12,7 +12,7 @@ import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
-from unrack.resources.gpus.asks import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of
+from unrack.resources.gpus.columns import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
 from unrack.resources.gpus.keys import machine_of, read_keys

@@ -9,9 +9,8 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.resources.gpus.asks import WHOLE
 from unrack.resources.gpus.choice import members
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.utility import Neighbours, gpus_at, interference
 from unrack.resources.places import AMOUNT, PLACE

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import members
-from unrack.resources.gpus.columns import Gpus, network_distance
+from unrack.resources.gpus.columns import WHOLE, Ask, Gpus, network_distance
 
 
 class Neighbours(NamedTuple):
