@@ -176,7 +176,7 @@ def test_a_study_with_a_wrong_key_ends_with_exit_code_2(tmp_path: Path) -> None:
 
 def test_the_section_of_the_report_has_a_row_a_policy_and_the_load_over_time() -> None:
     from unrack.resources.table import RESOURCES
-    from unrack.resources.telling import Kept
+    from unrack.resources.use import Kept
 
     result = run(linked(), jobs_of({"own": 500}, {"own": 500, "submit": 50}))
     kept = [Kept("easy", 0, {}, result.metrics, result.table("claims").filter(pl.col("resource") == "links"))]

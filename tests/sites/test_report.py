@@ -12,7 +12,7 @@ from unrack.report.breakdown import breakdowns
 from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, read_finished, settings_of
 from unrack.resources.site.told.partitions import _due
-from unrack.resources.telling import Table
+from unrack.resources.use import Table
 
 STUDY = """
 policies = ["fcfs", "easy"]

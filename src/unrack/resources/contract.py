@@ -20,8 +20,7 @@ from unrack.reasons import Reason
 from unrack.resources.numbers import NodeSets as NodeSets
 from unrack.resources.numbers import Window as Window
 from unrack.resources.numbers import node_ids
-from unrack.resources.telling import Kept, Table, Told
-from unrack.resources.use import usual_tables
+from unrack.resources.use import Kept, Table, Told, usual_tables
 
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""

@@ -11,8 +11,7 @@ import polars as pl
 from unrack.kernels.arrays import Floats
 from unrack.resources.contract import Installed, Nodes, UsualResource
 from unrack.resources.power.installed import Power
-from unrack.resources.telling import Kept, Table, mean_share, rows_by_policy
-from unrack.resources.use import COLOURS, PIECES, picture
+from unrack.resources.use import COLOURS, PIECES, Kept, Table, mean_share, picture, rows_by_policy
 from unrack.steps import means
 
 HEAD = ("policy", "energy (kWh)", "of nodes without jobs", "a job (kWh)", "mean (kW)", "peak (kW)", "nodes off")

@@ -13,7 +13,7 @@ from unrack.errors import InputError
 from unrack.kernels.arrays import Floats
 from unrack.resources.contract import Nodes
 from unrack.resources.site.told.partitions import masks_of, partitions_of
-from unrack.resources.telling import Kept
+from unrack.resources.use import Kept
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
