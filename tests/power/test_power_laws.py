@@ -10,8 +10,7 @@ import pytest
 from power_worlds import POLICIES, PowerWorld, random_power
 
 from unrack.metric.kinds.power import POWER_METRICS
-from unrack.resources.power.keys import PowerFile, SwitchOffFile
-from unrack.resources.power.resource import PowerResource
+from unrack.resources.power.resource import PowerFile, PowerResource, SwitchOffFile
 from unrack.resources.use import Kept
 
 FAR = {"after": "900 d", "boot": 0, "shutdown": 0}

@@ -16,7 +16,7 @@ from unrack.policy.members import traits_of
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts, site_of
 from unrack.policy.sizing.sizing import Sizing
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults import Fault
 from unrack.sim.usage.memory_changes import MemoryChanges

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unrack.metric.metric import Metric, Window, by_name, ratio
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.steps import largest
 
 KWH = 3.6e6

@@ -32,7 +32,7 @@ from unrack.policy.members import traits_of
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
 from unrack.resources.places import is_resource
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import COUNTS, QUANTITIES
 from unrack.view import Draft, View
 from unrack.workload.job import TASKS, JobTable

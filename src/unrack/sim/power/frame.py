@@ -9,7 +9,7 @@ import polars as pl
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.power.switching import Switching
 from unrack.sim.log import RunLog
 from unrack.steps import each_of, levels, spells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrack.ledger.lease import LENDER, Lease, nodes_of
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.power.switching import Switching
 from unrack.slowdown.combined import Undisturbed
 
