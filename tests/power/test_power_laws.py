@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from power_worlds import POLICIES, PowerWorld, random_power
 
-from unrack.metric.kinds.power import POWER_METRICS
+from unrack.metric.kinds.jobs import POWER_METRICS
 from unrack.resources.power.resource import PowerFile, PowerResource, SwitchOffFile
 from unrack.resources.use import Kept
 

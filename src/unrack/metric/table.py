@@ -12,7 +12,19 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.kinds.jobs import CORE_METRICS, FAILURE_METRICS, core_metrics, failure_metrics, served
+from unrack.metric.kinds.jobs import (
+    CORE_METRICS,
+    FAILURE_METRICS,
+    POWER_METRICS,
+    PREEMPTION_METRICS,
+    SIZE_METRICS,
+    core_metrics,
+    failure_metrics,
+    power_metrics,
+    preemption_metrics,
+    served,
+    size_metrics,
+)
 from unrack.metric.kinds.memory import (
     MEMORY_METRICS,
     TIER_METRICS,
@@ -22,10 +34,7 @@ from unrack.metric.kinds.memory import (
     use_metrics,
 )
 from unrack.metric.kinds.pool import pool_metrics
-from unrack.metric.kinds.power import POWER_METRICS, power_metrics
-from unrack.metric.kinds.preemption import PREEMPTION_METRICS, preemption_metrics
 from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.kinds.sizes import SIZE_METRICS, size_metrics
 from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
