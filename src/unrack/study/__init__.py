@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from unrack.study.runner import measure_runs as measure_runs
     from unrack.study.runner import simulated as simulated
     from unrack.study.workers.contract import Workers as Workers
-    from unrack.study.workers.spread import spread as spread
     from unrack.study.workers.table import On as On
     from unrack.study.workers.table import open_workers as open_workers
     from unrack.study.workers.table import parse_on as parse_on
+    from unrack.study.workers.table import spread as spread
     from unrack.study.world import RunTimes as RunTimes
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)
