@@ -9,7 +9,7 @@ from unrack.public import lazily
 if TYPE_CHECKING:
     from unrack.study.grid import Run as Run
     from unrack.study.input.inputs import PolicySpec as PolicySpec
-    from unrack.study.results.identity import engine_digest as engine_digest
+    from unrack.study.results.record import engine_digest as engine_digest
     from unrack.study.results.record import write_whole as write_whole
     from unrack.study.runner import PROCESSES as PROCESSES
     from unrack.study.runner import keep_runs as keep_runs

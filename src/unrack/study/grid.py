@@ -40,7 +40,7 @@ from unrack.study.input.inputs import (
 )
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
-from unrack.study.results.identity import engine_digest, id_of_run
+from unrack.study.results.record import engine_digest, id_of_run
 from unrack.study.world import RunTimes
 from unrack.workload.filters import SEEDED
 from unrack.workload.job import Workload
