@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json
-from unrack.cli.printed import print_json, print_lines
+from unrack.cli.options import Json, print_json, print_lines
 
 
 def show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...] = ()) -> None:

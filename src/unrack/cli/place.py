@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, presets, say_when_compiling, seconds_of
-from unrack.cli.printed import write
+from unrack.cli.options import Json, presets, say_when_compiling, seconds_of, write
 from unrack.cli.tiles import sides
 from unrack.errors import InputError
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json
-from unrack.cli.printed import print_json
+from unrack.cli.options import Json, print_json
 
 TABLES = {
     "readers": "workload.formats.readers:FORMATS",

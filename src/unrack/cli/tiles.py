@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import Json, say_when_compiling, seconds_of
-from unrack.cli.printed import print_json
+from unrack.cli.options import Json, print_json, say_when_compiling, seconds_of
 from unrack.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import Json
-from unrack.cli.printed import grid, print_json, print_page
+from unrack.cli.options import Json, grid, print_json, print_page
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unrack.cli.options import Json
-from unrack.cli.printed import grid, print_json, print_page
+from unrack.cli.options import Json, grid, print_json, print_page
 
 
 def probe(as_json: Json = False) -> None:

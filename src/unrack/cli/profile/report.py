@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.printed import need_ending
-from unrack.cli.printed import write as write_file
+from unrack.cli.options import need_ending
+from unrack.cli.options import write as write_file
 from unrack.cli.profile.fit import Folders
 
 

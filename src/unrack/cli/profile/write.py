@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.printed import print_lines
+from unrack.cli.options import print_lines
 from unrack.cli.profile.fit import Folders
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unrack.cli.printed import width_or
+from unrack.cli.options import width_or
 from unrack.cli.study.terminal_table import Heading, drawn
 from unrack.facts import counted
 

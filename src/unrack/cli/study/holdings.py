@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import All, Json, RunOption
-from unrack.cli.printed import need_ending, print_json, print_lines
+from unrack.cli.options import All, Json, RunOption, need_ending, print_json, print_lines
 from unrack.facts import counted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from unrack.cli.printed import shortened
+from unrack.cli.options import shortened
 from unrack.units import SECOND_US, seconds_text
 
 if TYPE_CHECKING:

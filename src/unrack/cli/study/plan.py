@@ -18,10 +18,11 @@ from unrack.cli.options import (
     StudyArgument,
     out_folder,
     policies,
+    print_json,
+    width_or,
     words,
     workers_on,
 )
-from unrack.cli.printed import print_json, width_or
 from unrack.cli.study.terminal_table import Heading, drawn
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unrack.cli.printed import shortened
+from unrack.cli.options import shortened
 from unrack.errors import InputError
 from unrack.facts import counted, some
 from unrack.units import SECOND_US, time_us

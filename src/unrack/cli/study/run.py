@@ -21,8 +21,9 @@ from unrack.cli.options import (
     count_of,
     out_folder,
     policies,
+    print_json,
+    print_lines,
 )
-from unrack.cli.printed import print_json, print_lines
 from unrack.cli.study.bar import Bar
 from unrack.cli.study.comparison import show
 from unrack.errors import FailedRunsError, InputError

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, Seed
-from unrack.cli.printed import agreement, facts, grid, need_ending, print_json, print_page, write
+from unrack.cli.options import Json, Seed, agreement, facts, grid, need_ending, print_json, print_page, write
 from unrack.errors import InputError, TraceError
 from unrack.facts import counted
 from unrack.units import seconds_text

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, Seed
-from unrack.cli.printed import agreement, facts, grid, need_ending, print_json, print_page, write
+from unrack.cli.options import Json, Seed, agreement, facts, grid, need_ending, print_json, print_page, write
 from unrack.cli.trace.trace import fit_record, parse_options
 from unrack.errors import InputError
 from unrack.facts import counted

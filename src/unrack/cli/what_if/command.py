@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrack.cli.live.prediction import short, when
-from unrack.cli.options import Json, policies, say_when_compiling, seconds_of
-from unrack.cli.printed import grid, need_ending, print_json, print_page, write
+from unrack.cli.options import (
+    Json,
+    grid,
+    need_ending,
+    policies,
+    print_json,
+    print_page,
+    say_when_compiling,
+    seconds_of,
+    write,
+)
 from unrack.errors import InputError
 from unrack.facts import counted
 from unrack.plan.what_if.page import job_words, room_words
