@@ -14,6 +14,9 @@ from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numba.core.types
+from numba.core.types.functions import Function
+
 from unrack.kernels import parts
 
 PLAIN = int, float, complex, str, bytes, bool, type(None)
@@ -75,3 +78,31 @@ def _of_value(name: str, value: Any, names: dict[str, None], seen: set[int]) -> 
         yield f"{name} = {value!r} {value.tobytes().hex() if hasattr(value, 'tobytes') else ''}"
     elif hasattr(value, "_fields"):
         yield f"{name} of {value._fields}"
+
+
+_types: Any = numba.core.types
+_Function: Any = Function
+_find = _Function.get_call_type
+_found: dict[Any, tuple[Any, Any]] = {}
+_SIMPLE = (_types.Number, _types.Boolean, _types.Literal, _types.Array)
+
+
+def _simple(kind: Any) -> bool:
+    return isinstance(kind, _SIMPLE) or (isinstance(kind, _types.UniTuple) and isinstance(kind.dtype, _SIMPLE))
+
+
+def _get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+    if kws or not all(map(_simple, args)):
+        return _find(self, context, args, kws)
+    key = self.key, args
+    if key not in _found:
+        signature = _find(self, context, args, kws)
+        _found[key] = signature, self._impl_keys[signature.args]
+    signature, implementation = _found[key]
+    self._impl_keys[signature.args] = implementation
+    return signature
+
+
+def remember_operators() -> None:
+    """Let numba remember them."""
+    _Function.get_call_type = _get_call_type
