@@ -18,7 +18,6 @@ from unrack.policy.preemption.preempting import Preempting, as_site_says
 from unrack.policy.preemption.refusal import check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
-from unrack.sim.audited import audit as audit_tables
 from unrack.sim.changing import (
     ExpiringKernel,
     LimitedKernel,
@@ -31,6 +30,7 @@ from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
+from unrack.sim.result import audit as audit_tables
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
