@@ -45,9 +45,9 @@ from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.kinds import stretch_of
 from unrack.sim.faults import Outages, Windows
+from unrack.sim.frames.power import Switched
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog, log_of
-from unrack.sim.power.switched import Switched
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following
 from unrack.sim.usage.memory_changes import MemoryChanges

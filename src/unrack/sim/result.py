@@ -36,10 +36,10 @@ from unrack.sim.frames.jobs import (
     usage_frame,
     use_columns,
 )
+from unrack.sim.frames.power import energy_column, power_frame
 from unrack.sim.frames.sizes import size_columns
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
-from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.pools import fastest
 from unrack.units import SECOND_US, seconds_text
