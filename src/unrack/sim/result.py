@@ -25,7 +25,7 @@ from unrack.plots.pandas_table import to_pandas
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
 from unrack.sim.faults import failures_frame
-from unrack.sim.frames.cores import core_columns, cores_frame
+from unrack.sim.frames.cores import core_columns, cores_frame, size_columns
 from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
 from unrack.sim.frames.jobs import (
     jobs_frame,
@@ -37,7 +37,6 @@ from unrack.sim.frames.jobs import (
     use_columns,
 )
 from unrack.sim.frames.power import energy_column, power_frame
-from unrack.sim.frames.sizes import size_columns
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
