@@ -12,9 +12,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.lease import Lease
-from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.alone import Alone, lacking
 from unrack.policy.placement.contract import Placement
-from unrack.policy.placement.together import lacking
 from unrack.reasons import Code
 from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
