@@ -15,7 +15,7 @@ from small_worlds import J, S, clusters, job_lists, table
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.jit import compiled
-from unrack.ledger.blocks import SIZE, give_rows, take_rows, whole_summary
+from unrack.ledger.nodes import SIZE, give_rows, take_rows, whole_summary
 from unrack.policy.contract import Decision
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.placement.node_kernel import first_fit, place_job

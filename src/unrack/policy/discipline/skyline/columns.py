@@ -169,7 +169,7 @@ class _Columns(NamedTuple):
     meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
     aside: Ints  # int64[2]: the first and the last of the places that are limits, which hold up none but their own
     then: Ints  # int64[heads, 2, nodes]: what is free when each head is to start
-    most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.blocks`)
+    most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
     walk: Ints  # int64[21]: how far the pass has come
