@@ -12,7 +12,7 @@ from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.ledger.state import Status
 from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
-from unrack.sim.frames.cores import tasks_held
+from unrack.sim.frames.held import tasks_held
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
