@@ -19,7 +19,7 @@ from unrack.policy.sizing.sizing import Sizing
 from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges
+from unrack.sim.usage.following import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import Model

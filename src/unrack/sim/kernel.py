@@ -49,8 +49,7 @@ from unrack.sim.frames.power import Switched
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog, log_of
 from unrack.sim.recorder import Outcome, Recorder, Span
-from unrack.sim.usage.following import Following
-from unrack.sim.usage.memory_changes import MemoryChanges
+from unrack.sim.usage.following import Following, MemoryChanges
 from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.combined import Undisturbed

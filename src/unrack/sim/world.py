@@ -12,7 +12,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.sim.faults import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
+from unrack.sim.usage.following import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
@@ -50,7 +50,7 @@ class World:
     changes
         What it costs that memory changes while jobs run, and their checkpoints: a table with ``bandwidth``, ``pause``,
         ``checkpoint_every``, ``checkpoint_cost`` and ``restart_cost``; see
-        :class:`unrack.sim.usage.memory_changes.MemoryChanges`. ``None``: nothing, and there are none.
+        :class:`unrack.sim.usage.following.MemoryChanges`. ``None``: nothing, and there are none.
     ties
         What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
 

@@ -20,7 +20,7 @@ from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
-from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
