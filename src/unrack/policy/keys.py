@@ -11,7 +11,7 @@ from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
 from unrack.policy.lending.lender_cost import RULES as LENT_RULES
 from unrack.policy.orders import ORDERS
 from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.pools.pool_placement import READINGS, TEXT

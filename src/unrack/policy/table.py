@@ -38,7 +38,7 @@ from unrack.policy.keys import (
 )
 from unrack.policy.limits import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import OF_DEVICES
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled

@@ -20,7 +20,7 @@ from unrack.policy.flow.left import MOST, Left, Sort, Sorts
 from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
 from unrack.policy.rounds import UNIT
 from unrack.view import Draft, View

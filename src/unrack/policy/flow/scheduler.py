@@ -35,7 +35,7 @@ from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US

@@ -10,7 +10,7 @@ from unrack.policy.flow.attempt import Attempt, Members, Solved
 from unrack.policy.flow.costs import Phase
 from unrack.policy.flow.left import Sort
 from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.rounds import (
     UNIT,
     Arc,

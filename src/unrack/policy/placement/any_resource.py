@@ -20,8 +20,7 @@ from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.alone import components_of, found_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, claims_asked, ways
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.lent_memory import LentMemory
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
 from unrack.policy.placement.mixed import Mixed, Notes
 from unrack.reasons import Code, Reason
 from unrack.view import View

@@ -31,7 +31,7 @@ from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.any_resource import NodePlacement
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.prediction.forecast import Correction, Forecast, begun, expected_end_us, update
 from unrack.reasons import Code, Reason

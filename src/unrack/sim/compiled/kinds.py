@@ -15,7 +15,7 @@ from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.discipline.skyline.columns import Wants
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.orders import is_fixed
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.compiled.planned_stretch import PlannedStretch
 from unrack.sim.compiled.stretch import Stretch

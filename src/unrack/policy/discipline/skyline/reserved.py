@@ -36,7 +36,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import DeviceLine, View
