@@ -80,8 +80,8 @@ def place(
 
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
+    from unrack.policy.tiers.answer import read_request
     from unrack.policy.tiers.one_shot import place_request
-    from unrack.workload.request import read_request
 
     say_when_compiling()
     limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)

@@ -13,7 +13,7 @@ from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.policy.tiers.all_at_once import Repack, place_together
-from unrack.policy.tiers.answer import PlacedServers
+from unrack.policy.tiers.answer import PlacedServers, Request, read_request
 from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.scheduler import REQUEST, check_order, in_order
 from unrack.policy.tiers.server_cores import read_cores, with_cores
@@ -23,7 +23,6 @@ from unrack.solver.servers.holdings import RULES
 from unrack.solver.servers.least_price import least_price
 from unrack.solver.servers.one_by_one import OneByOne
 from unrack.solver.servers.problem import NOWHERE, Allocation
-from unrack.workload.request import Request, read_request
 
 
 def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, where: str) -> Allocation:

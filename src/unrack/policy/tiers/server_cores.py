@@ -10,8 +10,7 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError, RefusedError
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.answer import PlacedServers
-from unrack.workload.request import Request
+from unrack.policy.tiers.answer import PlacedServers, Request
 
 
 def with_cores(
