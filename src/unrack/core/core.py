@@ -45,8 +45,8 @@ from unrack.ledger.changing.changes import ask
 from unrack.ledger.components import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
+from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used
-from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table

@@ -8,13 +8,12 @@ from typing import Any
 
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of
+from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.members import traits_of
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds

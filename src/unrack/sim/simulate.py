@@ -9,10 +9,10 @@ from typing import Any
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
+from unrack.policy.around.around import seeded, told_rounds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.limits import Extending, check_stopping, shortening
-from unrack.policy.members import seeded, told_rounds
 from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import Preempting, as_site_says
 from unrack.policy.preemption.refusal import check_suspending, suspends

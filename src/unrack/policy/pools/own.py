@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from unrack.ledger.candidate import Candidate
 from unrack.ledger.lease import Lease
+from unrack.policy.around.around import said_by_members
 from unrack.policy.contract import Decision, Estimates, Start, Traits
-from unrack.policy.members import said_by_members
 from unrack.policy.orders import Noted, Order, in_order
 from unrack.policy.own.answers import checked_lease
 from unrack.policy.placement.any_resource import why_not_on

@@ -8,9 +8,8 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.policy.around.around import AroundAnother, innermost
+from unrack.policy.around.around import AroundAnother, innermost, traits_of
 from unrack.policy.contract import Policy
-from unrack.policy.members import traits_of
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import Preempting, site_of
 from unrack.policy.provisioning.dynamic import Dynamic

@@ -27,11 +27,10 @@ from unrack.ledger.columns import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.memory.use import held_of, needs_of
 from unrack.ledger.state import FINISHED
-from unrack.policy.around.around import AroundAnother, anew
+from unrack.policy.around.around import AroundAnother, anew, traits_of
 from unrack.policy.columns import columns_of
 from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import LendingRule, Scratch, Terms, grouped, make_terms
-from unrack.policy.members import traits_of
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason

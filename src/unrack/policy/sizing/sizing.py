@@ -24,11 +24,10 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, without
+from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.members import traits_of
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
 from unrack.resources.places import is_resource
