@@ -22,8 +22,7 @@ from unrack.policy.provisioning.dynamic import PROVISIONING
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.resources.counted.resource import CounterFile
-from unrack.resources.gpus.columns import QUANTITIES
-from unrack.resources.gpus.keys import MachineFile
+from unrack.resources.gpus.columns import QUANTITIES, MachineFile
 from unrack.resources.gpus.profiles import BUILT_IN
 from unrack.sim.world import Ties
 from unrack.slowdown.memory.settings import ContentionTable

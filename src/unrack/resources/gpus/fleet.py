@@ -25,11 +25,13 @@ from unrack.resources.gpus.columns import (
     WEIGHT,
     WHOLE,
     Ask,
+    FleetFile,
     Gpus,
     ask_of,
     gpu_columns,
+    machine_of,
+    nodes_named,
 )
-from unrack.resources.gpus.keys import FleetFile, machine_of, nodes_named
 from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
