@@ -30,7 +30,7 @@ from unrack.policy.pools.place_kernel import Answer
 from unrack.policy.pools.plan_kernel import choose_devices, settle_last
 from unrack.reasons import Code, Reason
 from unrack.view import View
-from unrack.view.apart import Apart
+from unrack.view.draft import Apart
 
 
 class Alone(NamedTuple):
