@@ -22,9 +22,8 @@ from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import parameters_of, parameters_text
 from unrack.workload.generate.batch.model import COMPLETED, BatchModel, Draw
 from unrack.workload.generate.batch.spec import BatchSpec, Profile
-from unrack.workload.generate.distributions import Distribution, Positive, as_us, numbers_from
+from unrack.workload.generate.distributions import DAY_S, Distribution, Positive, as_us, numbers_from
 from unrack.workload.generate.memory import chosen_for_share, match, memory_by_size_mb, read_profiles, scaled_memory_mb
-from unrack.workload.generate.week_cycle import DAY_S
 from unrack.workload.job import Workload, job_table
 
 _SLOTS = 48
