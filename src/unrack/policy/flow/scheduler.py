@@ -28,9 +28,8 @@ from unrack.policy.flow.costs import COSTS, CostModel, postpones
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left, Sort, Sorts, batch_of
-from unrack.policy.flow.migration import moves
 from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.notes import Fate, Notes, left_beside, promised
+from unrack.policy.flow.notes import Fate, Notes, left_beside, moves, promised
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
