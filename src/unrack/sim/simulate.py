@@ -14,8 +14,7 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.placement.core_tiles import CoreTiles
-from unrack.policy.preemption.preempting import Preempting, as_site_says
-from unrack.policy.preemption.refusal import check_suspending, suspends
+from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
 from unrack.sim.changing import (
