@@ -42,7 +42,7 @@ from unrack.events import (
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.changing.changes import ask
-from unrack.ledger.components import join
+from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.around.around import traits_of

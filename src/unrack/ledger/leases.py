@@ -10,9 +10,8 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.claims import Claimed
+from unrack.ledger.claims import NO_COMPONENTS, Claimed, check_parts
 from unrack.ledger.columns import ENDS_US, FIRST_ROW, ROW_COUNT, WHO, grown
-from unrack.ledger.components import NO_COMPONENTS, check_parts
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.holding import (
     MEETS,

@@ -10,9 +10,8 @@ from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.claims import Claimed
+from unrack.ledger.claims import Claimed, join, tasks_of
 from unrack.ledger.columns import ASKED_US, room_for
-from unrack.ledger.components import join, tasks_of
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.holding import rebook_job

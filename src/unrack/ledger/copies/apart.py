@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unrack.ledger.claims import NO_COMPONENTS
 from unrack.ledger.columns import ASKED_US, CPU, MEM
-from unrack.ledger.components import NO_COMPONENTS
 from unrack.ledger.copies.assumed import assumed
 from unrack.ledger.copies.draft import copied_devices
 from unrack.ledger.devices.sharing import TAKEN

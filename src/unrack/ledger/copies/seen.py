@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.changing.sizes import Suspended
-from unrack.ledger.claims import ClaimReader
-from unrack.ledger.components import Components
+from unrack.ledger.claims import ClaimReader, Components
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
