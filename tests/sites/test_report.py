@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.report.breakdown import breakdowns
+from unrack.report.page import breakdowns
 from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, read_finished, settings_of
 from unrack.resources.site.told.partitions import _due
