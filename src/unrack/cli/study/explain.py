@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrack.cli.options import All, Json, RunOption, need_ending, print_json, print_lines, say_when_compiling, write
-from unrack.cli.study.job_story import devices_text, job_lines
-from unrack.cli.study.round_story import round_lines, round_table, round_time_us
+from unrack.cli.study.job_story import devices_text, job_lines, round_lines, round_table, round_time_us
 from unrack.errors import InputError
 from unrack.units import seconds_text
 
