@@ -16,7 +16,7 @@ from unrack.errors import InputError
 from unrack.plan.chart import axis_of, chart
 from unrack.plan.decided import missed_text, of_goal
 from unrack.plan.goal import Goal, Trial, read_goal, with_served
-from unrack.plan.rule import Rule, Verdict, at_least
+from unrack.plan.search import Rule, Verdict, at_least
 from unrack.plan.settings import make_settings
 from unrack.plan.vary import Vary
 from unrack.study.input.document import Document

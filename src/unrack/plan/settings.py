@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
 from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
-from unrack.plan.rule import Rule
-from unrack.plan.search import Way
+from unrack.plan.search import Rule, Way
 from unrack.plan.vary import Vary, read_varies, values_of
 from unrack.resources.checked import Strict
 from unrack.study.input.document import Document
@@ -56,7 +55,7 @@ class PlanTable(Strict):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.rule.Rule`."""
+    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.search.Rule`."""
 
     goals: tuple[Goal, ...]
     varies: tuple[Vary, ...]
