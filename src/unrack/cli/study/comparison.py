@@ -137,12 +137,12 @@ def _cells(
     best: str = "[bold green]{}[/]",
     drawn: Mapping[str, Resampled] = MappingProxyType({}),
 ) -> dict[str, list[str]]:
-    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.comparison` says.
+    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.estimate` says.
 
     ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked;
     ``drawn``: what policies give where time is resampled.
     """
-    from unrack.metric.comparison import Entry, marks, served_less, world_of
+    from unrack.metric.estimate import Entry, marks, served_less, world_of
 
     entries = {
         policy: Entry({row["seed"]: row for row in own}, world_of(own[0]), drawn.get(policy))

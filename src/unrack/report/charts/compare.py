@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unrack.errors import InputError
 from unrack.extras import extra
-from unrack.metric.comparison import Entry, marks, served_less
+from unrack.metric.estimate import Entry, marks, served_less
 from unrack.plots.series import PALETTE, six_digits
 from unrack.report.table import Column, column_of, share_text
 
