@@ -26,9 +26,8 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.clock import Clock, timed
-from unrack.solver.torus.counts import match, partitions
 from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, Search, advance, new_search
-from unrack.solver.torus.grid import Grid, gaps, grid_of
+from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 
 LONGEST = 32
