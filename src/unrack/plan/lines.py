@@ -16,8 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.plan.goal import COST
 from unrack.plan.search import Space
-from unrack.plan.settings import Settings
-from unrack.plan.vary import Vary
+from unrack.plan.settings import Settings, Vary
 from unrack.study.grid import Run, Sources, runs_of
 from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable

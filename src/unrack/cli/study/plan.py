@@ -94,8 +94,7 @@ def plan(
     from unrack.plan.ask import carried_out
     from unrack.plan.goal import read_goal, read_share
     from unrack.plan.lines import Plan
-    from unrack.plan.settings import make_settings, read_prices, read_reference
-    from unrack.plan.vary import read_vary
+    from unrack.plan.settings import make_settings, read_prices, read_reference, read_vary
     from unrack.study.input.document import Document
 
     document = Document.read(study)

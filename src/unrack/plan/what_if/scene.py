@@ -11,7 +11,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
-from unrack.plan.vary import values_of
+from unrack.plan.settings import values_of
 from unrack.policy.contract import Policy
 from unrack.resources.site.installed import Site
 from unrack.sim.world import World
