@@ -13,9 +13,8 @@ from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.all_at_once import Repack, place_together
+from unrack.policy.tiers.all_at_once import MOST_LOOKS, Refusals, Repack, place_together
 from unrack.policy.tiers.answer import PlacedServers, Request, read_request
-from unrack.policy.tiers.refusal import MOST_LOOKS, Refusals
 from unrack.policy.tiers.scheduler import REQUEST, check_order, in_order
 from unrack.policy.tiers.supply import asked_of, supply_of
 from unrack.solver.batch.solution import nowhere

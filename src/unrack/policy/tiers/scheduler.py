@@ -35,8 +35,8 @@ from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, 
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.tiered_memory import TieredMemory
+from unrack.policy.tiers.all_at_once import Refusals
 from unrack.policy.tiers.own_policy import lease_of, possible_servers
-from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.servers.holdings import Servers
