@@ -21,8 +21,7 @@ from unrack.sim.faults import Fault
 from unrack.sim.usage.following import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import sets_speeds
+from unrack.slowdown.model import Model, sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable

@@ -47,7 +47,7 @@ from unrack.sim.frames.power import energy_column, power_frame
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
-from unrack.slowdown.pools import fastest
+from unrack.slowdown.model import fastest
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.sizing import COLUMN
 

@@ -16,8 +16,7 @@ from unrack.sim.usage.following import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
-from unrack.slowdown.model import Model, make_models
-from unrack.slowdown.pools import PoolSpeeds, pace_of, sets_speeds
+from unrack.slowdown.model import Model, PoolSpeeds, make_models, pace_of, sets_speeds
 from unrack.workload.job import JobTable
 
 

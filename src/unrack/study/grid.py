@@ -24,8 +24,7 @@ from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
-from unrack.slowdown.model import Model, make_models
-from unrack.slowdown.pools import sets_speeds
+from unrack.slowdown.model import Model, make_models, sets_speeds
 from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable, WorkloadTable
 from unrack.study.input.inputs import (

@@ -22,8 +22,7 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy
 from unrack.resources.site.installed import Site
 from unrack.sim.guard import PolicyAtWork
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import pace_of
+from unrack.slowdown.model import Model, pace_of
 from unrack.study.input.document import Document
 from unrack.study.input.inputs import make_policy_spec
 
