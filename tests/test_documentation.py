@@ -12,9 +12,8 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.presets import PRESETS
-from unrack.metric.kinds.resources import RESOURCE_METRICS
 from unrack.metric.metric import STATISTICS
-from unrack.metric.table import KIND_METRICS, METRICS
+from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS
 from unrack.policy.file import load_policy
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.orders import ORDERS
