@@ -9,7 +9,6 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.gpus.bisection import bisecting
-from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
     CLUSTERING,
@@ -27,11 +26,16 @@ from unrack.policy.gpus.rules import (
     SPREAD,
     TOPOLOGY,
     WORST_FIT,
+    best_set,
+    chosen_set,
     clustering_mark,
+    mixed_up,
     packing_mark,
     part_with_least,
+    room_for_shares,
     shared_growth,
     strands,
+    utility_on,
     whole_growth,
 )
 from unrack.resources.gpus.choice import (
