@@ -39,18 +39,21 @@ from unrack.policy.gpus.rules import (
     whole_growth,
 )
 from unrack.resources.gpus.choice import (
+    Neighbours,
     claim_part,
     claim_parts,
     claim_set,
     claim_slices,
     free_set,
+    free_share,
     gpu_fit,
+    mean_share,
     members,
     nearest_set,
+    relative_cost,
 )
 from unrack.resources.gpus.columns import WHOLE, Ask, Gpus
 from unrack.resources.gpus.fragmentation import Demands
-from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
 NO_SCORE = 1e300
 

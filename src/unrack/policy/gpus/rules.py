@@ -6,10 +6,9 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.gpus.choice import members
+from unrack.resources.gpus.choice import Neighbours, free_share, mean_share, members, relative_cost, sockets_of
 from unrack.resources.gpus.columns import FAR_COST, WHOLE, Ask, Gpus
 from unrack.resources.gpus.fragmentation import Demands, fragments
-from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost, sockets_of
 
 NEAREST = "nearest"
 (

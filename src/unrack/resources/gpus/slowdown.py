@@ -9,10 +9,9 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.resources.gpus.choice import members
+from unrack.resources.gpus.choice import Neighbours, gpus_at, interference, members
 from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.utility import Neighbours, gpus_at, interference
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
