@@ -22,7 +22,7 @@ from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, JOB, MEM, R
 from unrack.ledger.holding import add_rows
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns, gang_of
-from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
+from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
 from unrack.policy.lending.counts_kernel import (
     BORROWING,
     CLASS_CORES,

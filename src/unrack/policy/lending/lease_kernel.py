@@ -17,6 +17,8 @@ from unrack.ledger.holding import add_lease
 from unrack.ledger.lease import LENDER, LOAN_MB
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
+    candidates,
+    fits_somehow,
     leftovers,
     lenders_by_class,
     lenders_by_id,
@@ -24,8 +26,9 @@ from unrack.policy.lending.borrowing import (
     one_after_the_other,
     one_each,
     pack,
+    place_locally,
+    select,
 )
-from unrack.policy.lending.compute_nodes import candidates, fits_somehow, place_locally, select
 from unrack.policy.lending.lender_cost import Terms, costs_of
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
