@@ -145,7 +145,7 @@ def fit(
 
 def _suggest(log: str) -> None:
     from unrack.workload.formats.source import load
-    from unrack.workload.formats.table.suggestion import suggestion
+    from unrack.workload.formats.table.read import suggestion
 
     try:
         found = suggestion(load(log))
