@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.live import compare, replay
+from unrack.cli.live.driver import compare, replay
 from unrack.cli.slurm.predict import predict
 from unrack.cli.slurm.report import report
 from unrack.cli.slurm.run import run
@@ -18,9 +18,9 @@ app = typer.Typer(help=_HELP, no_args_is_help=True)
 app.command("snapshot")(snapshot)
 app.command("predict")(predict)
 app.command("run")(run)
-app.command("replay")(replay.replay)
+app.command("replay")(replay)
 app.command("status")(status)
 app.command("unit")(unit)
 app.command("submit-script")(submit_script)
-app.command("compare")(compare.compare)
+app.command("compare")(compare)
 app.command("report")(report)

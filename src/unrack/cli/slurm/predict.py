@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.cli.live.options import Unlimited, longest_us
+from unrack.cli.live.driver import Unlimited, longest_us
 from unrack.cli.live.prediction import Draws, From, History, OfDraws, Policies, Save, Shown, Since, tell
 from unrack.cli.options import Json
 from unrack.cli.slurm.options import HeldByAdmin, Partitions, Timeout

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.live.compare import State
+from unrack.cli.live.driver import Told
 
 
 def report(
-    state: State,
+    state: Told,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the study and its page are written.")],
     policy: Annotated[
         list[str] | None, typer.Option(metavar="POLICY", help="Simulate another one, too; repeatable.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.live.run import drive
+from unrack.cli.live.driver import drive
 
 if TYPE_CHECKING:
     from unrack.live.driver.service.rehearsal import Rehearsal

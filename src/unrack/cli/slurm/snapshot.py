@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.live.options import Unlimited, longest_us
+from unrack.cli.live.driver import Unlimited, longest_us
 from unrack.cli.slurm.options import HeldByAdmin, Partitions, Timeout
 from unrack.errors import InputError
 from unrack.facts import counted

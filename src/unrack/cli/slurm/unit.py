@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-Config = Annotated[Path, typer.Option("--config", metavar="SITE.toml", help="The site file.")]
+SiteFile = Annotated[Path, typer.Option("--config", metavar="SITE.toml", help="The site file.")]
 
 
 def unit(
-    config: Config,
+    config: SiteFile,
     user: Annotated[
         str, typer.Option(metavar="NAME", help="The account that it runs as: a Slurm operator.")
     ] = "unrack",
@@ -32,7 +32,7 @@ def unit(
 
 
 def submit_script(
-    config: Config,
+    config: SiteFile,
     operator: Annotated[
         list[int] | None, typer.Option(metavar="UID", help="A user id that may release jobs, beside root; repeatable.")
     ] = None,
