@@ -5,12 +5,7 @@ from __future__ import annotations
 import typer
 
 from unrack.cli.live.driver import compare, replay
-from unrack.cli.slurm.predict import predict
-from unrack.cli.slurm.report import report
-from unrack.cli.slurm.run import run
-from unrack.cli.slurm.snapshot import snapshot
-from unrack.cli.slurm.status import status
-from unrack.cli.slurm.unit import submit_script, unit
+from unrack.cli.slurm.commands import predict, report, run, snapshot, status, submit_script, unit
 
 _HELP = "A running Slurm: take it as a study that begins now, predict starts, schedule its jobs."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
