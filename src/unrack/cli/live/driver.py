@@ -134,12 +134,14 @@ def show(state: Path, as_json: bool) -> None:
         typer.echo(f"  and {len(found.entries) - JOBS_SHOWN} more; --json has all")
 
 
-Told = Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of a driver, as of `unrack slurm run`.")]
+DriverState = Annotated[
+    Path, typer.Argument(metavar="STATE", help="The state folder of a driver, as of `unrack slurm run`.")
+]
 PAIRS_SHOWN = 20
 
 
 def compare(
-    state: Told,
+    state: DriverState,
     at_once: Annotated[
         bool,
         typer.Option("--at-once", help="Starts of the simulation are acknowledged at once; else as late as really."),

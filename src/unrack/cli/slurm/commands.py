@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.live.driver import Config, State, Told, Unlimited, drive, longest_us, show, state_of
+from unrack.cli.live.driver import Config, DriverState, State, Unlimited, drive, longest_us, show, state_of
 from unrack.cli.live.prediction import Draws, From, History, OfDraws, Policies, Save, Shown, Since, tell
 from unrack.cli.options import Json
 from unrack.errors import InputError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    state: Told,
+    state: DriverState,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the study and its page are written.")],
     policy: Annotated[
         list[str] | None, typer.Option(metavar="POLICY", help="Simulate another one, too; repeatable.")
