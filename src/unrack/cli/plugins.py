@@ -13,7 +13,7 @@ TABLES = {
     "readers": "workload.formats.readers:FORMATS",
     "generators": "workload.generate.generator:GENERATORS",
     "resources": "resources.table:RESOURCES",
-    "slowdowns": "slowdown.table:SLOWDOWNS",
+    "slowdowns": "slowdown.combined:SLOWDOWNS",
     "metrics": "metric.table:EVERY_METRIC",
     "sections": "report.resource_section:SECTIONS",
     "policies": "policy.table:POLICIES",

@@ -3,7 +3,7 @@
 The run time of a job is predicted as the average of the run times of its user's last two jobs that ended, in whole
 seconds, rounded down. It is at least 1 s and at most what the job requests. Until two jobs of its user have ended, and
 for jobs without a user, it is the request. A prediction is made anew until the job starts, or once only, when the job
-is submitted. While the job runs it grows as of ``correction.py``.
+is submitted. While the job runs it grows.
 
 O(waiting + running) an update, and O(running) more for each job that started or was corrected since the last.
 """

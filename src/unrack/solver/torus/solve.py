@@ -5,7 +5,7 @@ plus their rows on the cycle of rows: d = min(|x - x'|, columns - |x - x'|) + mi
 k of the free tiles with the least sum of distances over all (unordered) pairs.
 
 The free tiles alone decide the answer: no chance is in it, and no clock unless a time limit is given. A heuristic
-(``heuristic.py``) and a bound by counts (``counts.py``) often meet, on an empty torus always so far; else counts are
+(``heuristic.py``) and a bound by counts (``grid.py``) often meet, on an empty torus always so far; else counts are
 searched (``exact.py``), and at the end tiles are matched to the counts.
 
 References
