@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from unrack.cli import cluster, execute, init, kubernetes, listing, site, slurm, topology
+from unrack.cli.listing import plugins
 from unrack.cli.place import place, tiles
-from unrack.cli.plugins import plugins
 from unrack.cli.profile import app as profile
 from unrack.cli.study import plan, run
 from unrack.cli.study.explain import explain
