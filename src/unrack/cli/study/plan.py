@@ -23,7 +23,7 @@ from unrack.cli.options import (
     words,
     workers_on,
 )
-from unrack.cli.study.terminal_table import Heading, drawn
+from unrack.cli.study.comparison import Heading, drawn
 
 if TYPE_CHECKING:
     from rich.table import Table
