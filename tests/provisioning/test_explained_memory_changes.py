@@ -8,7 +8,7 @@ from typing import Any
 
 from used_worlds import Points, job, nodes, table
 
-from unrack.cli.study.explain import MOST
+from unrack.cli.study.finished import MOST
 from unrack.cli.study.job_story import job_lines
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import Story, explain

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from unrack.cli.study.explain import explain as explain_job
+from unrack.cli.study.finished import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record

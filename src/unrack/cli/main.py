@@ -15,9 +15,7 @@ from unrack.cli.listing import plugins
 from unrack.cli.place import place, tiles
 from unrack.cli.profile import app as profile
 from unrack.cli.study import plan, run
-from unrack.cli.study.explain import explain
-from unrack.cli.study.holdings import holdings
-from unrack.cli.study.report import report
+from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
 from unrack.cli.what_if.command import what_if
 from unrack.errors import UnrackError

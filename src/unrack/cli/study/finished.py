@@ -1,4 +1,4 @@
-"""``unrack explain DIR JOB``: one job's life; ``unrack explain DIR --round TIME``: one round of the scheduler."""
+"""The commands on a finished study: ``report``, ``holdings`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,120 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import All, Json, RunOption, need_ending, print_json, print_lines, say_when_compiling, write
+from unrack.cli.options import (
+    All,
+    BootstrapOption,
+    Json,
+    RunOption,
+    need_ending,
+    print_json,
+    print_lines,
+    say_when_compiling,
+    write,
+)
 from unrack.cli.study.job_story import devices_text, job_lines, round_lines, round_table, round_time_us
 from unrack.errors import InputError
+from unrack.facts import counted
 from unrack.units import seconds_text
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from unrack.live.driver.service.life import Life
     from unrack.study.results.from_folder import Again
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
+    figures: Annotated[
+        str | None, typer.Option(metavar="svg|png|pdf", help="Write every chart as a file, in place of the page.")
+    ] = None,
+    style: Annotated[
+        str | None, typer.Option(metavar="page|paper", help="paper: 85 or 180 mm wide, 8 pt, no title, fit for grey.")
+    ] = None,
+    font: Annotated[str | None, typer.Option(metavar="sans|serif", help="Of the figures.")] = None,
+    bootstrap: BootstrapOption = None,
+    to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where figures go (default: DIR/figures).")] = None,
+) -> None:
+    """Build (or rebuild) the HTML report of a finished study and print its path; or write its charts as files."""
+    from unrack.errors import InputError
+    from unrack.metric.bootstrap import read_length
+
+    length_s = None if bootstrap is None else read_length(bootstrap)
+    if figures is None:
+        for name, given in (("--style", style), ("--font", font), ("--to", to)):
+            if given is not None:
+                raise InputError(name, "no --figures", f"{name} together with --figures svg, png or pdf")
+        from unrack.report.page import write_report
+
+        typer.echo(write_report(directory, length_s))
+        return
+    from unrack.report.figures.style import Style
+    from unrack.report.figures.write import write_figures
+
+    index, paths = write_figures(directory, figures, Style.of(style, font), to, length_s)
+    typer.echo(f"{index}: {len(paths)} figures")
+
+
+MOST_ROWS = 20
+"""Rows of a job that are printed without --all."""
+
+
+def holdings(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.")],
+    run: RunOption = None,
+    job: Annotated[str | None, typer.Option(help="Only what this job held, row by row.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every row to a .csv or .parquet file.")
+    ] = None,
+    everything: All = False,
+    as_json: Json = False,
+) -> None:
+    """Say what jobs held of every resource: in all, or row by row."""
+    import polars as pl
+
+    from unrack.metric.holdings import totals
+    from unrack.study.results.from_folder import finished_run
+    from unrack.study.results.record import packed, write_whole
+
+    need_ending("--out", out, ".csv", ".parquet")
+    again = finished_run(directory, run)
+    held = again.holdings()
+    if job is not None:
+        again.index(job)
+        held = held.filter(pl.col("job").cast(pl.String) == job)
+    if out is not None:
+        write_whole(out, held.write_csv() if out.suffix == ".csv" else packed(held))
+    shown = totals(held, again.cluster()) if job is None else held
+    if as_json:
+        print_json(shown.to_dicts(), other=str)
+        return
+    print_lines(lines(shown, None if everything else MOST_ROWS))
+    if out is not None:
+        typer.echo(f"{counted(held.height, 'row')} written to {out}")
+
+
+def lines(frame: pl.DataFrame, most: int | None) -> list[str]:
+    """A table as text, numbers to the right; columns in which nothing stands are left out."""
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
+    shown = frame if most is None else frame.head(most)
+    columns = []
+    for name in shown.columns:
+        values = shown[name]
+        number = values.dtype.is_numeric() and name not in ("job", "place", "node", "bundle")
+        cells = [name, *("" if value is None else _text(value, number) for value in values.to_list())]
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if values.dtype.is_numeric() else cell.ljust(width) for cell in cells])
+    found = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    rest = frame.height - shown.height
+    return [*found, f"… {rest:,} more (--all)"] if rest else found
+
+
+def _text(value: object, number: bool) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if number else str(value)
+
 
 USUAL = Path("/var/lib/unrack")
 SEEN_AS = {
