@@ -50,11 +50,9 @@ class Before(Protocol):
 
     def held(self, job: int) -> None:
         """What a job holds is about to change, or that it waits."""
-        ...
 
     def asked(self, job: int) -> None:
         """What a job is told to ask, or expected to run, is about to change."""
-        ...
 
 
 class JobLedger:

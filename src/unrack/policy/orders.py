@@ -32,11 +32,9 @@ class OrderNotes(Protocol):
 
     def order(self, view: View, queue: Ints, now: int) -> Ints:
         """As of an order."""
-        ...
 
     def changes_us(self, now: int) -> int:
         """When time alone may change the order next, µs."""
-        ...
 
 
 Noted = dict[str, OrderNotes]

@@ -32,15 +32,12 @@ class Slowdown(Protocol):
 
         Called after the change. The job of the lease is asked about too if it still runs.
         """
-        ...
 
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now; above 0."""
-        ...
 
     def feels(self, before: Lease, after: Lease) -> bool:
         """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
-        ...
 
 
 class Together(StrEnum):

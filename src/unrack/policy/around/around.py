@@ -66,7 +66,6 @@ class Around(Protocol):
 
     def inside(self, memory: Any) -> tuple[object, Any] | None:
         """The other policy and its memory; ``None``: what it decides is not what is done."""
-        ...
 
 
 def told_rounds(policy: object, memory: Any) -> tuple[Rounds[Any], Any] | None:
