@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.core.affected import struck
+from unrack.core.answers import struck
 from unrack.errors import ClusterError
 from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy

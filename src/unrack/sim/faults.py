@@ -10,7 +10,7 @@ import polars as pl
 
 from unrack.cluster.domains import NODE
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.core.affected import first_of
+from unrack.core.answers import first_of
 from unrack.events import CLOSE, FAIL, REPAIR, Drained, Failed, Opened, Repaired, Withdrawn
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US, SECOND_US
