@@ -216,7 +216,7 @@ def opened(
 
 def _of_script(path: Path, source: Source) -> tuple[list[dict[str, Any]], Sequence[str]]:
     from unrack.live.slurm.job_script import asked_by_script
-    from unrack.plan.what_if.asked import columns_of
+    from unrack.plan.what_if.scene import columns_of
     from unrack.workload.store import one_row
 
     memory = bool(source.scene().jobs.memory_mb.any())
