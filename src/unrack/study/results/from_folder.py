@@ -24,8 +24,7 @@ from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.results.cluster_record import cluster_again
-from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
+from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS, cluster_again
 from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
