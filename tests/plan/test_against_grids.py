@@ -15,7 +15,7 @@ from unrack.plan.goal import read_goal, with_served
 from unrack.plan.lines import Plan
 from unrack.plan.settings import Vary, make_settings, read_vary
 from unrack.study.grid import load_study
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.study.runner import simulated
 from unrack.study.workers.table import open_workers, parse_on
 

@@ -17,7 +17,7 @@ from unrack.plan.what_if.answer import Answer, Question, answer
 from unrack.plan.what_if.scene import Source, state_at
 from unrack.plan.what_if.trial import as_asked, starts_of
 from unrack.sim.simulate import prepared
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 
 Row = dict[str, Any]
 SITE = '[{name = "main", nodes = ["n[1-3]"], default = true}, {name = "short", nodes = ["n4"]}]'

@@ -22,7 +22,7 @@ from unrack.plan.goal import read_goal
 from unrack.plan.lines import Plan
 from unrack.plan.settings import Vary, make_settings, values_of
 from unrack.report.charts.spec import colour_of
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.study.results.record import write_whole
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.table import On, open_workers

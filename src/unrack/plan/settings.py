@@ -15,7 +15,7 @@ from unrack.metric.table import EVERY_METRIC
 from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
 from unrack.plan.search import Rule, Way
 from unrack.resources.checked import Strict
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 
 MOST_VALUES = 10_000
 _RANGE = re.compile(

@@ -25,9 +25,9 @@ from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model, make_models, sets_speeds
-from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable, WorkloadTable
 from unrack.study.input.inputs import (
+    Document,
     PolicySpec,
     drawn_faults,
     fixed_faults,

@@ -95,7 +95,7 @@ def plan(
     from unrack.plan.goal import read_goal, read_share
     from unrack.plan.lines import Plan
     from unrack.plan.settings import make_settings, read_prices, read_reference, read_vary
-    from unrack.study.input.document import Document
+    from unrack.study.input.inputs import Document
 
     document = Document.read(study)
     settings = make_settings(

@@ -92,7 +92,7 @@ def make(
     seed: Seed = 0,
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
-    from unrack.study.input.document import Document
+    from unrack.study.input.inputs import Document
     from unrack.workload.formats.writers import write_trace
     from unrack.workload.generate.generator import generate
 

@@ -193,7 +193,7 @@ def opened(
     ``given``: what options say that the jobs ask for; it counts before what a script says.
     """
     from unrack.plan.what_if.scene import Source
-    from unrack.study.input.document import Document
+    from unrack.study.input.inputs import Document
 
     objects = now.suffix == ".json"
     if ask is not None and objects != (ask.suffix in MANIFESTS):
@@ -230,7 +230,7 @@ def _of_objects(now: Path, ask: Path | None, policy: str | None) -> tuple[Source
     with needed_for("objects of Kubernetes"):
         from unrack.live.kubernetes.asked_pods import NOTHING, asked_pods
     from unrack.plan.what_if.scene import Source
-    from unrack.study.input.document import Document
+    from unrack.study.input.inputs import Document
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{now.stem}.toml"

@@ -23,9 +23,8 @@ from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.study.grid import Sources, runs_of
-from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable
-from unrack.study.input.inputs import PolicySpec, written_out
+from unrack.study.input.inputs import Document, PolicySpec, written_out
 from unrack.study.input.sweep import set_value
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.formats.asks.columns import COLUMNS

@@ -23,8 +23,7 @@ from unrack.policy.contract import Decision, Policy
 from unrack.resources.site.installed import Site
 from unrack.sim.guard import PolicyAtWork
 from unrack.slowdown.model import Model, pace_of
-from unrack.study.input.document import Document
-from unrack.study.input.inputs import make_policy_spec
+from unrack.study.input.inputs import Document, make_policy_spec
 
 Spec = str | Mapping[str, Any]
 """A policy, as an entry of ``policies`` of a study."""
