@@ -131,7 +131,7 @@ def fit(
         given = "" if nodes is None else f" --nodes {nodes}"
         write(out, written(found.model, f"unrack trace fit {Path(log).name}{options}{given}"))
     if plot is not None:
-        from unrack.report.charts.fit import drawn
+        from unrack.report.charts.compare import drawn
 
         write(plot, drawn(found, Path(plot).suffix))
     if as_json:
