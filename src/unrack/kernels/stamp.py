@@ -4,6 +4,11 @@ Numba keeps the machine code of a function for as long as the file of that funct
 of the functions that it calls and of the constants that it names, wherever they stand; if one of those changed in a
 file of its own, the old machine code would go on running, with the old values. So what is kept here is held to all of
 it, and to no file's date: a file that was only touched costs nothing.
+
+What numba finds out about an operator and the types of its arguments, kept while a process lives.
+
+It tries ten ways and more for every ``+`` and every index, anew each time: a tenth to a third of the time for which
+kernels are compiled.
 """
 
 from __future__ import annotations

@@ -3,6 +3,22 @@
 Quantiles of Student's t and of the beta distribution are by bisection of the incomplete beta function, which is a
 continued fraction. The tests hold them to SciPy's, to 1e-12 (``docs/decisions/0042-without-scipy.md``).
 
+Which rows may be compared, and which of them is best: only where the numbers carry it.
+
+Three things must hold before one row is called better than another.
+
+*The same world.* Rows compete only with rows of the same ``world``; see :func:`world_of`.
+
+*The same work.* On every seed, a row must have served as much as the row of its world that served most: in core-time
+(``served``) and in jobs. There is no allowance beyond rounding, as the one job left out can be the one that waits
+longest. ``COUNT_THE_UNSERVED`` are compared without this: who serves less looks worse there by itself.
+
+*More than noise.* With several seeds, the difference to the best mean is taken seed by seed, as the rows had the same
+jobs, and its Student-t interval must exclude 0. Of k rows, k − 1 are compared with the best mean, so the intervals are
+at 1 − 0.05 / (k − 1) (Bonferroni): with 95 % confidence the best row is among those not told apart from the best mean
+(as in Gupta's selection of subsets, 1965). With one seed there is no interval, and the numbers are those of these jobs,
+unless the time of the log was resampled: then the difference is taken draw by draw (:mod:`unrack.metric.bootstrap`).
+
 References
 ----------
 Abramowitz, M., Stegun, I. A. (1964). Handbook of Mathematical Functions, equations 6.1.41, 26.5.8 and 26.7.1.

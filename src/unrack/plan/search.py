@@ -10,6 +10,18 @@ over all that are cheaper. If one of these meets the goals, more is not always b
 ``MOST_SWEPT`` next to the answer) are tried one by one, and the answer says so.
 
 In both, the next larger systems are looked at too: some of them may miss goals that a smaller one meets.
+
+When a goal counts as met: on a share of the seeds, or with a confidence, and after how many seeds that is known.
+
+*A share of the seeds* (``share = 0.9`` of ``seeds = 20``): the goals hold together on at least so many of these seeds.
+That is a fact about these seeds, found without running those that can no longer change it (curtailed sampling).
+
+*A confidence* (``confidence = 0.95``): the mean over all seeds that could be drawn meets each goal. Decided by
+one-sided Student-t intervals after 5, 10, 20 … seeds; the chance of error is shared among these looks and among all
+systems that a search may try (Bonferroni), so that the confidence is that of the answer, not of one look at one system.
+
+*Both*: at least that share of all seeds that could be drawn meets the goals, with that confidence (Clopper and Pearson,
+1934), shared in the same way. Seeds are added until that is sure or surely not so, or all that may be run were run.
 """
 
 from __future__ import annotations

@@ -24,11 +24,19 @@ different energies than ``LEVELS``, a level holds jobs of up to t_k: e_j - z_j i
 can only lower the result, and the greedy over these weights is again exact. The late jobs are whole, so the sum is
 rounded up. Times are whole and energies are rounded down to a fraction of a time unit, so the flows are exact.
 
+Sizes as a bin sees them: what cannot be used beside an item is counted as used.
+
+A function f on sizes is *superadditive* if f(x) + f(y) <= f(x + y). Whatever set of items fits a bin of size C then has
+sum f(size) <= f(C), so f is as good a measure as size itself, and a sharper one where items leave gaps: of 25 cores,
+tasks of 15 and of 6 can be had as {15, 6} or {6, 6, 6, 6}; counted in pieces of 6 they are 3/4 and 1/4 of a node.
+
 References
 ----------
 Edmonds, J. (1970). Submodular functions, matroids, and certain polyhedra.
 Schrage, L. (1968). A proof of the optimality of the shortest remaining processing time discipline. Operations Research.
 Glover, F. (1967). Maximum matching in a convex bipartite graph. Naval Research Logistics Quarterly 14, 313-316.
+Carlier, J., Clautiaux, F., Moukrim, A. (2007). New reduction procedures and lower bounds for the two-dimensional bin
+packing problem with fixed orientation. Computers & Operations Research 34, 2223-2250.
 """
 
 from __future__ import annotations

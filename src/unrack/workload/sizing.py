@@ -1,4 +1,25 @@
-"""The shortest limits that jobs accept: the column ``time_min_s``."""
+"""The shortest limits that jobs accept: the column ``time_min_s``.
+
+The filter ``flexible``: jobs of a log that had one size are given several, by a model of their speed-up.
+
+A log says how long a job ran with the size that it had; how long it would have run with another is a model's word. As
+submitted it runs as long as in the log. Of Downey's model, each job draws its average parallelism evenly between half
+and twice the tasks that it has, and its variation evenly between 0 and 2, the range that Downey looks at.
+
+The sizes that jobs can have, from columns of a trace: moldable, malleable and evolving jobs.
+
+The kinds are those of Feitelson and Rudolph 1996: of a *moldable* job the scheduler chooses the size when it starts, of
+a *malleable* one also while it runs; an *evolving* one asks for another size at points of its work.
+
+A job says its sizes as a table (``sizes = "4:3600;8:2000"``: tasks, and seconds with so many) or as a range
+(``min_tasks``, ``max_tasks``) with a model of its speed-up (``speedup``): ``linear``; ``amdahl F``, where F is the part
+of the work that is sequential (Amdahl 1967); ``downey A SIGMA``, the average parallelism and its variation (Downey
+1997). Times count as ratios to that at the job's own size: what it really runs and what it asks for scale alike.
+
+References
+----------
+Downey: A model for speedup of parallel programs. UC Berkeley CSD-97-933, 1997.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """Who uses whose memory: every use of a node's memory by a job as one entry, chained by node and by job.
 
 Kept only in runs whose policy lends memory, or in which jobs slow each other down through memory.
+
+Leases as rows and claims alone, as plans keep them: memory that is lent counts like what is held.
+
+A loan is a row of its lender, with -1 less the borrower for tasks, and a claim of what the lender lends: behind the
+places of resources each node has one.
 """
 
 from __future__ import annotations

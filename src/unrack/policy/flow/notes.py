@@ -1,4 +1,18 @@
-"""What rounds remember from one to the next."""
+"""What rounds remember from one to the next.
+
+When a job that many have passed will have its place as running jobs end, and what others may hold until then.
+
+As in EASY backfill (Lifka 1995) others may start if they are done by then, or on what will be left beside it.
+O(running jobs) drafts, each O(nodes + jobs + devices), when the job is first promised a time, and one a round.
+
+Migration rounds: running tasks are put back into the networks, and move where that costs less than it saves.
+
+Every running job that holds nodes, whole devices and what follows from them takes part. To stay where it is costs a
+sub-task what its place costs; anywhere else costs that and ``move`` more. What comes out is done if all of it can be
+held together; otherwise everybody stays. A job that moves is stopped with its work kept and starts again at once
+elsewhere, with the time that attaching its devices takes. Jobs that share devices, borrow memory, or hold devices of
+pools that take time to detach do not move.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The rules for GPUs by name."""
+"""The rules for GPUs by name.
+
+Compiled: packing and clustering as the authors' plug-ins mark nodes (Weng et al., ATC 2023), from 0 to 100.
+
+Marks are whole numbers, the greatest wins, and of equal ones the first node, in the order of the cluster. They differ
+from ``packing`` and ``clustering``, which leave no such ties:
+
+* A pod without GPUs has the mark 0 everywhere: it goes to the first node with room, and takes its cores and memory.
+* Packing marks a busy node by how many idle GPUs a pod takes of it, not by how much is free there: all that hold a pod
+  on whole GPUs are equal. GPUs in use that have room differ by tenths of a GPU.
+* Clustering knows pods on a part of a GPU, all alike, and pods on 1, 2, … whole ones. It asks whether a node has such
+  pods and whether it has others, not how many; how full the node is counts in steps of 320/1000 of a GPU.
+"""
 
 from __future__ import annotations
 

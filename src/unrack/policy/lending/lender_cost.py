@@ -9,6 +9,11 @@ The cost of a lender is in nodes: how many nodes' worth of work is lost while th
 
 It is a prediction for one lender at a time, and one job at a time: what another lender of the same job does to the same
 neighbour is not added up.
+
+References
+----------
+Vieira Zacarias 2023, sections 6.1.2 and 6.1.3, Table 6.1. The rules are told there in words and drawings;
+``docs/lending.md`` says what was read into them.
 """
 
 from __future__ import annotations

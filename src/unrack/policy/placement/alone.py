@@ -1,4 +1,10 @@
-"""Compiled: plans and passes over the queue that ask nobody where the choice is made in a kernel."""
+"""Compiled: plans and passes over the queue that ask nobody where the choice is made in a kernel.
+
+Where the components of a heterogeneous job go: one after the other, each on what those before it leave.
+
+They choose in their order in the trace. One that has no place leaves the job without one: all start together, or none.
+Any placement chooses for a component as for a job by itself, now and for times to come.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,18 @@ for jobs without a user, it is the request. A prediction is made anew until the 
 is submitted. While the job runs it grows.
 
 O(waiting + running) an update, and O(running) more for each job that started or was corrected since the last.
+
+Compiled: what a prediction becomes once its job has run for longer.
+
+Each time a job is still running at its predicted end, the prediction grows, up to the requested run time:
+
+* ``STEPS`` (Tsafrir, Etsion and Feitelson 2007, as their program has it): to the first prediction and 1 min; the next
+  time to the first prediction and 5 min, then 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, and then to the request.
+* ``REQUEST``: to the request at once.
+* ``DOUBLE``: to twice what it was.
+* ``ADDED_STEPS``: by the same steps, each added to the prediction before, as the paper's text can be read.
+
+So the expected end follows from the start, the prediction made then, the request and the time; nothing is remembered.
 """
 
 from __future__ import annotations

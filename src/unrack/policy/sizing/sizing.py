@@ -6,6 +6,16 @@ with. When the policy inside starts nobody any more, running jobs are resized, a
 
 O(running x nodes) a shape of jobs that are molded, and a plan for each size where the policy promises starts.
 
+Which size a moldable job is to have.
+
+``earliest-end``: that with which it is expected to end first, of equal ones the fewest tasks. Where the policy promises
+starts, it is asked for its promise to each size, once, when the job comes: the adaptive requests of Cirne and Berman
+2002. Elsewhere the start is that at which enough is free if only those that run now are counted, and the choice is made
+again until the job starts: the schedule-time choice of Srinivasan et al. 2002.
+
+``working-set``: the most tasks, up to an equal share of the cluster among all jobs that wait or run, and up to the knee
+of its speed-up S, where S²/n is largest: the processor working set of Ghosal, Serazzi and Tripathi 1991.
+
 References
 ----------
 See :mod:`unrack.policy.sizing.sizing` and :mod:`unrack.policy.sizing.resizing`.

@@ -9,11 +9,19 @@ for clusters that look open and are not; who waits is tried again only after som
 What a job asks of tiers is in :attr:`unrack.workload.job.JobTable.slo`; without it there is no floor and no ceiling.
 The expected run time plays no part.
 
+In which order servers come where they come one after the other.
+
+The paper takes them as they are in the request. The authors' program first sorts them by the ratio of their SLOs, the
+floor over the ceiling in whole numbers, largest first; on their published servers every ratio is 0, so that nothing
+changes, and the paper does not mention it.
+
 References
 ----------
 Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
 disaggregation, section 4.3: there nobody leaves. What differs: after a server has left, its cluster stands in front of
 those of its new utilisation, as in a stable sort.
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation, section 4.3.
 """
 
 from __future__ import annotations

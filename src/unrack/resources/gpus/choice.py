@@ -1,4 +1,16 @@
-"""Compiled: how many tasks find GPUs on a node, and which GPUs are nearest to each other."""
+"""Compiled: how many tasks find GPUs on a node, and which GPUs are nearest to each other.
+
+Compiled: how good a placement is (paper 001, §4.1): communication, interference, fragmentation.
+
+``U = a / t + b x I + c x (1 - w)`` with the three weights 1/3 each:
+
+* ``t`` (eq. 3) is what the job's communication costs on its GPUs, relative to the least that so many GPUs of such a
+  machine can cost: 1 or more. A job that communicates less (its weight) feels less of it.
+* ``I`` (eq. 4) is the mean of alone / collocated run time over the job and its neighbours, the jobs with GPUs at its
+  sockets: 1 or less. Equation 2 has ``1 / I``, which would reward interference: equation 1 minimises it.
+* ``w`` (eq. 5) is the mean share of free GPUs of the sockets of its machines before it came, so that a machine in use
+  is taken before an idle one. Equation 2 has ``1 / w``, which has no upper bound; ``1 - w`` has the same order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The resource ``power``: its key and section, in one place."""
+"""The resource ``power``: its key and section, in one place.
+
+What the nodes of a cluster draw, and the watts that jobs may add to it.
+
+What nodes draw is linear in the cores that are in use (Fan et al. 2007; SimGrid's plugin for energy of hosts, Batsim).
+Under a cap, what all nodes draw with nothing running is set aside, and the rest is a place of watts that jobs share as
+they do licences: a job claims what its tasks add on the dearest of the nodes that it may use, wherever it runs. Under a
+lower cap at some times, nodes are kept without jobs then, so that the others may be full (as of Georgiou et al. 2015).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Who held what from when until when, as tables for people: a row for every holding of every span. Times in seconds.
 
 The tables of placements, loans, shares and claims begin with the same columns, and are in order of (start, job).
+
+Which cores of its nodes each attempt had, chosen by a rule of :mod:`unrack.policy.placement.core_tiles`.
+
+What the cores are changes neither who runs where nor for how long; so they are chosen after the run, start by start.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 What a server's SLOs imply is put into them, for every cluster at once: with w the least weight of a remote pool it may
 use, at least memory - ceiling // w must be local (the floor rises to that), and of what is then left, remote, no more
 than memory - floor times the greatest weight can count (the ceiling falls to that). Sums over servers then say more.
+
+The memory of all servers of some clusters, split over their pools together at the lowest price.
+
+With m_ip MB of server i from pool p of its cluster: sum_p m_ip = memory_i, local m_i0 >= floor_i, sum_p w_p m_ip <=
+ceiling_i, sum_i m_ip <= free_p, whole numbers, least sum price_p m_ip. Splitting servers one after the other can do
+worse, and can fail where this does not: what the first takes of a pool the next might need more.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ References
 A. V. Goldberg, R. E. Tarjan, "Finding minimum-cost circulations by successive approximation", Mathematics of Operations
 Research 15 (1990). A. V. Goldberg, "An efficient implementation of a scaling minimum-cost flow algorithm", Journal of
 Algorithms 22 (1997). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), section 10.3.
+E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation", Soviet Mathematics
+Doklady 11 (1970). R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), section 7.5.
 """
 
 from __future__ import annotations

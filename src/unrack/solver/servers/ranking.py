@@ -9,6 +9,26 @@ Over the slots stands a tree of maxima of what the clusters have free, in column
 not even the maxima of a part of the list could take a server, no cluster of that part can. So the first cluster that
 fits is found from left to right without entering hopeless parts. A placement touches one leaf and its ancestors, O(log
 clusters); a run that is out of slots has all of them laid out again, which happens at most once in (slots / 404) moves.
+
+One server's memory over the tiers of one cluster: does it fit, and which split is cheapest.
+
+A server asks for ``memory`` MB, at least ``floor`` of it local, so that the weighted remote memory stays within
+``ceiling``: with m_i MB from the i-th pool of a cluster (0: its compute pool), of weight w_i and price p_i,
+
+    sum m_i = memory,  m_0 >= floor,  sum w_i m_i <= ceiling,  0 <= m_i <= free_i,  minimise sum p_i m_i
+
+(Farshin et al. 2021, eq. 1 to 5). Pools are in ascending order of weight, and w_0 = 0.
+
+*Feasible* is the split of least weight, pool by pool in that order. *Cheapest* starts there and exchanges MB of a pool
+for MB of another while that saves, the most saved for a unit of weight first: the parametric simplex of a problem with
+one budget, which ends in the linear optimum, with less than one exchange cut short by the budget. Where that fraction
+could hide a better whole split, the two pools of the exchange are branched on. So the answer is the optimum, always;
+and with weights 0, 1, 2 there is nothing to branch on. O(pools^2) a server otherwise.
+
+References
+----------
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation. KTH, technical report.
 """
 
 from __future__ import annotations

@@ -11,6 +11,14 @@ the exact search and the heuristic's bound:
    Where counts may be any with sum(counts of any t lines) <= phi(t), phi concave, the vertices are the orders of the
    steps of phi: the least sum is that of the arrangement of those steps.
 
+Which counts by row, order aside, can lead to a sum of distances below a limit: the first level of the exact search.
+
+And tiles for counts by row and column: a bipartite graph with given degrees, by augmenting paths.
+
+Counts of k tiles by row, descending, are a partition of k. Rows with counts a let t columns hold at most the sum of
+the first t entries of its conjugate; with the fact of arrangement in ``grid.py`` this gives each partition a lower
+bound, which is exact on an empty torus: there the least bound of all is the answer.
+
 References
 ----------
 Pruss, A. R. (1998). Discrete convolution-rearrangement inequalities and the Faber-Krahn inequality on regular trees.

@@ -5,6 +5,11 @@ have come earlier, with a worse one later. With this filter a job that follows a
 that job as it did in the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results
 says when it came.
 
+Heterogeneous jobs: rows of a table that are components of one job, which start and end together.
+
+Their column ``het`` says the same, and they are submitted at the same time: of one number at two times, as numbers are
+used again, are two jobs. Where a table has one component of a job alone, that is a job by itself.
+
 References
 ----------
 Zakay and Feitelson: On identifying user session boundaries in parallel workload logs. JSSPP 2012: a job belongs to a

@@ -7,6 +7,12 @@ Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.r
 several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
 near to what runs now that the moves suffice; then an order of steps to get there
 (``_go_towards``), in which a server may be parked.
+
+Emptying the clusters of a running system, and lowering its price, move by move.
+
+A cluster is emptied server by server, the largest first, into the fullest open cluster that has room. If none has, a
+server elsewhere (the smallest that helps) moves on to make room. A cluster that cannot be emptied keeps all its
+servers.
 """
 
 from __future__ import annotations

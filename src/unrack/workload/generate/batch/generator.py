@@ -1,4 +1,20 @@
-"""Workloads drawn from models of batch systems: jobs, their memory and applications, and when they arrive."""
+"""Workloads drawn from models of batch systems: jobs, their memory and applications, and when they arrive.
+
+The Lublin-Feitelson model of rigid batch jobs.
+
+Sizes are two-stage uniform in log2, with shares of serial jobs and of powers of two; the logarithm of the run time is
+hyper-gamma, and the larger the job, the likelier it is of the long kind; the logarithm of the gap between arrivals in
+the rush hours is gamma, and a gamma curve over the day says how busy the other half-hours are.
+
+References
+----------
+U. Lublin, D. G. Feitelson: The workload on parallel supercomputers: modeling the characteristics of rigid jobs. Journal
+of Parallel and Distributed Computing 63(11), 2003. The defaults are the fit for batch jobs as it is commonly quoted
+from the paper's tables of sizes, run times and arrivals; they were not checked against a copy of it. Least certain are
+``upper_gap``, ``log_run_max``, ``log_gap_max``, ``rush_to_all``, and the half-hour at which a day begins. The load or
+rate of a study replaces the overall rate, so that the arrival constants only shape the day and the bursts. The model
+has no requested times: they are run time × ``request_factor``, 1 by default.
+"""
 
 from __future__ import annotations
 
