@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from unrack.errors import PolicyError
+from unrack.errors import PolicyError, check_choice
 from unrack.plugins.table import Table
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
@@ -297,8 +297,7 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     its name with the parameters that were given. A PolicyError if there is no such policy or parameter, or a value is
     wrong.
     """
-    if name not in POLICIES:
-        raise PolicyError("policy", repr(name), f"one of {', '.join(POLICIES)}")
+    check_choice("policy", name, POLICIES, PolicyError)
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
     keys = {**entry.parameters, **OF_ALL}

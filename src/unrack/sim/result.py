@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import Pace
-from unrack.errors import InputError, RunError
+from unrack.errors import InputError, RunError, check_choice
 from unrack.facts import Fact, counted, line, table
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.changing.sizes import Sizes
@@ -149,8 +149,7 @@ class Result:
         InputError
             There is no such table, or the run has no rounds, tiers of memory, power or chosen cores.
         """
-        if name not in _TABLES:
-            raise InputError("table", repr(name), f"one of {', '.join(_TABLES)}")
+        check_choice("table", name, _TABLES)
         if name in ("rounds", "tiers", "power", "cores") and name not in self.tables:
             raise InputError("table", repr(name), f"a run that has {name}")
         if name not in self._made:

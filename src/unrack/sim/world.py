@@ -10,7 +10,7 @@ from typing import Any
 
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.sim.faults import Fault
 from unrack.sim.usage.following import MemoryChanges, make_memory_changes
 from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
@@ -80,8 +80,7 @@ class World:
         changes: Mapping[str, Any] | MemoryChanges | None = None,
         ties: str = Ties.TOGETHER,
     ) -> None:
-        if ties not in tuple(Ties):
-            raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
+        check_choice("ties", ties, Ties)
         for fault in faults:
             if fault.at_us < 0 or fault.repair_us < 0:
                 raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.errors import InputError, check_kinds
+from unrack.errors import InputError, check_choice, check_kinds
 from unrack.facts import counted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
@@ -202,8 +202,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     """
     check_kinds("filtered", workload=(workload, Workload), filters=(filters, Mapping))
     for name in filters:
-        if name not in FILTERS:
-            raise InputError("filters", repr(name), f"one of {', '.join(FILTERS)}")
+        check_choice("filters", name, FILTERS)
     for name, apply in FILTERS.items():
         if name in filters:
             workload = apply(workload, filters[name], seed)

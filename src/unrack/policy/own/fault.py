@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.errors import FaultyPolicyError, PolicyError
+from unrack.errors import FaultyPolicyError, PolicyError, check_choice
 from unrack.ledger.lease import CORES as HELD_CORES
 from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, Lease
 from unrack.ledger.lease import TASKS as HELD_TASKS
@@ -250,8 +250,7 @@ def check_members(found: object, where: str) -> None:
     if own is not None and not isinstance(own, Traits):
         raise PolicyError(f"{where}, traits", f"{own!r:.100}", "Traits(…)")
     estimates = getattr(found, "estimates", Estimates.REQUESTED)
-    if estimates not in tuple(Estimates):
-        raise PolicyError(f"{where}, estimates", repr(estimates), f"one of {', '.join(Estimates)}")
+    check_choice(f"{where}, estimates", estimates, Estimates, PolicyError)
     needs = getattr(found, "needs", ())
     if isinstance(needs, str) or not all(need in tuple(Need) for need in needs):
         raise PolicyError(f"{where}, needs", f"{needs!r:.100}", "a set of Need.DEADLINES, Need.USERS …")

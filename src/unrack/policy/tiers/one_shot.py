@@ -10,7 +10,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
-from unrack.errors import InputError, PolicyError, RefusedError
+from unrack.errors import InputError, PolicyError, RefusedError, check_choice
 from unrack.kernels.arrays import Ints
 from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
 from unrack.policy.tiers.all_at_once import MOST_LOOKS, Refusals, Repack, place_together
@@ -222,8 +222,7 @@ def place_request(
     """
     now = None if earlier is None else read_now(earlier, cluster, request, where)
     check_order(order, "")
-    if policy not in POLICIES:
-        raise PolicyError("policy", repr(policy), f"one of {', '.join(POLICIES)}")
+    check_choice("policy", policy, POLICIES, PolicyError)
     supply, asks = supply_of(cluster), asked_of(request, cluster)
     empty = PlacedServers(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
     if policy == OPTIMAL:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import PolicyError
+from unrack.errors import PolicyError, check_choice
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import grown, room_for
@@ -60,8 +60,7 @@ ORDERS = (REQUEST, SLO_RATIO)
 
 def check_order(order: str, where: str) -> None:
     """Refuse an unknown order with a :class:`PolicyError`."""
-    if order not in ORDERS:
-        raise PolicyError(f"{where}order", repr(order), f"one of {', '.join(ORDERS)}")
+    check_choice(f"{where}order", order, ORDERS, PolicyError)
 
 
 def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:

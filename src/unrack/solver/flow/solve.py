@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrack.errors import InputError, RunError
+from unrack.errors import RunError, check_choice
 from unrack.extras import has_solvers, needed_for
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
@@ -134,8 +134,7 @@ def solve(network: Network, solver: str = "auto") -> Flow:
     >>> flow.cost, flow.amount.tolist()
     (6, [1, 0, 0, 1, 1, 1])
     """
-    if solver not in SOLVERS:
-        raise InputError("solver", repr(solver), f"one of {', '.join(SOLVERS)}")
+    check_choice("solver", solver, SOLVERS)
     network = checked(network)
     amount = SOLVERS[solver](network)
     if amount is None:
