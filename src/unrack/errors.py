@@ -205,9 +205,8 @@ def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> 
 
 def check_choice(where: str, value: object, known: Iterable[str], kind: type[InputError] = InputError) -> None:
     """Refuse what is none of the known words, by an InputError or another ``kind`` that lists them."""
-    choices = tuple(known)
-    if value not in choices:
-        raise kind(where, repr(value), f"one of {', '.join(choices)}")
+    if value not in (known if isinstance(known, Mapping) else tuple(known)):
+        raise kind(where, repr(value), f"one of {', '.join(known)}")
 
 
 def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
