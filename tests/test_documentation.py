@@ -13,18 +13,16 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.presets import PRESETS
-from unrack.metric.kinds.resources import RESOURCE_METRICS
 from unrack.metric.metric import STATISTICS
-from unrack.metric.table import KIND_METRICS, METRICS
+from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS
 from unrack.policy.file import load_policy
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.orders import ORDERS
-from unrack.policy.provisioning.parameters import PROVISIONING
+from unrack.policy.provisioning.dynamic import PROVISIONING
 from unrack.policy.table import POLICIES
 from unrack.reasons import Code
 from unrack.resources.counted.resource import CounterFile
-from unrack.resources.gpus.asks import QUANTITIES
-from unrack.resources.gpus.keys import MachineFile
+from unrack.resources.gpus.columns import QUANTITIES, MachineFile
 from unrack.resources.gpus.profiles import BUILT_IN
 from unrack.sim.world import Ties
 from unrack.slowdown.memory.settings import ContentionTable

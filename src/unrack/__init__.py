@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from unrack.policy.tiers.answer import PlacedServers as PlacedServers
     from unrack.policy.tiers.one_shot import place as place
     from unrack.report.charts.compare import compare as compare
-    from unrack.sim.audited import audit as audit
-    from unrack.sim.faults.fault import Fault as Fault
-    from unrack.sim.faults.fault import random_faults as random_faults
+    from unrack.sim.faults import Fault as Fault
+    from unrack.sim.faults import random_faults as random_faults
     from unrack.sim.result import Result as Result
+    from unrack.sim.result import audit as audit
     from unrack.sim.simulate import simulate as simulate
     from unrack.sim.world import Ties as Ties
     from unrack.sim.world import World as World

@@ -203,6 +203,12 @@ def check_kinds(function: str, **arguments: tuple[object, type | UnionType]) -> 
         raise InputError(f"{function}, {name}", f"{got:.120}", want)
 
 
+def check_choice(where: str, value: object, known: Iterable[str], kind: type[InputError] = InputError) -> None:
+    """Refuse what is none of the known words, by an InputError or another ``kind`` that lists them."""
+    if value not in (known if isinstance(known, Mapping) else tuple(known)):
+        raise kind(where, repr(value), f"one of {', '.join(known)}")
+
+
 def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The one of a model's faults to tell the user: an unknown key before a missing one, as the one is often the other.
 

@@ -23,9 +23,8 @@ import numba.core.event
 import numba.core.types
 
 from unrack.kernels import cache
-from unrack.kernels.operators import remember_operators
 from unrack.kernels.parts import KernelCompiler, PartCompiler
-from unrack.kernels.stamp import stamp
+from unrack.kernels.stamp import remember_operators, stamp
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -24,7 +24,7 @@ from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.reasons import Code, Reason
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World

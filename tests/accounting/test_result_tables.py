@@ -9,7 +9,7 @@ from small_worlds import J, S, work
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 

@@ -15,8 +15,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease, Loan
-from unrack.ledger.memory.shrinking import smaller
-from unrack.ledger.memory.use import COUNT, NEXT_AT
+from unrack.ledger.memory.use import COUNT, NEXT_AT, smaller
 from unrack.ledger.state import ClusterState
 from unrack.metric.table import integrals
 from unrack.policy.contract import Decision, Resize

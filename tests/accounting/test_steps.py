@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.resources.contract import Usual, UsualResource
-from unrack.resources.telling import Kept, Told
-from unrack.resources.use import use_of, use_tables
+from unrack.resources.use import Kept, Told, use_of, use_tables
 from unrack.steps import areas_of, each_of, held_between, levels, means, spells, summed
 
 USES = st.lists(

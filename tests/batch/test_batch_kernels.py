@@ -28,7 +28,7 @@ from unrack.solver.batch.search import Search, fewer
 from unrack.solver.clock import Clock
 from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Allocation, asked, regular_supply
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import cheapest
 
 NOBODY = np.zeros(0, np.int64)
 NO_LIMIT = Budget(10**9, Clock())

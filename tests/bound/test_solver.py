@@ -12,9 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unrack.solver import late
-from unrack.solver.late import Late, fewest_late, least_response, most_work
+from unrack.solver.late import Late, fewest_late, in_pieces, least_response, most_work, telling_pieces
 from unrack.solver.mode import cheapest
-from unrack.solver.packing import in_pieces, telling_pieces
 
 WINDOWS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 10), st.integers(1, 6)), min_size=1, max_size=5)
 """(release, length of the window, energy) of a few jobs."""

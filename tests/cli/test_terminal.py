@@ -17,7 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.cli.study.bar import Bar, Pace
+from unrack.cli.study.run import Bar, Pace
 from unrack.study.runner import Progress
 
 ROOT = Path(__file__).parents[2]

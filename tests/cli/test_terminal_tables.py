@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from unrack.cli.study.terminal_table import Heading, broken, drawn
+from unrack.cli.study.comparison import Heading, broken, drawn
 from unrack.units import time_unit
 
 NAMES = ["nvme-attached", "disaggregation-aware", "first-fit, world=base", "conservative(order=sjf, nodes=whole)"]

@@ -13,7 +13,7 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, UnrackError
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study

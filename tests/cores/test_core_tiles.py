@@ -13,7 +13,7 @@ from unrack.cluster.recount import with_torus
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
 from unrack.policy.placement.core_tiles import CORE_RULES, CoreTiles
-from unrack.sim.frames.cores import ranges
+from unrack.sim.frames.held import ranges
 
 
 def node(rows: int, columns: int, dies: int) -> Cluster:

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.policy.tiers.answer import PlacedServers
+from unrack.policy.tiers.answer import PlacedServers, read_request
 from unrack.policy.tiers.one_shot import place_request
 from unrack.report.pictures.servers import TALL, picture
-from unrack.workload.request import read_request
 
 SVG = "{http://www.w3.org/2000/svg}"
 TIERS = [{"name": "near", "price": 3}, {"name": "far <b>", "cost": 1, "price": 1}]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.policy.members import seeded
+from unrack.policy.around.around import seeded
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.world import World as Physics

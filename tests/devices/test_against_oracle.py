@@ -13,8 +13,7 @@ from tiny_worlds import STEEP, cluster_of, fastest_of, jobs_of, random_instance
 from unrack import simulate
 from unrack.metric.bound import bound
 from unrack.sim.world import World
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import pace_of
+from unrack.slowdown.model import make_models, pace_of
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload
 

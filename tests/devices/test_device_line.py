@@ -7,7 +7,7 @@ from device_worlds import D, cluster, pool, table
 from unrack.ledger.devices.columns import JOBS
 from unrack.ledger.lease import Share
 from unrack.ledger.state import ClusterState
-from unrack.slowdown.pools import pace_of
+from unrack.slowdown.model import pace_of
 from unrack.view import DeviceLine
 
 SHARERS = 20

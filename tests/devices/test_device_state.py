@@ -16,8 +16,7 @@ from unrack.errors import RefusedError
 from unrack.ledger.devices.columns import FREE, FREE_COUNT, GROUP
 from unrack.ledger.lease import Lease, Share
 from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import pace_of
+from unrack.slowdown.model import make_models, pace_of
 
 CLUSTER = cluster(
     [6, 6, 4],

@@ -14,7 +14,7 @@ from unrack.core import Core
 from unrack.events import Finished, Round, Submitted
 from unrack.ledger.devices.columns import Columns
 from unrack.ledger.lease import NO_LOANS, Lease
-from unrack.policy.members import seeded
+from unrack.policy.around.around import seeded
 from unrack.policy.orders import ORDERS
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import JOB_BITS, KEYS

@@ -18,8 +18,8 @@ from unrack.ledger.state import ClusterState
 from unrack.policy.pools.compositions import alpha, spare
 from unrack.policy.pools.place_kernel import MAX_COMPOSITION, MIN_FRAGMENTATION
 from unrack.policy.table import parse_policy
-from unrack.sim.faults.fault import Fault
-from unrack.slowdown.pools import pace_of
+from unrack.sim.faults import Fault
+from unrack.slowdown.model import pace_of
 from unrack.workload.generate.generator import generate
 
 GB = 1024

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.core.affected import struck
+from unrack.core.answers import struck
 from unrack.errors import ClusterError
 from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy
-from unrack.sim.faults.failure import failures_frame
-from unrack.sim.faults.fault import Fault, random_faults
+from unrack.sim.faults import Fault, failures_frame, random_faults
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome

@@ -16,7 +16,7 @@ import unrack
 from unrack.errors import StudyError
 from unrack.metric.kinds.jobs import FAILURE_METRICS
 from unrack.report.page import write_report
-from unrack.sim.faults.fault import random_faults
+from unrack.sim.faults import random_faults
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study

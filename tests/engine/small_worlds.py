@@ -17,7 +17,7 @@ from unrack.cluster.tiers.tier import make_tiers
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import Status
 from unrack.policy.contract import Start
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.log import RunLog
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table

@@ -15,7 +15,7 @@ from small_worlds import J, S, clusters, job_lists, table
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.jit import compiled
-from unrack.ledger.blocks import SIZE, give_rows, take_rows, whole_summary
+from unrack.ledger.nodes import SIZE, give_rows, take_rows, whole_summary
 from unrack.policy.contract import Decision
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.placement.node_kernel import first_fit, place_job
@@ -23,7 +23,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.compiled import kinds, stretch
 from unrack.sim.compiled.kinds import stretch_of
 from unrack.sim.compiled.stretch import Stretch
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import prepared
 from unrack.sim.world import Ties, World

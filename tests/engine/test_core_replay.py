@@ -18,7 +18,7 @@ from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Star
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 from unrack.sim.world import Ties, World

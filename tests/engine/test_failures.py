@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import ClusterError
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.faults.fault import Fault, random_faults
+from unrack.sim.faults import Fault, random_faults
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate

@@ -21,7 +21,7 @@ from unrack.policy.discipline.skyline.columns import FROM, STAMP
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.world import World
 from unrack.workload.job import Demand, Job, JobTable, job_table
 

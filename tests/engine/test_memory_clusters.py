@@ -23,9 +23,9 @@ from unrack.cluster.systems import MemorySystem
 from unrack.core.admission import places
 from unrack.errors import ClusterError, StudyError
 from unrack.policy.table import POLICIES, make_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.study.grid import Study, load_study
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 
 GB = 1024
 FIVE: dict[str, Any] = {"nodes": [{"count": 5, "cores": 4, "memory": "8 GB"}], "nodes_per_rack": 2}

@@ -10,7 +10,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.metric.kinds.jobs import served
 from unrack.metric.table import METRICS, integrals, measure, per_group
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.workload.job import job_table

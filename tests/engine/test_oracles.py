@@ -16,7 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.ledger.lease import nodes_of
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.node_kernel import place_one, room_for
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import simulate

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrack.metric.comparison import Entry, marks, served_less, standings, world_of
-from unrack.metric.estimate import difference, estimate, student_t
+from unrack.metric.estimate import Entry, difference, estimate, marks, served_less, standings, student_t, world_of
 
 
 def entry(waits: list[float | None], *, world: str = "", served: float = 1.0, jobs: tuple[int, int] = (10, 0)) -> Entry:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from small_worlds import J, lease_on, table
 
 from unrack.cluster.spec import Cluster
-from unrack.core.affected import struck
+from unrack.core.answers import struck
 from unrack.errors import RefusedError
 from unrack.ledger.lease import NO_LOANS, Lease, Loan, Share, loans_of
 from unrack.ledger.memory.use import COUNT, NEXT_AT, NEXT_OF, MemoryUse

@@ -14,7 +14,7 @@ from small_worlds import J, S, starts, table, workload_of
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, TraceError
 from unrack.metric.table import measure
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate

@@ -10,10 +10,9 @@ import pytest
 from unrack import Cluster
 from unrack.core import Core
 from unrack.events import Submitted
-from unrack.policy.flow.left import Left
-from unrack.policy.flow.promise import Promise
+from unrack.policy.flow.left import Left, sort_of
+from unrack.policy.flow.notes import Promise
 from unrack.policy.flow.scheduler import Flow, Round
-from unrack.policy.flow.sorts import sort_of
 from unrack.policy.table import parse_policy
 from unrack.units import NEVER_US
 from unrack.workload.job import MEMORY, job_table

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrack import Cluster, Workload, simulate
-from unrack.policy.flow.costs.contract import Costs, Phase
+from unrack.policy.flow.costs import Costs, Phase
 from unrack.policy.flow.scheduler import Flow
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, job_table

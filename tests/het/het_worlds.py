@@ -15,7 +15,7 @@ from unrack.sim.result import Result
 from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 
 S = 10**6
 PARTED = {

@@ -20,11 +20,11 @@ from unrack.ledger.lease import together as whole
 from unrack.ledger.state import ClusterState
 from unrack.policy.priority.standing import Rules
 from unrack.policy.table import parse_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 
 TOGETHER = [one for one in DISCIPLINES if not one.startswith("flow")]
 ALL = ("fcfs", "sjf", "list(backfill=any)", "easy", "conservative", "slurm(interval=10 s)", "easy(nodes=whole)")

@@ -21,10 +21,9 @@ from unrack.policy.complete import complete
 from unrack.policy.contract import Reject, Requeue, Start
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
-from unrack.slowdown.model import make_models
-from unrack.slowdown.pools import pace_of
+from unrack.slowdown.model import make_models, pace_of
 from unrack.workload.job import Demand, Job, JobTable
-from unrack.workload.site.components import as_long_as_the_longest, components_of, first_of
+from unrack.workload.site.sessions import as_long_as_the_longest, components_of, first_of
 from unrack.workload.site.settled import settled
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.job import Workload
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 
 HEAD = "JobID|Submit|ElapsedRaw|TimelimitRaw|State|AllocCPUS|NNodes|Partition|User\n"
 

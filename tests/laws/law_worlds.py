@@ -13,7 +13,7 @@ from unrack.core import Core
 from unrack.events import Event
 from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.table import POLICIES, parse_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import prepared

@@ -12,7 +12,7 @@ from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 from unrack.jit import compiled as kernel
 from unrack.kernels.arrays import Ints
 from unrack.policy.lending.lease_kernel import Asker, Leases, Span, any_asker, place_job
-from unrack.policy.lending.rules import LendingRule, Terms, grouped
+from unrack.policy.lending.lender_cost import LendingRule, Terms, grouped
 from unrack.sealed import sealed
 
 R = LendingRule

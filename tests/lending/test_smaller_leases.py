@@ -11,7 +11,7 @@ from plain_lending import RULES, THRESHOLDS, Ask, place
 
 from unrack.ledger.lease import NO_LOANS, Lease
 
-lending = pytest.importorskip("unrack.ledger.memory.shrinking", reason="leases cannot shrink yet")
+lending = pytest.importorskip("unrack.ledger.memory.use", reason="leases cannot shrink yet")
 
 
 @pytest.mark.parametrize("rule", RULES)

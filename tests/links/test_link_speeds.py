@@ -14,7 +14,7 @@ from linked_worlds import claimed, jobs_of, linked, run
 from unrack.errors import ClusterError
 from unrack.resources.links.profiles import RODINIA, Profiles
 from unrack.resources.links.slowdown import LinkSpeeds
-from unrack.slowdown.table import by_resource
+from unrack.slowdown.combined import by_resource
 
 NW = 0.83 / 0.51
 """How many times as long NW takes beside a full link: 17 % of its run time in the network alone, 49 % there."""
@@ -176,7 +176,7 @@ def test_a_study_with_a_wrong_key_ends_with_exit_code_2(tmp_path: Path) -> None:
 
 def test_the_section_of_the_report_has_a_row_a_policy_and_the_load_over_time() -> None:
     from unrack.resources.table import RESOURCES
-    from unrack.resources.telling import Kept
+    from unrack.resources.use import Kept
 
     result = run(linked(), jobs_of({"own": 500}, {"own": 500, "submit": 50}))
     kept = [Kept("easy", 0, {}, result.metrics, result.table("claims").filter(pl.col("resource") == "links"))]

@@ -13,10 +13,9 @@ from unrack.plan.answer import answer
 from unrack.plan.execute import execute
 from unrack.plan.goal import read_goal, with_served
 from unrack.plan.lines import Plan
-from unrack.plan.settings import make_settings
-from unrack.plan.vary import Vary, read_vary
+from unrack.plan.settings import Vary, make_settings, read_vary
 from unrack.study.grid import load_study
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.study.runner import simulated
 from unrack.study.workers.table import open_workers, parse_on
 

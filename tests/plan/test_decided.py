@@ -16,10 +16,9 @@ from unrack.errors import InputError
 from unrack.plan.chart import axis_of, chart
 from unrack.plan.decided import missed_text, of_goal
 from unrack.plan.goal import Goal, Trial, read_goal, with_served
-from unrack.plan.rule import Rule, Verdict, at_least
-from unrack.plan.settings import make_settings
-from unrack.plan.vary import Vary
-from unrack.study.input.document import Document
+from unrack.plan.search import Rule, Verdict, at_least
+from unrack.plan.settings import Vary, make_settings
+from unrack.study.input.inputs import Document
 
 WAIT = read_goal("wait_s_p95 < 100 s")
 

@@ -16,7 +16,7 @@ from unrack.cli.main import app
 from unrack.cluster.file import content_of
 from unrack.cluster.recount import recount
 from unrack.cluster.spec import Cluster
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.study.input.sweep import set_value
 
 CONF = """ClusterName=lab

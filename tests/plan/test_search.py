@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.plan.rule import Verdict
-from unrack.plan.search import ONE_BY_ONE, Ask, Found, Space, Way, search
+from unrack.plan.search import ONE_BY_ONE, Ask, Found, Space, Verdict, Way, search
 
 
 def found_by(space: Space, good: Callable[[int], bool], way: Way = "auto") -> Found:

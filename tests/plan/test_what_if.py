@@ -14,11 +14,10 @@ from typer.testing import CliRunner, Result
 from unrack.cli.main import app
 from unrack.errors import InputError
 from unrack.plan.what_if.answer import Answer, Question, answer
-from unrack.plan.what_if.moment import at
-from unrack.plan.what_if.scene import Source
+from unrack.plan.what_if.scene import Source, state_at
 from unrack.plan.what_if.trial import as_asked, starts_of
 from unrack.sim.simulate import prepared
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 
 Row = dict[str, Any]
 SITE = '[{name = "main", nodes = ["n[1-3]"], default = true}, {name = "short", nodes = ["n4"]}]'
@@ -118,7 +117,7 @@ def test_the_state_at_a_time_of_a_run_goes_on_as_the_run_did(policy: str, tmp_pa
     source = Source(Document.read(study(tmp_path, jobs, "{count = 6, cores = 8}", "", policy)))
     whole = as_asked(source.scene())
     time_us = 3_600_000_000
-    begun, over = at(whole, time_us)
+    begun, over = state_at(whole, time_us)
     known = whole.jobs.take(whole.jobs.submit_us <= time_us)
     log = prepared(whole.cluster, known, whole.policy).run()
     start, end = (np.zeros(len(known), np.int64) for _ in range(2))

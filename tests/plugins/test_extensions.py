@@ -96,7 +96,7 @@ import polars as pl
 
 from unrack.policy import ListScheduler
 from unrack.report.resource_section import Section
-from unrack.resources.telling import Table
+from unrack.resources.use import Table
 
 
 def draw(spec, seed):

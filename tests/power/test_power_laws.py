@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from power_worlds import POLICIES, PowerWorld, random_power
 
-from unrack.metric.kinds.power import POWER_METRICS
-from unrack.resources.power.keys import PowerFile, SwitchOffFile
-from unrack.resources.power.resource import PowerResource
-from unrack.resources.telling import Kept
+from unrack.metric.kinds.jobs import POWER_METRICS
+from unrack.resources.power.resource import PowerFile, PowerResource, SwitchOffFile
+from unrack.resources.use import Kept
 
 FAR = {"after": "900 d", "boot": 0, "shutdown": 0}
 

@@ -15,9 +15,9 @@ from unrack.cluster.spec import Cluster
 from unrack.policy.table import parse_policy
 from unrack.resources.contract import Nodes
 from unrack.resources.places import Places
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.power.switching import Spell, Switching
-from unrack.sim.power.frame import _replayed, power_frame
+from unrack.sim.frames.power import _replayed, power_frame
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.workload.job import job_table

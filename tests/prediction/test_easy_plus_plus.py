@@ -19,10 +19,10 @@ from small_worlds import workload_of
 from unrack import Cluster
 from unrack.core import Core
 from unrack.errors import PolicyError
-from unrack.policy.prediction.correction import Correction, expected_end_us
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
+from unrack.policy.prediction.forecast import Correction, expected_end_us
 from unrack.policy.table import parse_policy
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World

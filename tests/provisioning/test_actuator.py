@@ -9,8 +9,7 @@ import pytest
 from used_worlds import some
 
 from unrack.ledger.lease import BORROWER, LOAN_MB, Lease
-from unrack.ledger.memory.lacking import held_of, needs_of
-from unrack.ledger.memory.shrinking import smaller
+from unrack.ledger.memory.use import held_of, needs_of, smaller
 from unrack.policy.contract import Resize, Used
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import prepared

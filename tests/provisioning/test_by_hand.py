@@ -13,7 +13,7 @@ from used_worlds import S, job, nodes, run, spans, table, work
 from unrack.errors import PolicyError
 from unrack.policy.table import parse_policy
 from unrack.sim.compiled import kinds
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Undisturbed

@@ -8,11 +8,11 @@ from typing import Any
 
 from used_worlds import Points, job, nodes, table
 
-from unrack.cli.study.explain import MOST
+from unrack.cli.study.finished import MOST
 from unrack.cli.study.job_story import job_lines
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import Story, explain
-from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"

@@ -12,7 +12,7 @@ import tomli_w
 from fabricate_pools import layout, pool_frames, pool_metrics
 
 from unrack.cluster.spec import Cluster
-from unrack.study.results.cluster_record import cluster_record
+from unrack.study.results.keep import cluster_record
 
 INTAKE = {
     "source": "LOG.swf.gz", "format": "swf", "read": 310, "kept": 300,

@@ -15,7 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.result import Result
-from unrack.study.results.cluster_record import cluster_record
+from unrack.study.results.keep import cluster_record
 from unrack.workload.job import job_table
 
 S = 1_000_000

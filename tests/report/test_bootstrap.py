@@ -9,7 +9,7 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.metric.bootstrap import blocks_of, pieces, resampled, spread
-from unrack.metric.comparison import Entry, marks, standings
+from unrack.metric.estimate import Entry, marks, standings
 from unrack.units import SECOND_US
 
 DAY = 86_400

@@ -4,7 +4,7 @@ import shutil
 import pytest
 from fabricate import make_study
 
-from unrack.cli.study.report import report
+from unrack.cli.study.finished import report
 from unrack.errors import InputError
 from unrack.report.setting import read_finished
 

@@ -15,7 +15,7 @@ from unrack.errors import ClusterError
 from unrack.policy.table import parse_policy
 from unrack.resources.contract import Nodes
 from unrack.resources.spread.resource import WHOLE, Limits, Spread, share
-from unrack.resources.telling import Kept
+from unrack.resources.use import Kept
 from unrack.sim.explained.job import explain
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate

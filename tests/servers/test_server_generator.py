@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.study.input.document import Document
 from unrack.study.input.file import WorkloadTable
-from unrack.study.input.inputs import make_workload
+from unrack.study.input.inputs import Document, make_workload
 from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.generate.generator import generate
 from unrack.workload.generate.server_generator import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec, servers

@@ -23,7 +23,7 @@ from unrack.sim.explained.job import explain
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
-from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Demand, Job, Workload, job_table

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.report.breakdown import breakdowns
+from unrack.report.page import breakdowns
 from unrack.report.resource_section import resource_sections
 from unrack.report.setting import Setting, read_finished, settings_of
 from unrack.resources.site.told.partitions import _due
-from unrack.resources.telling import Table
+from unrack.resources.use import Table
 
 STUDY = """
 policies = ["fcfs", "easy"]

@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.workload.formats.rules import Intake

@@ -18,7 +18,7 @@ from unrack.policy.contract import Requeue, Resume, Suspend
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.job import explain
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.result import Result
 from unrack.sim.simulate import prepared
 from unrack.sim.world import World

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import unrack
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.workload.sizing.sizes import downey, sizes_of
+from unrack.workload.sizing import downey, sizes_of
 
 ROWS = "id,submit,run,request,tasks,sizes,flexibility,change_s\n1,0,100,100,2,1:200;2:100;4:50,malleable,5\n"
 STUDY = """

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from unrack.cli.options import WORDS
-from unrack.cli.study.bar import Bar
+from unrack.cli.study.run import Bar
 from unrack.jit import on_first_compile, telling_of_each
 from unrack.study.runner import Progress, _Board
 

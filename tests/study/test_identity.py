@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import unrack
-from unrack.study.results.identity import ENGINE
+from unrack.study.results.record import ENGINE
 
 WITHOUT_A_SAY = {"cli", "data", "live", "papers", "plan", "plots", "profile", "report", "study"}
 """Rooms that take finished runs, make inputs, or say what is to be run; the live worlds; figures that tables name."""

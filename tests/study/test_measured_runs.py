@@ -17,7 +17,7 @@ from unrack.errors import InputError, RunError
 from unrack.sim.result import Result
 from unrack.study.grid import Run, Study, load_study
 from unrack.study.runner import measure_runs, run_study
-from unrack.study.workers.spread import AHEAD, spread
+from unrack.study.workers.table import AHEAD, spread
 
 STUDY = """
 policies = ["fcfs", "easy"]

@@ -16,7 +16,7 @@ from unrack.policy.table import make_policy
 from unrack.report.page import render
 from unrack.report.setting import read_finished
 from unrack.sim.effect import effects, notes_of
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.study.grid import Study, load_study
 from unrack.workload.job import job_table
 

@@ -9,7 +9,7 @@ from tier_runs import S, centre, least_price, price_of, servers, some_run, state
 
 import unrack
 from unrack.cluster.spec import Cluster
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.frames.tiers import PER_HOUR, least_job_prices
 from unrack.workload.job import job_table
 

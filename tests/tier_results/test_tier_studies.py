@@ -12,14 +12,13 @@ import polars as pl
 import pytest
 import tomli_w
 
-from unrack.cli.study.explain import explain as explain_job
+from unrack.cli.study.finished import explain as explain_job
 from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.kinds.memory import TIER_METRICS
-from unrack.report.breakdown import losses
-from unrack.report.page import render, write_report
+from unrack.report.page import losses, render, write_report
 from unrack.report.sections.section import section_of
 from unrack.report.sections.tiers import TIERS, TierRun, became, busiest, of_run
 from unrack.report.setting import read_finished, settings_of

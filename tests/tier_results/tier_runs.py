@@ -11,7 +11,7 @@ import polars as pl
 
 import unrack
 from unrack.cluster.spec import Cluster
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.workload.formats.rules import Intake

@@ -10,7 +10,7 @@ import pytest
 
 import unrack
 from unrack.cluster.spec import Cluster
-from unrack.policy.tiers.order import in_order, slo_ratios
+from unrack.policy.tiers.scheduler import in_order, slo_ratios
 from unrack.solver.servers.problem import asked
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table

@@ -16,9 +16,8 @@ from plain_torus import added_up, all_partitions, best_order, least_by_counts, l
 from torus_programme import halves
 
 from unrack.solver.clock import Clock
-from unrack.solver.torus.counts import match, partitions
 from unrack.solver.torus.exact import BEST, NODES, advance, new_search
-from unrack.solver.torus.grid import Grid, gaps, grid_of, rank_gaps
+from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions, rank_gaps
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
 

@@ -11,8 +11,7 @@ from unrack.workload.usage.curves import UsageSeries, series_of
 from unrack.workload.usage.read import read_usage
 from unrack.workload.usage.shapes.draw import drawn
 from unrack.workload.usage.shapes.fit import fit
-from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, shapes_of
-from unrack.workload.usage.shapes.properties import properties
+from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, properties, shapes_of
 
 
 def made(name: str, count: int = 4000, seed: int = 3) -> UsageSeries:

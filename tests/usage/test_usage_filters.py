@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from unrack.errors import InputError
-from unrack.study.input.document import Document
 from unrack.study.input.file import WorkloadTable
-from unrack.study.input.inputs import make_workload
+from unrack.study.input.inputs import Document, make_workload
 from unrack.workload.filters import FILTERS, SEEDED, filtered
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table

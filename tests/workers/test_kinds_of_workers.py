@@ -15,8 +15,7 @@ from unrack.study.grid import Study, load_study
 from unrack.study.runner import Progress, keep_runs, measure_runs, run_study
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.dispatch import TRIES, LostError, answers
-from unrack.study.workers.spread import spread, spread_over
-from unrack.study.workers.table import parse_on
+from unrack.study.workers.table import parse_on, spread, spread_over
 from unrack.workload.generate.generator import generate
 
 STUDY = """

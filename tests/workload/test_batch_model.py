@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from unrack.errors import InputError
 from unrack.units import SECOND_US
 from unrack.workload.generate.batch.curve import along, correlation_of, curve_of, distance, steps
-from unrack.workload.generate.batch.generator import PARAMETERS, batch_parameters, written
-from unrack.workload.generate.batch.lublin import LublinModel
+from unrack.workload.generate.batch.generator import PARAMETERS, LublinModel, batch_parameters, written
 from unrack.workload.generate.batch.model import CANCELLED
+from unrack.workload.generate.distributions import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.week_cycle import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
 
 HOUR = [0.2] * 8 + [2.0] * 10 + [0.5] * 6
 WEEKDAY = [1.5] * 5 + [0.3] * 2

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.report.charts.fit import drawn as chart
-from unrack.report.charts.fit import spec_of
+from unrack.report.charts.compare import drawn as chart
+from unrack.report.charts.compare import spec_of
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.writers import write_trace
 from unrack.workload.generate.batch.curve import along, distance

@@ -15,7 +15,7 @@ from unrack.cli.main import app
 from unrack.errors import TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
-from unrack.workload.formats.table.suggestion import suggestion
+from unrack.workload.formats.table.read import suggestion
 
 ODD = """\
 JobNumber;Owner;Queued At;Started;Finished;Slots;MaxRSS GB;GPU Count;Exit

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from unrack.cli import main as command
 from unrack.errors import InputError, TraceError
-from unrack.study.input.document import Document
 from unrack.study.input.file import WorkloadTable
-from unrack.study.input.inputs import make_workload
+from unrack.study.input.inputs import Document, make_workload
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload

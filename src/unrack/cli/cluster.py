@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.options import Json
-from unrack.cli.printed import need_ending, print_json, print_page, write
+from unrack.cli.options import Json, need_ending, print_json, print_page, write
 from unrack.errors import ClusterError
 from unrack.facts import counted
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.printed import print_json, print_lines
+from unrack.cli.options import print_json, print_lines
 
 if TYPE_CHECKING:
     from unrack.live.machine.claims_file import Claims

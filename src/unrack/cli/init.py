@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unrack.cli.listing import show
+from unrack.errors import check_choice
 
 app = typer.Typer(invoke_without_command=True, help="Write a policy or a study to begin with, or copy an example.")
 
@@ -44,11 +45,9 @@ def policy(
     force: Force = False,
 ) -> None:
     """Write a policy of your own to begin with, which runs as it is, and a test of it."""
-    from unrack.errors import InputError
     from unrack.study.starters.files import Kind, policy_files, write_files
 
-    if kind not in tuple(Kind):
-        raise InputError("--kind", repr(kind), f"one of {', '.join(Kind)}")
+    check_choice("--kind", kind, Kind)
     first, test = write_files(policy_files(name, Kind(kind)), out, force)
     typer.echo(f"wrote {first} and {test}")
     typer.echo(f"run it beside others:  unrack run STUDY.toml --policy {first}:{first.stem}")

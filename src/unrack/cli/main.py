@@ -10,9 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, kubernetes, listing, place, plugins, site, slurm, tiles, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, site, slurm, topology
+from unrack.cli.listing import plugins
+from unrack.cli.place import place, tiles
 from unrack.cli.profile import app as profile
-from unrack.cli.study import explain, holdings, plan, report, run
+from unrack.cli.study import plan, run
+from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
 from unrack.cli.what_if.command import what_if
 from unrack.errors import UnrackError
@@ -111,12 +114,12 @@ def _failing(name: str, got: str, wanted: str) -> Callable[[], None]:
 
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
-app.command("report")(report.report)
-app.command("explain")(explain.explain)
+app.command("report")(report)
+app.command("explain")(explain)
 app.command("what-if")(what_if)
-app.command("holdings")(holdings.holdings)
-app.command("place")(place.place)
-app.command("tiles")(tiles.tiles)
+app.command("holdings")(holdings)
+app.command("place")(place)
+app.command("tiles")(tiles)
 app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {
@@ -128,7 +131,7 @@ for name, group in GROUPS.items():
 app.add_typer(profile, name="profile")
 for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
     app.command(table)(getattr(listing, table))
-app.command("plugins")(plugins.plugins)
+app.command("plugins")(plugins)
 plug(app)
 
 

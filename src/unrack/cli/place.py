@@ -8,14 +8,82 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, presets, say_when_compiling, seconds_of
-from unrack.cli.printed import write
-from unrack.cli.tiles import sides
+from unrack.cli.options import Json, presets, print_json, say_when_compiling, seconds_of, write
 from unrack.errors import InputError
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster
     from unrack.policy.tiers.answer import PlacedServers
+    from unrack.solver.torus.solve import TorusPlacement
+
+
+def tiles(
+    torus: Annotated[str, typer.Argument(metavar="ROWSxCOLUMNS", help="The torus, such as 7x7.")],
+    cores: Annotated[int, typer.Argument(metavar="CORES", help="How many cores are wanted.")],
+    taken: Annotated[
+        str, typer.Option(metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
+    ] = "",
+    rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
+    from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
+
+    say_when_compiling()
+    rows, columns = sides(torus, "ROWSxCOLUMNS")
+    busy = numbers(taken, "--taken")
+    if rule == "best":
+        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
+        found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
+    elif rule in ("quick", "first-fit"):
+        if time_limit is not None:
+            raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
+        found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
+    else:
+        raise InputError("--rule", repr(rule), "best, quick or first-fit")
+    if as_json:
+        known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
+        known |= {"cut": True} if found.cut else {}
+        print_json({"tiles": found.tiles.tolist(), **known}, None)
+        return
+    _draw(found, rows, columns, busy)
+
+
+def sides(text: str, where: str) -> tuple[int, int]:
+    """Rows and columns, from text such as ``"4x7"``; anything else is an InputError."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
+        raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
+    return int(parts[0]), int(parts[1])
+
+
+def numbers(text: str, where: str) -> list[int]:
+    """Whole numbers, from text such as ``"0-3,7"``; anything else is an InputError."""
+    found: list[int] = []
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, dash, last = part.partition("-")
+        if not all(end.isdecimal() and len(end) < 9 for end in (first, last if dash else first)):
+            raise InputError(where, repr(part), "numbers and ranges, such as 0-3,7")
+        if dash and int(last) < int(first):
+            raise InputError(where, repr(part), "a range from the lower to the higher number, such as 0-3")
+        if dash and int(last) - int(first) > 10_000:
+            raise InputError(where, repr(part), "a range of at most 10 000")
+        found += range(int(first), int(last if dash else first) + 1)
+    return found
+
+
+def _draw(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> None:
+    chosen, gone = set(found.tiles.tolist()), set(busy)
+    marks = ["■" if tile in chosen else "×" if tile in gone else "·" for tile in range(rows * columns)]
+    for row in range(rows):
+        typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
+    proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
+    proof += "; the time limit cut the search: another run may have another answer" if found.cut else ""
+    typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")
+
 
 NOT_ALL = 3
 """Exit status: the answer is there, and some servers have no place in it."""
@@ -81,8 +149,8 @@ def place(
 
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
+    from unrack.policy.tiers.answer import read_request
     from unrack.policy.tiers.one_shot import place_request
-    from unrack.workload.request import read_request
 
     say_when_compiling()
     limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)

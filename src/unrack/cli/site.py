@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unrack.cli.options import All, Json, policies, presets, say_when_compiling, seconds_of
-from unrack.cli.printed import grid, print_json, print_page
+from unrack.cli.options import (
+    All,
+    Json,
+    grid,
+    policies,
+    presets,
+    print_json,
+    print_page,
+    say_when_compiling,
+    seconds_of,
+)
 from unrack.cli.trace.trace import Format, Log, Options, Strict, read
 from unrack.facts import counted
 from unrack.units import seconds_text

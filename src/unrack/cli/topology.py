@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json
-from unrack.cli.printed import facts, need_ending, print_json, print_lines, print_page, write
+from unrack.cli.options import Json, facts, need_ending, print_json, print_lines, print_page, write
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -28,7 +28,7 @@ from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, Supplier, build_devices, no_devices, suppliers_of
 from unrack.cluster.prices.prices import Prices, make_prices
 from unrack.cluster.tiers.tier import Tiers, build_tiers
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, check_choice
 from unrack.facts import line, table
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import validated
@@ -183,8 +183,7 @@ class Cluster(Sealed):
         """One of ``unrack presets``."""
         from unrack.cluster.presets import PRESETS
 
-        if name not in PRESETS:
-            raise ClusterError("preset", repr(name), f"one of {', '.join(PRESETS)}")
+        check_choice("preset", name, PRESETS, ClusterError)
         return cls.from_dict({"name": name, **PRESETS[name].content}, f"preset {name}")
 
     def __len__(self) -> int:

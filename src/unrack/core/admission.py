@@ -12,9 +12,9 @@ from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import plain
+from unrack.ledger.columns import plain
+from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Ability, Policy
-from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
@@ -22,7 +22,7 @@ from unrack.resources.site.installed import Site
 from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
-from unrack.workload.site.components import components_of
+from unrack.workload.site.sessions import components_of
 from unrack.workload.site.settled import numbered
 from unrack.workload.standing import standing_leases
 from unrack.workload.store import JobStore, one_row

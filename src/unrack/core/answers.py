@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from unrack.errors import RefusedError
+from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.changes import change_size, extend, reshape, resume, suspend
+from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, Share, summed, together
 from unrack.ledger.leases import on_nodes_alone
-from unrack.policy.contract import Decision, Start
+from unrack.ledger.state import QUEUED, RUNNING, ClusterState
+from unrack.policy.contract import (
+    Decision,
+    Extend,
+    Hold,
+    Policy,
+    Reject,
+    Requeue,
+    Reshape,
+    Resize,
+    Resume,
+    Start,
+    Suspend,
+)
+from unrack.resources.places import PLACE
 
 MANY = 32
 """From how many starts on nodes alone on it is worth while to do them together."""
@@ -37,3 +55,118 @@ def wanted_us(wanted: Any, name: str, now: int) -> int:
     if wanted <= now:
         raise RefusedError(f"policy {name} asks for a round at {wanted} µs, and it is {now} µs")
     return int(wanted)
+
+
+def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
+    """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
+    leases = []
+    for decision in decisions:
+        if type(decision) is not Resize or not decision.below or not state.is_plain(decision.lease):
+            return None
+        leases.append(decision.lease)
+    return leases if state.memory is not None and not state.sizes else None
+
+
+def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[Any]) -> None:
+    """Do what one decision of a policy says. A RefusedError if it contradicts the state; nothing has changed."""
+    if type(decision) is Start:
+        job = decision.lease.job
+        # of a number that no job has the state says so
+        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
+        limited = 0 < decision.limit_us < expected_us
+        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
+        if limited:
+            state.limit(job, decision.limit_us)
+    elif isinstance(decision, Resize) and decision.lease.job in state.sizes:
+        change_size(state, decision.lease, now)
+    elif isinstance(decision, Resize):
+        state.exchange([decision.lease], decision.below)
+    elif isinstance(decision, Reshape):
+        reshape(state, decision.job, decision.tasks)
+    elif isinstance(decision, Requeue):
+        state.requeue(decision.job, now, decision.keep_work)
+    elif isinstance(decision, Reject):
+        if state.condition(decision.job) != QUEUED:
+            raise RefusedError(f"reject job {decision.job}: it is not queued")
+        state.reject(decision.job)
+    elif isinstance(decision, Suspend):
+        suspend(state, decision.job, now)
+    elif isinstance(decision, Resume):
+        resume(state, decision.job, now)
+    elif isinstance(decision, Extend):
+        extend(state, decision.job, decision.until_us, now)
+    elif isinstance(decision, Hold):
+        if state.condition(decision.job) != RUNNING:
+            raise RefusedError(f"hold job {decision.job}: it is not running")
+    else:
+        raise RefusedError(f"policy {policy.name} decided {decision!r}, which is not a decision")
+
+
+def counting(state: ClusterState, lease: Lease) -> Lease:
+    """A lease of a job, with what it counts for in limits and kept licences now in place of what is said of that."""
+    claimed = state.claimed
+    if claimed is None:
+        return lease
+    parts = [
+        part for part in claimed.places.parts
+        if part.installed.limits or any(part.places.start <= one < part.places.stop for one in claimed.places.kept)
+    ]  # fmt: skip
+    if not parts:
+        return lease
+    if lease.parts:
+        return together(lease.job, [counting(state, part) for part in lease.parts])
+    asked, limits, kept = np.zeros(len(claimed.asked), np.int64), np.zeros(len(claimed.free), np.bool_), lease.claims
+    for part in parts:
+        asked[part.quantities] = claimed.asked[part.quantities, lease.job]
+        limits[part.places] = True
+    if not asked.any() and not limits[kept[:, PLACE]].any():
+        return lease
+    own = claimed.places.claims(asked, lease.nodes, np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES]), claimed.free)
+    return lease._replace(claims=summed(np.concatenate([kept[~limits[kept[:, PLACE]]], own])))
+
+
+def struck(state: ClusterState, nodes: Sequence[int]) -> dict[int, list[int]]:
+    """Node → the running jobs that hold something of it or of a device in it, in order of id.
+
+    A job that holds something of several of the nodes is named once, at the first of them. O(leases x log nodes).
+    ``nodes``: those that fail, ascending.
+    """
+    found: dict[int, list[int]] = {}
+    jobs = np.sort(state.running[1, : state.running_count])
+    if not len(jobs) or not len(nodes):
+        return found
+    failing = np.array(nodes, np.int64)
+    at, count = state.lease_at[:, jobs]
+    place = np.arange(count.sum()) + np.repeat(at - (np.cumsum(count) - count), count)
+    first = np.full(len(jobs), len(state.online), np.int64)
+    np.minimum.at(first, np.repeat(np.arange(len(jobs)), count), first_of(failing, state.pool[place]))
+    number = {int(job): i for i, job in enumerate(jobs)} if state.extra else {}
+    for job, extra in state.extra.items():
+        elsewhere = np.concatenate([extra.borrowed[:, LENDER], *_homes(state, extra.shares)])
+        there = elsewhere[np.isin(elsewhere, failing)]
+        if len(there):
+            first[number[job]] = min(first[number[job]], there.min())
+    for i in np.flatnonzero(first < len(state.online)).tolist():
+        found.setdefault(int(first[i]), []).append(int(jobs[i]))
+    return found
+
+
+def first_of(failing: Ints, rows: Ints) -> Ints:
+    """int64[rows]: the first of the failing nodes (ascending) in each row of a lease; ``2**62``: none of them.
+
+    Examples
+    --------
+    >>> rows = np.array([[0, 4, 1, 1, 0], [6, 2, 1, 1, 0]])
+    >>> first_of(np.array([2, 3, 8]), rows) < 2**62
+    array([ True, False])
+    """
+    place = np.searchsorted(failing, rows[:, FIRST])
+    node = np.append(failing, 2**62)[place]
+    return np.where(node < rows[:, FIRST] + rows[:, NODES], node, 2**62)
+
+
+def _homes(state: ClusterState, shares: Sequence[Share]) -> list[Ints]:
+    if state.devices is None:
+        return []
+    home = state.devices.devices.home
+    return [home[list(share.devices)] for share in shares]

@@ -13,10 +13,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
-from unrack.core.adopting import counting
-from unrack.core.affected import struck
-from unrack.core.answers import parted, wanted_us
-from unrack.core.carried_out import carry_out, exchanges
+from unrack.core.answers import carry_out, counting, exchanges, parted, struck, wanted_us
 from unrack.core.provisions import Provisions
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
@@ -43,16 +40,16 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.components.asked import join
+from unrack.ledger.changing.changes import ask
+from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
-from unrack.ledger.sizes.changes import ask
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
+from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used
-from unrack.policy.members import traits_of
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
-from unrack.workload.site.components import alike, components_of
+from unrack.workload.site.sessions import alike, components_of
 from unrack.workload.site.settled import numbered
 from unrack.workload.store import JobStore, one_row
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from unrack.errors import RefusedError
 from unrack.events import Expired
-from unrack.ledger.memory.lacking import lacks
+from unrack.ledger.memory.use import lacks
 from unrack.ledger.state import QUEUED, RUNNING
 from unrack.policy.contract import Ability, Decision, Hold, Reject, Requeue, Used
 from unrack.reasons import Code, Reason

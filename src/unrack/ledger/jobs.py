@@ -11,12 +11,10 @@ import numpy as np
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, plain
+from unrack.ledger.changing.sizes import Sizes, Suspended
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, grown, plain
 from unrack.ledger.holding import strike
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.ledger.promises import NO_PROMISES, Promises
-from unrack.ledger.sizes.sizes import Sizes
-from unrack.ledger.suspended.suspended import Suspended
 from unrack.units import NEVER_US
 
 
@@ -52,11 +50,9 @@ class Before(Protocol):
 
     def held(self, job: int) -> None:
         """What a job holds is about to change, or that it waits."""
-        ...
 
     def asked(self, job: int) -> None:
         """What a job is told to ask, or expected to run, is about to change."""
-        ...
 
 
 class JobLedger:

@@ -10,11 +10,9 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.claims import Claimed
-from unrack.ledger.components.asked import NO_COMPONENTS
-from unrack.ledger.components.check import check_parts
+from unrack.ledger.claims import NO_COMPONENTS, Claimed, check_parts
+from unrack.ledger.columns import ENDS_US, FIRST_ROW, ROW_COUNT, WHO, grown
 from unrack.ledger.devices.state import DeviceState
-from unrack.ledger.growing import grown
 from unrack.ledger.holding import (
     MEETS,
     PROBLEMS,
@@ -28,7 +26,6 @@ from unrack.ledger.holding import (
 from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, nodes_of, ranges
 from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
-from unrack.ledger.names import ENDS_US, FIRST_ROW, ROW_COUNT, WHO
 from unrack.ledger.nodes import NodeLedger
 from unrack.resources.contract import NodeSets
 from unrack.resources.places import NO_CLAIMS

@@ -10,7 +10,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.loan_rows import from_rows
+from unrack.ledger.memory.use import from_rows
 
 STIRRED = -1
 """What policies compare, where reservations may move forward whatever was given back."""
@@ -31,7 +31,7 @@ class PromisedRows(NamedTuple):
     grain: int  # as of :class:`Promise`, of all of them
     start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
     where: Ints  # int64[4 or more, jobs]: of each the first row and end in ``rows``; first and end in ``claims``
-    # rows, claims, places: as of :mod:`unrack.ledger.memory.loan_rows`
+    # rows, claims, places: as of :mod:`unrack.ledger.memory.use`
     rows: Ints
     claims: Ints
     places: int

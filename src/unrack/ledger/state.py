@@ -10,11 +10,10 @@ from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.claims import Claimed
-from unrack.ledger.components.asked import join, tasks_of
+from unrack.ledger.claims import Claimed, join, tasks_of
+from unrack.ledger.columns import ASKED_US, room_for
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.state import DeviceState
-from unrack.ledger.growing import room_for
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.jobs import FINISHED as FINISHED
 from unrack.ledger.jobs import HELD as HELD
@@ -26,7 +25,6 @@ from unrack.ledger.jobs import Status as Status
 from unrack.ledger.lease import Lease
 from unrack.ledger.leases import Extra as Extra
 from unrack.ledger.leases import LeaseLedger
-from unrack.ledger.names import ASKED_US
 from unrack.units import NEVER_US
 
 
@@ -35,7 +33,7 @@ class ClusterState(LeaseLedger):
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
     :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
-    :mod:`unrack.ledger.sizes.changes` and :mod:`unrack.ledger.suspended.changes`; and of nodes :meth:`set_online` (with
+    :mod:`unrack.ledger.changing.changes`; and of nodes :meth:`set_online` (with
     :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks all, then writes; a refusal
     changes nothing. Several are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
 

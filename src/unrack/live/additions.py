@@ -18,7 +18,7 @@ from unrack.resources.checked import Strict
 from unrack.resources.numbers import ranges
 from unrack.resources.table import RESOURCES
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 
 OTHER_RACK = "other"
 """The rack of nodes that are in none of the site's."""

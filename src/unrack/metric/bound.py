@@ -10,7 +10,7 @@ Each *resource* is counted so that no schedule ever holds more of it than the cl
 ``cores``, ``memory``
     Cores, or memory, of all tasks, for the fastest run.
 ``cores in pieces of 6``
-    Cores of all tasks, where those that cannot be used beside a task count as its own (:mod:`unrack.solver.packing`).
+    Cores of all tasks, where those that cannot be used beside a task count as its own (:mod:`unrack.solver.late`).
 ``cores in reach of nvme``
     The same of the jobs that ask for the kind, on the nodes that can reach it; only where some nodes cannot.
 ``nvme.capacity_mb``
@@ -35,9 +35,8 @@ import numpy as np
 from unrack.cluster.pools.pool import UNLIMITED, Pace, Pool, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.solver.late import fewest_late, least_response
+from unrack.solver.late import fewest_late, in_pieces, least_response, telling_pieces
 from unrack.solver.mode import cheapest
-from unrack.solver.packing import in_pieces, telling_pieces
 from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.job import JobTable
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import inspect
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, cast
 
 import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.metric.kinds.jobs import CORE_METRICS, FAILURE_METRICS, core_metrics, failure_metrics, served
+from unrack.metric.kinds.jobs import (
+    CORE_METRICS,
+    FAILURE_METRICS,
+    POWER_METRICS,
+    PREEMPTION_METRICS,
+    SIZE_METRICS,
+    core_metrics,
+    failure_metrics,
+    power_metrics,
+    preemption_metrics,
+    served,
+    size_metrics,
+)
 from unrack.metric.kinds.memory import (
     MEMORY_METRICS,
     TIER_METRICS,
@@ -22,14 +34,44 @@ from unrack.metric.kinds.memory import (
     use_metrics,
 )
 from unrack.metric.kinds.pool import pool_metrics
-from unrack.metric.kinds.power import POWER_METRICS, power_metrics
-from unrack.metric.kinds.preemption import PREEMPTION_METRICS, preemption_metrics
-from unrack.metric.kinds.resources import RESOURCE_METRICS, resource_metrics
-from unrack.metric.kinds.sizes import SIZE_METRICS, size_metrics
 from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
+from unrack.resources.table import RESOURCES, resource_of
 from unrack.steps import areas_of, largest
+
+
+class _OfResources(Mapping[str, Metric]):
+    """The metrics of all resources that there are, also of plug-ins."""
+
+    def __getitem__(self, name: str) -> Metric:
+        told = next((told for one in RESOURCES.values() for told in one.metrics if told.name == name), None)
+        if told is None:
+            raise KeyError(name)
+        return Metric(told.name, told.unit, cast(Literal["low", "high", ""], told.better), told.summary, told.formula)
+
+    def __iter__(self) -> Iterator[str]:
+        return (told.name for one in RESOURCES.values() for told in one.metrics)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+RESOURCE_METRICS = _OfResources()
+"""One for every quantity of a resource, where the name has QUANTITY in it."""
+
+
+def resource_metrics(window: Window) -> dict[str, float | None]:
+    """Metrics of every resource that the cluster has, over a window."""
+    tables, values = window.tables, dict[str, float | None]()
+    for name, installed in window.cluster.places.installed.items():
+        own = tables["claims"].filter(pl.col("resource") == name)
+        with blamed(f"the resource {name}, measure,"):
+            values |= resource_of(name).measure(
+                installed, own, tables["jobs"], window.start_s, window.end_s, tables["placements"]
+            )
+    return values
+
 
 OF_JOBS = {
     "wait_s": ("s", "wait of finished jobs", "x = start - submit"),

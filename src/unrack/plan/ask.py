@@ -20,10 +20,9 @@ from unrack.plan.decided import share_text, shown, values_text
 from unrack.plan.execute import Told, execute
 from unrack.plan.goal import read_goal
 from unrack.plan.lines import Plan
-from unrack.plan.settings import make_settings
-from unrack.plan.vary import Vary, values_of
+from unrack.plan.settings import Vary, make_settings, values_of
 from unrack.report.charts.spec import colour_of
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.study.results.record import write_whole
 from unrack.study.workers.contract import Workers
 from unrack.study.workers.table import On, open_workers

@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.facts import some
 from unrack.plan.goal import Goal, Trial
-from unrack.plan.rule import SURE, Rule
+from unrack.plan.search import SURE, Rule
 
 
 def values_text(values: Mapping[str, Any], labels: Mapping[str, str]) -> str:

@@ -11,8 +11,7 @@ from unrack.errors import InputError, nearest
 from unrack.plan.decided import values_text
 from unrack.plan.goal import COST, Trial, Values, known_metric, mean_of
 from unrack.plan.lines import Line, Plan
-from unrack.plan.rule import Rule, Verdict
-from unrack.plan.search import Ask, Found, Search, search
+from unrack.plan.search import Ask, Found, Rule, Search, Verdict, search
 from unrack.study.grid import Run
 from unrack.study.runner import Progress, keep_runs, make_folder
 from unrack.study.workers.contract import Workers

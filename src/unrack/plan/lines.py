@@ -16,12 +16,10 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.plan.goal import COST
 from unrack.plan.search import Space
-from unrack.plan.settings import Settings
-from unrack.plan.vary import Vary
+from unrack.plan.settings import Settings, Vary
 from unrack.study.grid import Run, Sources, runs_of
-from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable
-from unrack.study.input.inputs import PolicySpec, make_cluster, make_policy_spec
+from unrack.study.input.inputs import Document, PolicySpec, make_cluster, make_policy_spec
 from unrack.study.input.sweep import set_value
 from unrack.study.swept import swept_labels
 

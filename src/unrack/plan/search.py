@@ -10,17 +10,194 @@ over all that are cheaper. If one of these meets the goals, more is not always b
 ``MOST_SWEPT`` next to the answer) are tried one by one, and the answer says so.
 
 In both, the next larger systems are looked at too: some of them may miss goals that a smaller one meets.
+
+When a goal counts as met: on a share of the seeds, or with a confidence, and after how many seeds that is known.
+
+*A share of the seeds* (``share = 0.9`` of ``seeds = 20``): the goals hold together on at least so many of these seeds.
+That is a fact about these seeds, found without running those that can no longer change it (curtailed sampling).
+
+*A confidence* (``confidence = 0.95``): the mean over all seeds that could be drawn meets each goal. Decided by
+one-sided Student-t intervals after 5, 10, 20 … seeds; the chance of error is shared among these looks and among all
+systems that a search may try (Bonferroni), so that the confidence is that of the answer, not of one look at one system.
+
+*Both*: at least that share of all seeds that could be drawn meets the goals, with that confidence (Clopper and Pearson,
+1934), shared in the same way. Seeds are added until that is sure or surely not so, or all that may be run were run.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from unrack.plan.rule import Verdict
+from unrack.metric.estimate import beta_point, t_point
+from unrack.plan.goal import Goal, Trial
+
+FEWEST = 5
+"""Seeds of the first look with a confidence."""
+FEWEST_ALIKE = 10
+"""Fewer seeds that all gave the same value say nothing of the next one."""
+
+
+SURE = 0.95
+"""Of what is told of all seeds where no confidence is asked for."""
+
+
+def at_least(met: int, seeds: int, error: float = 1 - SURE) -> float:
+    """The share of all seeds that could be drawn which meet the goals, at least, but for a chance of error.
+
+    One-sided (Clopper and Pearson, 1934).
+
+    Examples
+    --------
+    >>> round(at_least(18, 20), 3), round(at_least(9, 9), 3), at_least(0, 5)
+    (0.717, 0.717, 0.0)
+    """
+    return 0.0 if met == 0 else beta_point(met, seeds - met + 1, error)
+
+
+class Verdict(StrEnum):
+    """What is known of a system."""
+
+    MEETS = "meets"
+    FAILS = "fails"
+    OPEN = "open"
+    """More seeds are needed."""
+    UNDECIDED = "undecided"
+    """All seeds were run, and it is not sure enough either way."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When goals count as met."""
+
+    goals: tuple[Goal, ...]  # all of them
+    seeds: int = 20  # how many are run at most
+    share: float | None = 0.9  # on which share of the seeds they must hold; ``None``: on the mean
+    # how sure it must be of all seeds that could be drawn; ``None``: it is about these seeds alone
+    confidence: float | None = None
+    systems: int = 1  # how many a search may try
+
+    @property
+    def needed(self) -> int:
+        """On how many of the seeds the goals must hold, where there is a share of these seeds."""
+        return max(1, math.ceil((1.0 if self.share is None else self.share) * self.seeds - 1e-9))
+
+    @cached_property
+    def looks(self) -> tuple[int, ...]:
+        """After how many seeds it is asked whether the verdict is known.
+
+        Examples
+        --------
+        >>> Rule((), 20, 0.9).looks, Rule((), 30, None, 0.95).looks
+        ((3, 6, 12, 18, 20), (5, 10, 20, 30))
+        """
+        first = FEWEST if self.confidence is not None else self.seeds - self.needed + 1
+        found, at = [], max(1, min(first, self.seeds))
+        last = self.needed if self.confidence is None else self.seeds
+        while at < last:
+            found.append(at)
+            at *= 2
+        return tuple(dict.fromkeys([*found, last, self.seeds]))
+
+    @property
+    def error(self) -> float:
+        """The chance of error of one look at one system."""
+        assert self.confidence is not None
+        return (1 - self.confidence) / (len(self.looks) * max(1, self.systems))
+
+    def verdict(self, trials: Sequence[Trial]) -> Verdict:
+        """What is known after some seeds; ``OPEN`` unless that many are a look."""
+        done = len(trials) >= self.seeds
+        if self.confidence is None:
+            good = sum(self.met(trials))
+            if good >= self.needed:
+                return Verdict.MEETS
+            return Verdict.FAILS if len(trials) - good > self.seeds - self.needed else Verdict.OPEN
+        if len(trials) not in self.looks:
+            return Verdict.OPEN
+        found = self._mean(trials) if self.share is None else self._of_all(trials, self.share)
+        return Verdict.UNDECIDED if found == Verdict.OPEN and done else found
+
+    def met(self, trials: Sequence[Trial]) -> list[bool]:
+        """For each seed, whether all goals are met."""
+        return [all(trial.met(goal) for goal in self.goals) for trial in trials]
+
+    def of_all_seeds(self, trials: Sequence[Trial]) -> tuple[float, float] | None:
+        """The share of all seeds that meets the goals, at least and at most; ``None``: one seed says nothing of others.
+
+        With the confidence, shared among looks and systems; without one each bound by itself, and this system by
+        itself, with 95 %. Where enough seeds met the goals the lower one is by when the last that was needed did: the
+        runs stopped for that.
+        """
+        if self.seeds == 1:
+            return None
+        met, error = self.met(trials), 1 - SURE if self.confidence is None else self.error
+        good, count = sum(met), len(met)
+        high = 1 - at_least(count - good, count, error)
+        if self.confidence is None and good >= self.needed:
+            good, count = self.needed, [at for at, one in enumerate(met, 1) if one][self.needed - 1]
+        return at_least(good, count, error), high
+
+    def _of_all(self, trials: Sequence[Trial], share: float) -> Verdict:
+        low, high = self.of_all_seeds(trials) or (0.0, 1.0)
+        return Verdict.MEETS if low >= share else Verdict.FAILS if high < share else Verdict.OPEN
+
+    @property
+    def fewest(self) -> int:
+        """With fewer seeds nothing could be decided in favour of a system, even if all of them met the goals."""
+        if self.confidence is None or self.share is None:
+            return 1
+        return math.ceil(math.log(self.error) / math.log(self.share) - 1e-9)
+
+    def _mean(self, trials: Sequence[Trial]) -> Verdict:
+        """Whether the mean meets each goal in each workload; what was not asked for must hold on every seed."""
+        asked = [goal for goal in self.goals if not goal.unasked]
+        if not all(trial.met(goal) for goal in self.goals if goal.unasked for trial in trials):
+            return Verdict.FAILS
+        found = [
+            self._side(goal, [trial.gap(goal, workload) for trial in trials], len(asked) * len(trials[0].values))
+            for goal in asked
+            for workload in range(len(trials[0].values))
+        ]
+        if Verdict.FAILS in found:
+            return Verdict.FAILS
+        return Verdict.MEETS if all(side == Verdict.MEETS for side in found) else Verdict.OPEN
+
+    def _side(self, goal: Goal, gaps: Sequence[float], tests: int) -> Verdict:
+        """On which side of a goal the mean surely is; any of several tests may say that it is the wrong one."""
+        if -math.inf in gaps:
+            return Verdict.FAILS
+        low, high = self.of_mean(gaps, tests)
+        if low == high:
+            if len(gaps) < min(FEWEST_ALIKE, self.seeds):
+                return Verdict.OPEN
+            strict = len(goal.comparison) == 1
+            return Verdict.MEETS if low > 0 or (low == 0 and not strict) else Verdict.FAILS
+        return Verdict.MEETS if low > 0 else Verdict.FAILS if high < 0 else Verdict.OPEN
+
+    def of_mean(self, gaps: Sequence[float], tests: int = 1) -> tuple[float, float]:
+        """The mean over all seeds, at least and (in any of several tests) at most; equal if all values are."""
+        count = len(gaps)
+        if count == 1:
+            return -math.inf, math.inf
+        mean = math.fsum(gaps) / count
+        spread = math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / (count - 1))
+        if spread <= 1e-12 * max(1.0, abs(mean)):
+            return mean, mean
+        unit = spread / math.sqrt(count)
+        below, above = (t_point(count - 1, 1 - self.error / among) * unit for among in (1, tests))
+        return mean - below, mean + above
+
+    def __str__(self) -> str:
+        if self.confidence is None:
+            return f"on {self.needed} of {self.seeds} seeds at least" if self.seeds > 1 else "on the one seed"
+        sure = f"with {100 * self.confidence:g} % confidence, after at most {self.seeds} seeds"
+        return f"{'in the mean' if self.share is None else f'on {100 * self.share:g} % of all seeds'}, {sure}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.extras import extra
 from unrack.facts import counted
 from unrack.kernels.arrays import Floats, Ints
@@ -65,8 +65,7 @@ def gantt(
     width, height
         In pixels.
     """
-    if colour not in COLOUR_BY:
-        raise InputError("colour", repr(colour), f"one of {', '.join(COLOUR_BY)}")
+    check_choice("colour", colour, COLOUR_BY)
     if most < 1:
         raise InputError("most", repr(most), "1 rectangle or more")
     alt = extra("altair")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unrack.ledger.lease import Lease as Lease
     from unrack.ledger.lease import Loan as Loan
     from unrack.ledger.lease import Share as Share
-    from unrack.ledger.memory.shrinking import smaller as smaller
+    from unrack.ledger.memory.use import smaller as smaller
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
     from unrack.policy.contract import Extend as Extend
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
     from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
-    from unrack.policy.flow.costs.contract import Costs as Costs
-    from unrack.policy.flow.costs.contract import Phase as Phase
+    from unrack.policy.flow.costs import Costs as Costs
+    from unrack.policy.flow.costs import Phase as Phase
     from unrack.policy.flow.scheduler import Flow as Flow
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
-    from unrack.policy.placement.on_nodes import candidates as candidates
+    from unrack.policy.placement.any_resource import candidates as candidates
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
     from unrack.policy.table import parse_policy as parse_policy

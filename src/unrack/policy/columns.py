@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.view import View
 
 

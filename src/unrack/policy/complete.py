@@ -9,11 +9,11 @@ from typing import Any
 from unrack.errors import PolicyError
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
+from unrack.policy.around.around import abilities_of, traits_of
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.members import abilities_of, traits_of
 from unrack.policy.own.answers import Answers
-from unrack.policy.own.members import check_members, check_parts, has_decide
+from unrack.policy.own.fault import check_members, check_parts, has_decide
 from unrack.reasons import Code, Reason
 from unrack.view import View
 

@@ -246,28 +246,22 @@ class Policy(Protocol[Memory]):
     @property
     def name(self) -> str:
         """What reports call it."""
-        ...
 
     @property
     def traits(self) -> Traits:
         """What it needs and places."""
-        ...
 
     def begin(self, view: View) -> Memory:
         """Make the memory for a run that starts, or goes on, with this view."""
-        ...
 
     def decide(self, view: View, memory: Memory, now: int) -> tuple[list[Decision], Memory]:
         """What to do now (µs). Must not change anything but the memory it returns."""
-        ...
 
     def next_round(self, view: View, memory: Memory, now: int) -> int | None:
         """When it wants to be asked next (µs, after ``now``) even if nothing happens; ``None``: only on events."""
-        ...
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """Why a queued job was not started by the ``decide`` just made."""
-        ...
 
 
 @runtime_checkable
@@ -279,11 +273,9 @@ class Provisioning(Protocol[Memory]):
 
         Asked again while jobs still lack memory and something was decided; then they are stopped.
         """
-        ...
 
     def reserves_mb(self, view: View, memory: Memory, job: int, asked_mb: int) -> int:
         """What each task of a job that has come into the queue is to be given when it starts, MB.
 
         ``asked_mb``: what the job asks for. From then on ``view.asks`` says what was answered.
         """
-        ...

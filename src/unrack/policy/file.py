@@ -13,7 +13,7 @@ from unrack.plugins.code import definition, in_words
 from unrack.plugins.file import Source
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.own.members import at
+from unrack.policy.own.fault import at
 
 
 def source_of(spec: str) -> Source:

@@ -8,14 +8,14 @@ from unrack.policy.discipline.list_scheduler import BACKFILL
 from unrack.policy.discipline.slurm_like import MAINS
 from unrack.policy.gpus.rule import SEEN
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
-from unrack.policy.lending.rules import RULES as LENT_RULES
+from unrack.policy.lending.lender_cost import RULES as LENT_RULES
 from unrack.policy.orders import ORDERS
 from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.pools.pool_placement import READINGS, TEXT
-from unrack.policy.provisioning.parameters import PROVISIONING
+from unrack.policy.provisioning.dynamic import PROVISIONING
 
 ORDER = Parameter("order", one_of(ORDERS), "fcfs", "in which order jobs are considered: " + ", ".join(ORDERS))
 FOR_POOLS = tuple(name for name in PLACES if name not in FITS)

@@ -14,7 +14,7 @@ import numpy as np
 from unrack.kernels.arrays import Floats, Ints
 from unrack.plugins.code import is_own
 from unrack.policy.own.answers import checked_key, checked_order
-from unrack.policy.own.members import takes
+from unrack.policy.own.fault import takes
 from unrack.policy.priority.standing import Standing, multifactor
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -32,11 +32,9 @@ class OrderNotes(Protocol):
 
     def order(self, view: View, queue: Ints, now: int) -> Ints:
         """As of an order."""
-        ...
 
     def changes_us(self, now: int) -> int:
         """When time alone may change the order next, µs."""
-        ...
 
 
 Noted = dict[str, OrderNotes]

@@ -121,8 +121,6 @@ class Rounds(Protocol[Memory]):
 
     def rounds(self, memory: Memory) -> Ints:
         """int64[rounds, 7]: all rounds so far; the columns are those of :class:`RoundCount`."""
-        ...
 
     def round_story(self, view: View, memory: Memory) -> RoundStory | None:
         """The last round, told before anything else happens; ``None``: there was none."""
-        ...

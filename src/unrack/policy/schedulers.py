@@ -22,11 +22,10 @@ from unrack.policy.discipline.slurm_like import RESERVES, SlurmLike
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.gpus.rules import NEAREST, RULES
 from unrack.policy.keys import OWN, TERMS
-from unrack.policy.lending.rules import RULES as LENT_RULES
+from unrack.policy.lending.lender_cost import RULES as LENT_RULES
 from unrack.policy.lending.slurm import LentSlurm
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.lent_memory import LentMemory
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LentMemory, LocalMemory
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from unrack.errors import PolicyError
+from unrack.errors import PolicyError, check_choice
 from unrack.plugins.table import Table
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
@@ -17,7 +17,7 @@ from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
 from unrack.policy.discipline.slurm_like import MAINS, RESERVES, SlurmLike
 from unrack.policy.file import policy_of
-from unrack.policy.flow.costs.models import COSTS
+from unrack.policy.flow.costs import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.keys import (
     BACKFILL_ORDER,
@@ -36,21 +36,21 @@ from unrack.policy.keys import (
     SCHEDULING,
     TERMS,
 )
-from unrack.policy.limits.extending import extended
+from unrack.policy.limits import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import OF_DEVICES
 from unrack.policy.pools.lookahead import Lookahead
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting
-from unrack.policy.provisioning.parameters import PREFIX, provisioned
+from unrack.policy.provisioning.dynamic import PREFIX, provisioned
 from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
-from unrack.policy.sizing.molding import RULES as MOLDINGS
-from unrack.policy.sizing.refusal import sized
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
-from unrack.policy.tiers.order import ORDERS as TIER_ORDERS
+from unrack.policy.sizing.sizing import RULES as MOLDINGS
+from unrack.policy.sizing.sizing import sized
 from unrack.policy.tiers.scheduler import FULL, TierPolicy
+from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS
 
 
@@ -297,8 +297,7 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     its name with the parameters that were given. A PolicyError if there is no such policy or parameter, or a value is
     wrong.
     """
-    if name not in POLICIES:
-        raise PolicyError("policy", repr(name), f"one of {', '.join(POLICIES)}")
+    check_choice("policy", name, POLICIES, PolicyError)
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
     keys = {**entry.parameters, **OF_ALL}

@@ -1,6 +1,6 @@
 """The answer in a paragraph: which policy is best at what, and by how much, as far as the runs carry it.
 
-What may be compared, and what counts as better, is said in :mod:`unrack.metric.comparison`; what is left out of the
+What may be compared, and what counts as better, is said in :mod:`unrack.metric.estimate`; what is left out of the
 comparison is said in sentences of their own.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from unrack.metric.comparison import Standing
+from unrack.metric.estimate import Standing
 from unrack.report.setting import Setting, policies_of
 from unrack.report.table import share_text
 from unrack.units import seconds_text

@@ -18,7 +18,7 @@ from unrack.report.setting import Setting
 from unrack.resources.contract import Nodes
 from unrack.resources.site.installed import Site
 from unrack.resources.table import RESOURCES
-from unrack.resources.telling import Kept, Table
+from unrack.resources.use import Kept, Table
 
 
 class ResourceSection(NamedTuple):

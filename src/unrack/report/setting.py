@@ -17,11 +17,20 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.facts import counted
 from unrack.metric.bootstrap import COLUMNS, Resampled, resampled
-from unrack.metric.comparison import Entry, Mark, Standing, marks, served_less, standings, world_of
-from unrack.metric.estimate import LEVEL, Estimate, estimate
+from unrack.metric.estimate import (
+    LEVEL,
+    Entry,
+    Estimate,
+    Mark,
+    Standing,
+    estimate,
+    marks,
+    served_less,
+    standings,
+    world_of,
+)
 from unrack.plots.series import six_digits
-from unrack.study.results.cluster_record import cluster_again
-from unrack.study.results.keep import FAILED
+from unrack.study.results.keep import FAILED, cluster_again
 from unrack.study.results.record import read_record, readable
 from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
@@ -254,7 +263,7 @@ class Setting:
         return tuple(dict.fromkeys(row.world for row in self.rows.values()))
 
     def marks(self, metric: str, better: str) -> dict[str, Mark]:
-        """Policy → its mark in the column of a metric; see :mod:`unrack.metric.comparison`."""
+        """Policy → its mark in the column of a metric; see :mod:`unrack.metric.estimate`."""
         return marks(self.rows, metric, better, self.served_less)
 
     def standings(self, metric: str, better: str) -> tuple[Standing, ...]:

@@ -7,14 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unrack.metric.comparison import Mark
-from unrack.metric.kinds.jobs import FAILURE_METRICS
+from unrack.metric.estimate import Mark
+from unrack.metric.kinds.jobs import FAILURE_METRICS, PREEMPTION_METRICS, SIZE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
-from unrack.metric.kinds.preemption import PREEMPTION_METRICS
-from unrack.metric.kinds.resources import RESOURCE_METRICS
-from unrack.metric.kinds.sizes import SIZE_METRICS
 from unrack.metric.metric import STATISTICS
-from unrack.metric.table import KIND_METRICS, entry_of
+from unrack.metric.table import KIND_METRICS, RESOURCE_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
 from unrack.units import time_unit
 

@@ -20,8 +20,7 @@ from unrack.reasons import Reason
 from unrack.resources.numbers import NodeSets as NodeSets
 from unrack.resources.numbers import Window as Window
 from unrack.resources.numbers import node_ids
-from unrack.resources.telling import Kept, Table, Told
-from unrack.resources.use import usual_tables
+from unrack.resources.use import Kept, Table, Told, usual_tables
 
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
@@ -121,27 +120,22 @@ class Installed(Protocol):
     @property
     def quantities(self) -> tuple[str, ...]:
         """What jobs may ask for."""
-        ...
 
     @property
     def limits(self) -> int:
         """How many of its places, the last, are limits: a job that only waits for room in one holds up no other."""
-        ...
 
     @property
     def windows(self) -> Sequence[Window]:
         """When nodes, or some of its places, are kept for some jobs; jobs run in one only if they end in it."""
-        ...
 
     @property
     def delay_us(self) -> int:
         """How much longer than it runs a job may hold what it holds, because that has to be made ready for it, µs."""
-        ...
 
     @property
     def places(self) -> Sequence[Place]:
         """Where there is how much: a tuple, or a :class:`unrack.resources.grid.Grid` of very many that are alike."""
-        ...
 
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: place and amount that a job claims, each place once, in order.
@@ -155,26 +149,22 @@ class Installed(Protocol):
         nodes, tasks : int64[k]
             The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
         free : int64[places]
-            What no job holds.
+            What nobody holds.
         devices : int64[k, 3]
             Its pooled devices: TASK_NODE, HOME (NO_HOME: in no node) and how many DEVICES, each pair of nodes once.
         """
-        ...
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
-        ...
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
         ``free`` is what the job leaves with all that it has so far. 0: devices claim nothing, wherever they are.
         """
-        ...
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether a job that asks so much and runs there may claim this, if it is free."""
-        ...
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
@@ -186,45 +176,37 @@ class Installed(Protocol):
         asked, nodes, tasks, devices
             As in :meth:`claims`: the tasks that have a place already, which hold nothing yet, and their devices.
         free : int64[places]
-            What no job holds.
+            What nobody holds.
         left
             How many tasks have no place yet: where all of them must be on one node, it is to hold so many.
         """
-        ...
 
     def one_node(self, asked: Ints) -> bool:
         """Whether all tasks of a job that asks so much must be on one node."""
-        ...
 
     def sets(self, asked: Ints) -> NodeSets | None:
         """Outside of which nodes no task goes, whatever is free; ``asked``: int64[quantities, jobs]; ``None``: of none.
 
         Of a job of which :meth:`anywhere` says what it claims any of these nodes will do.
         """
-        ...
 
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; the first is tried first.
 
         None: there is no such choice.
         """
-        ...
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: which jobs the empty cluster could not give what they ask of one quantity (int64[jobs])."""
-        ...
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """What there is too little of for a job (the only one of ``gangs``) of which :meth:`never` says so."""
-        ...
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """What there is too little of now; ``None``: there is enough for a job of so many tasks somewhere."""
-        ...
 
     def written(self) -> Any:
         """The keys of the cluster file again, as plain JSON, from which the resource can be read once more."""
-        ...
 
 
 class Usual(ABC):
@@ -295,15 +277,12 @@ class Speeds(Protocol):
 
         Called after the change. The job of the lease is asked about too if it still runs.
         """
-        ...
 
     def speeds(self, view: Any, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now; above 0."""
-        ...
 
     def feels(self, before: Any, after: Any) -> bool:
         """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
-        ...
 
 
 class Resource(Protocol):
@@ -312,17 +291,14 @@ class Resource(Protocol):
     @property
     def name(self) -> str:
         """Its key in a cluster file, and the first part of its columns of jobs: ``NAME.QUANTITY``."""
-        ...
 
     @property
     def title(self) -> str:
         """The heading of its section of the report."""
-        ...
 
     @property
     def metrics(self) -> tuple[Told, ...]:
         """What :meth:`measure` gives; a name may have QUANTITY in it."""
-        ...
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """What a cluster file says under its key; ``where`` is named in errors.
@@ -332,7 +308,6 @@ class Resource(Protocol):
         ClusterError
             It says something impossible.
         """
-        ...
 
     def measure(
         self,
@@ -344,11 +319,9 @@ class Resource(Protocol):
         placements: pl.DataFrame | None = None,
     ) -> dict[str, float | None]:
         """The metrics of a run over a window of time, from its tables; of that of claims its own rows."""
-        ...
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
-        ...
 
     def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
         """How jobs that hold it slow each other down on a cluster that has it; ``None``: they do not.
@@ -360,7 +333,6 @@ class Resource(Protocol):
         jobs
             Its jobs, a :class:`unrack.workload.job.JobTable`.
         """
-        ...
 
 
 class UsualResource(ABC):

@@ -9,29 +9,25 @@ import numpy as np
 
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.policy.around.around import innermost
+from unrack.policy.around.around import innermost, traits_of
 from unrack.policy.contract import Ability, Policy
-from unrack.policy.limits.extending import Extending
-from unrack.policy.limits.refusal import backfills
-from unrack.policy.members import traits_of
+from unrack.policy.limits import Extending, backfills
 from unrack.policy.orders import BY_CORES, MULTIFACTOR
 from unrack.policy.preemption.preempting import Preempting, preempts, site_of
 from unrack.policy.sizing.sizing import Sizing
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import Site
-from unrack.sim.faults.fault import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges
+from unrack.sim.faults import Fault
+from unrack.sim.usage.following import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import Model
-from unrack.slowdown.pools import sets_speeds
+from unrack.slowdown.model import Model, sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
-from unrack.workload.site.over_time import says_over_time
+from unrack.workload.site.graph import says_over_time
 from unrack.workload.site.settled import idle, unused
-from unrack.workload.sizing.least import COLUMN, least_times
-from unrack.workload.sizing.sizes import sizes_of
+from unrack.workload.sizing import COLUMN, least_times, sizes_of
 
 _NO_SIZE = ("counted", "links", "power", "site", "spread")
 """What jobs ask for that says nothing of how large they are."""

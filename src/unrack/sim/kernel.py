@@ -38,20 +38,18 @@ from unrack.events import (
     Submitted,
     Vacated,
 )  # fmt: skip
-from unrack.ledger.growing import plain
+from unrack.ledger.columns import plain
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Resume, Start, Suspend
 from unrack.reasons import Code
 from unrack.sim.compiled.columns import ROUND_ONLY
 from unrack.sim.compiled.kinds import stretch_of
-from unrack.sim.faults.outages import Outages
-from unrack.sim.faults.windows import Windows
+from unrack.sim.faults import Outages, Windows
+from unrack.sim.frames.power import Switched
 from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog, log_of
-from unrack.sim.power.switched import Switched
 from unrack.sim.recorder import Outcome, Recorder, Span
-from unrack.sim.usage.following import Following
-from unrack.sim.usage.memory_changes import MemoryChanges
+from unrack.sim.usage.following import Following, MemoryChanges
 from unrack.sim.work import Work
 from unrack.sim.world import NOTHING_SPECIAL, Ties, World
 from unrack.slowdown.combined import Undisturbed

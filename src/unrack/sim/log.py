@@ -17,7 +17,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import LOAN_MB, NO_LOANS, Share
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.faults.failure import Failure
+from unrack.sim.faults import Failure
 from unrack.sim.recorder import Extension, MemoryStop, Preemption, Recorder, Rows, Suspension
 from unrack.workload.job import JobTable
 

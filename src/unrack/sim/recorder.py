@@ -19,7 +19,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of
 from unrack.reasons import Reason
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.faults.failure import Failure
+from unrack.sim.faults import Failure
 
 Rows = NDArray[np.int32] | Ints
 

@@ -11,21 +11,29 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.pools.pool import Pace
-from unrack.errors import InputError
-from unrack.facts import line, table
+from unrack.errors import InputError, RunError, check_choice
+from unrack.facts import Fact, counted, line, table
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.sizes.sizes import Sizes
+from unrack.ledger.changing.sizes import Sizes
+from unrack.metric.audit.audit import violations
+from unrack.metric.audit.tables import Tables
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
 from unrack.plots.accessor import ResultPlots
 from unrack.plots.pandas_table import to_pandas
+from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
-from unrack.policy.preemption.suspending import SUSPEND
-from unrack.sim.brief import result_facts
-from unrack.sim.faults.failure import failures_frame
-from unrack.sim.frames.cores import core_columns, cores_frame
-from unrack.sim.frames.held import claims_frame, loans_frame, placements_frame, shares_frame
+from unrack.sim.faults import failures_frame
+from unrack.sim.frames.held import (
+    claims_frame,
+    core_columns,
+    cores_frame,
+    loans_frame,
+    placements_frame,
+    shares_frame,
+    size_columns,
+)
 from unrack.sim.frames.jobs import (
     jobs_frame,
     limit_columns,
@@ -35,13 +43,44 @@ from unrack.sim.frames.jobs import (
     usage_frame,
     use_columns,
 )
-from unrack.sim.frames.sizes import size_columns
+from unrack.sim.frames.power import energy_column, power_frame
 from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tiers_frame
 from unrack.sim.log import RunLog
-from unrack.sim.power.frame import energy_column, power_frame
 from unrack.slowdown.memory.speeds import ContentionNote
-from unrack.slowdown.pools import fastest
-from unrack.workload.sizing.least import COLUMN
+from unrack.slowdown.model import fastest
+from unrack.units import SECOND_US, seconds_text
+from unrack.workload.sizing import COLUMN
+
+_TIMES = {"wait_s_mean": "mean wait", "wait_s_p95": "p95 wait"}
+_SHARES = {"missed_deadlines": "missed deadlines", "utilisation_cores": "cores in use"}
+
+
+def result_facts(result: Result) -> list[Fact]:
+    """Jobs, cluster, span and the main metrics; those that are not defined are left out."""
+    jobs, cluster, metrics = len(result.log.jobs), result.log.cluster, result.measured
+    span = seconds_text(result.log.end_us / SECOND_US)
+    where = f"{cluster.name} ({counted(len(cluster), 'node')})"
+    words = counted(jobs, "job")
+    found = [
+        Fact("cluster", where),
+        Fact("jobs", f"{jobs:,}", f"{words} on {cluster.name!r} in {span}"),
+        Fact("until the last end", span),
+        *_not_finished(metrics, jobs),
+    ]
+    for name, noun in _TIMES.items():
+        if (value := metrics.get(name)) is not None:
+            found.append(Fact(noun, seconds_text(value), f"{noun} {seconds_text(value)}"))
+    if (value := metrics.get("bounded_slowdown_mean")) is not None:
+        found.append(Fact("bounded slowdown", f"{value:.3g}", f"bounded slowdown {value:.3g}"))
+    for name, noun in _SHARES.items():
+        if (value := metrics.get(name)) is not None:
+            found.append(Fact(noun, f"{100 * value:.3g} %", f"{noun} {100 * value:.3g} %"))
+    return found
+
+
+def _not_finished(metrics: Mapping[str, float | None], jobs: int) -> list[Fact]:
+    finished = int(metrics.get("jobs_finished") or 0)
+    return [Fact("finished", f"{finished:,} of {jobs:,}", f"{finished:,} finished")] if finished < jobs else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +149,7 @@ class Result:
         InputError
             There is no such table, or the run has no rounds, tiers of memory, power or chosen cores.
         """
-        if name not in _TABLES:
-            raise InputError("table", repr(name), f"one of {', '.join(_TABLES)}")
+        check_choice("table", name, _TABLES)
         if name in ("rounds", "tiers", "power", "cores") and name not in self.tables:
             raise InputError("table", repr(name), f"a run that has {name}")
         if name not in self._made:
@@ -272,3 +310,29 @@ _TABLES: dict[str, Callable[[Result], pl.DataFrame]] = {
     "power": lambda result: power_frame(result.log),
     "cores": lambda result: cores_frame(result.log, str(result.core_tiles)),
 }
+
+
+def audit(result: Result) -> None:
+    """Check the tables of a run against each other and against the cluster; nothing else is looked at.
+
+    At every moment no more is held than installed, on every node (cores, memory, lent memory) and device, and nothing
+    of what is down; no more is claimed of the places of resources than there is; spans and attempts of a job do not
+    overlap; gangs are whole; every attempt begins with all that its job asked for; the tables over time are what
+    placements and loans add up to; the jobs table is what placements say; and so are the rounds that a policy tells.
+    :func:`unrack.simulate` does this at the end of every run, unless it is told not to.
+
+    Parameters
+    ----------
+    result
+        A finished run.
+
+    Raises
+    ------
+    RunError
+        The tables cannot be true: what is wrong, where, and when first.
+    """
+    found = violations(Tables(result.log.cluster, result.tables, result.pace, result.provisions))
+    if found:
+        first = min(found, key=lambda violation: (violation.at_us < 0, violation.at_us))
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise RunError(f"the audit of the run's tables failed: {first}{more}")

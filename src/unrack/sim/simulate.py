@@ -9,34 +9,33 @@ from typing import Any
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
+from unrack.policy.around.around import seeded, told_rounds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
-from unrack.policy.limits.extending import Extending
-from unrack.policy.limits.refusal import check_stopping, shortening
-from unrack.policy.members import seeded, told_rounds
+from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.placement.core_tiles import CoreTiles
-from unrack.policy.preemption.preempting import Preempting, as_site_says
-from unrack.policy.preemption.refusal import check_suspending, suspends
-from unrack.policy.sizing.refusal import check_sizes
-from unrack.policy.sizing.sizing import Sizing
+from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
+from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
-from unrack.sim.audited import audit as audit_tables
-from unrack.sim.changing.expiring import ExpiringKernel
-from unrack.sim.changing.kernel import SizedKernel
-from unrack.sim.changing.limits import LimitedKernel
-from unrack.sim.changing.possible import possible_sizes
-from unrack.sim.changing.suspending import SizedSuspendingKernel, SuspendingKernel
+from unrack.sim.changing import (
+    ExpiringKernel,
+    LimitedKernel,
+    SizedKernel,
+    SizedSuspendingKernel,
+    SuspendingKernel,
+    possible_sizes,
+)
 from unrack.sim.effect import effects, notes_of, too_late
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
+from unrack.sim.result import audit as audit_tables
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.site.over_time import graces_us
+from unrack.workload.site.graph import graces_us
 from unrack.workload.site.settled import settled
-from unrack.workload.sizing.least import least_times
-from unrack.workload.sizing.sizes import sizes_of
+from unrack.workload.sizing import least_times, sizes_of
 from unrack.workload.watts import with_watts
 
 

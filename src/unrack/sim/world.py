@@ -10,16 +10,13 @@ from typing import Any
 
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
-from unrack.sim.faults.fault import Fault
-from unrack.sim.usage.memory_changes import MemoryChanges, make_memory_changes
-from unrack.slowdown.combined import Together, make_together, together
-from unrack.slowdown.contract import Slowdown
+from unrack.errors import InputError, check_choice
+from unrack.sim.faults import Fault
+from unrack.sim.usage.following import MemoryChanges, make_memory_changes
+from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
-from unrack.slowdown.model import Model, make_models
-from unrack.slowdown.pools import PoolSpeeds, pace_of, sets_speeds
-from unrack.slowdown.table import by_resource
+from unrack.slowdown.model import Model, PoolSpeeds, make_models, pace_of, sets_speeds
 from unrack.workload.job import JobTable
 
 
@@ -52,7 +49,7 @@ class World:
     changes
         What it costs that memory changes while jobs run, and their checkpoints: a table with ``bandwidth``, ``pause``,
         ``checkpoint_every``, ``checkpoint_cost`` and ``restart_cost``; see
-        :class:`unrack.sim.usage.memory_changes.MemoryChanges`. ``None``: nothing, and there are none.
+        :class:`unrack.sim.usage.following.MemoryChanges`. ``None``: nothing, and there are none.
     ties
         What happens first at one time: ``"together"``, ``"finish-first"`` or ``"submit-first"``.
 
@@ -83,8 +80,7 @@ class World:
         changes: Mapping[str, Any] | MemoryChanges | None = None,
         ties: str = Ties.TOGETHER,
     ) -> None:
-        if ties not in tuple(Ties):
-            raise InputError("ties", repr(ties), f"one of {', '.join(Ties)}")
+        check_choice("ties", ties, Ties)
         for fault in faults:
             if fault.at_us < 0 or fault.repair_us < 0:
                 raise InputError("faults", repr(fault), "a time and a repair time of 0 or more")

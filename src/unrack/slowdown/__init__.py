@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.slowdown.combined import Slowdown as Slowdown
     from unrack.slowdown.contention.predict import Contention as Contention
     from unrack.slowdown.contention.predict import Fallback as Fallback
     from unrack.slowdown.contention.profile import METHODS as METHODS
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from unrack.slowdown.contention.profile import fitted as fitted
     from unrack.slowdown.contention.profile_file import read_profiles as read_profiles
     from unrack.slowdown.contention.profile_file import synthetic_profiles as synthetic_profiles
-    from unrack.slowdown.contract import Slowdown as Slowdown
     from unrack.slowdown.memory.settings import MemoryContention as MemoryContention
     from unrack.slowdown.memory.speeds import MemorySpeeds as MemorySpeeds
     from unrack.slowdown.model import PUBLISHED as PUBLISHED

@@ -6,17 +6,38 @@ and what that is above 1 is the cause's delay. Without a cause no job slows anot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any, Protocol
 
 import numpy as np
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.slowdown.contract import Slowdown
+from unrack.plugins.table import Table
+from unrack.resources.table import resource_of
 from unrack.view import View
+from unrack.workload.job import TASKS, JobTable
+
+
+class Slowdown(Protocol):
+    """Speeds of running jobs: 1 = as fast as alone on what it asked for."""
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: the running jobs that may change speed because this lease came, went or changed.
+
+        Called after the change. The job of the lease is asked about too if it still runs.
+        """
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now; above 0."""
+
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
 
 
 class Together(StrEnum):
@@ -118,3 +139,47 @@ class Undisturbed:
     def feels(self, before: Lease, after: Lease) -> bool:
         """False."""
         return False
+
+
+Maker = Callable[[Cluster, JobTable], Slowdown | None]
+
+
+def _of_others(name: str, found: Any) -> Maker:
+    if not callable(found):
+        raise InputError(f"the slowdown {name}", f"{found!r:.100}", "a function: (cluster, jobs) -> Slowdown | None")
+    made: Maker = found
+    return made
+
+
+SLOWDOWNS: Table[Maker] = Table("slowdowns", {}, _of_others)
+"""Name → what makes the slowdown of a cluster and its jobs, or none where it can change nothing."""
+
+
+def by_resource(cluster: Cluster, jobs: JobTable) -> list[Slowdown]:
+    """The slowdowns by what the cluster has, then those of the plug-ins in use."""
+    made: list[Slowdown | None] = [resource_of(name).slowdown(cluster, jobs) for name in cluster.places.installed]
+    made += [make(cluster, jobs) for make in SLOWDOWNS.taking_part().values()]
+    return [found for found in made if found is not None]
+
+
+class SizedSpeeds:
+    """The speeds that others give, times that of each job's size: what slows a job down does so at any size."""
+
+    def __init__(self, others: Slowdown, sizes: Mapping[int, Sizes]) -> None:
+        self.others, self.sizes = others, sizes
+
+    def touched(self, view: View, lease: Lease) -> Ints:
+        """int64[k]: those that others touch, and the lease's own job."""
+        found = self.others.touched(view, lease)
+        own = lease.job in self.sizes and view.status[lease.job] == RUNNING and lease.job not in found
+        return np.append(found, lease.job) if own else found
+
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now."""
+        tasks, sizes = view.columns.asks[TASKS], self.sizes
+        own = [sizes[job].speed_at(int(tasks[job])) if job in sizes else 1.0 for job in jobs.tolist()]
+        return self.others.speeds(view, jobs) * np.array(own, np.float64)
+
+    def feels(self, before: Lease, after: Lease) -> bool:
+        """True: a job may have another size."""
+        return True

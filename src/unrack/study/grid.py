@@ -20,15 +20,14 @@ from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
-from unrack.sim.usage.memory_changes import make_memory_changes
+from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
-from unrack.slowdown.model import Model, make_models
-from unrack.slowdown.pools import sets_speeds
-from unrack.study.input.document import Document
+from unrack.slowdown.model import Model, make_models, sets_speeds
 from unrack.study.input.file import StudyTable, WorkloadTable
 from unrack.study.input.inputs import (
+    Document,
     PolicySpec,
     drawn_faults,
     fixed_faults,
@@ -40,7 +39,7 @@ from unrack.study.input.inputs import (
 )
 from unrack.study.input.sweep import combinations
 from unrack.study.notes import refuse_idle
-from unrack.study.results.identity import engine_digest, id_of_run
+from unrack.study.results.record import engine_digest, id_of_run
 from unrack.study.world import RunTimes
 from unrack.workload.filters import SEEDED
 from unrack.workload.job import Workload

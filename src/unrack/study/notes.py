@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unrack.errors import StudyError
 from unrack.facts import some
 from unrack.sim.effect import WORDS, Effect
-from unrack.study.input.document import Document, Location
+from unrack.study.input.inputs import Document, Location
 from unrack.workload.formats.rules import intake_notes
 
 if TYPE_CHECKING:

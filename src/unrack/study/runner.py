@@ -23,8 +23,7 @@ from unrack.study.grid import Run, Study
 from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary
 from unrack.study.workers.contract import Heard, Workers
 from unrack.study.workers.dispatch import answers
-from unrack.study.workers.spread import spread_over
-from unrack.study.workers.table import On, open_workers
+from unrack.study.workers.table import On, open_workers, spread_over
 
 Told = Callable[["Progress"], None]
 R = TypeVar("R")

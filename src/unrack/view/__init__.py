@@ -7,6 +7,6 @@ from unrack.view.assumed import AssumedRun as AssumedRun
 from unrack.view.assumed import DeviceLine as DeviceLine
 from unrack.view.assumed import device_line as device_line
 from unrack.view.draft import Draft as Draft
-from unrack.view.expecting import Expecting as Expecting
+from unrack.view.draft import Expecting as Expecting
 from unrack.view.view import NodeColumns as NodeColumns
 from unrack.view.view import View as View

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.changes import extend, keep_cores, reshape, suspend
+from unrack.ledger.changing.sizes import Suspended
+from unrack.ledger.copies.apart import apart, hold
 from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
-from unrack.ledger.lease import Lease
+from unrack.ledger.devices.view import DeviceView
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease
 from unrack.ledger.promises import NO_PROMISES
-from unrack.ledger.sizes.changes import reshape
-from unrack.ledger.sizes.limits import extend
 from unrack.ledger.state import QUEUED, REJECTED
-from unrack.ledger.suspended.changes import keep_cores, suspend
-from unrack.ledger.suspended.suspended import Suspended
+from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view.view import View
 from unrack.workload.job import ESTIMATE
@@ -136,3 +139,75 @@ class Draft:
         """Let everything end that is booked to end by ``until`` (µs)."""
         move_on(self._state, self.now + 1, until)
         self.now = until
+
+
+class Expecting(View):
+    """The state as policies see it, but for how long jobs are expected to run.
+
+    Parameters
+    ----------
+    view
+        All else is as here.
+    asks
+        int64[4, at least jobs]: as of :attr:`View.asks`.
+    running, count
+        int64[2, room]: as of :attr:`View.running`; the first ``count`` columns count.
+    """
+
+    def __init__(self, view: View, asks: Ints, running: Ints, count: int) -> None:
+        super().__init__(view._state, view._store)
+        self.contention, self.now = view.contention, view.now
+        self._asks, self._running, self._count = sealed(asks), sealed(running), count
+
+    @property
+    def asks(self) -> Ints:
+        """int64[4, jobs]: as of :attr:`View.asks`; expected run times are those given."""
+        return self._asks[:, : self.jobs]
+
+    @property
+    def running(self) -> Ints:
+        """int64[2, room]: expected end (µs) and job."""
+        return self._running
+
+    @property
+    def running_count(self) -> int:
+        """How many jobs run."""
+        return self._count
+
+    @property
+    def first_end_us(self) -> int:
+        """The first expected end of the running jobs, µs; a time after everything if none runs."""
+        return int(self._running[0, 0]) if self._count else NEVER_US
+
+
+class Apart:
+    """A view on which each component of a job is a job by itself.
+
+    Parameters
+    ----------
+    view
+        Of the ledger, or of what is assumed of it.
+    job
+        Its first component.
+
+    Attributes
+    ----------
+    view
+        What is left of it by the components that have chosen.
+    """
+
+    def __init__(self, view: View, job: int) -> None:
+        self._state = apart(view._state, job)
+        self.view = copy(view)
+        self.view._state, self.view.columns = self._state, self._state.seen
+        if self._state.devices is not None:
+            self.view.devices = DeviceView(self._state.devices.reader)
+        if view.lendable is not None:
+            self.view.lendable = view.lendable.copy()
+
+    def hold(self, lease: Lease) -> None:
+        """A component has chosen."""
+        hold(self._state, lease, self.view.now)
+        if self.view.lendable is not None:
+            for lender, mb in lease.borrowed[:, [LENDER, LOAN_MB]].tolist():
+                self.view.lendable[lender] -= mb

@@ -16,13 +16,13 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
+from unrack.ledger.changing.sizes import Sizes
+from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Lease
-from unrack.ledger.names import ENDS_US, WHO
 from unrack.ledger.promises import Promises
-from unrack.ledger.sizes.sizes import Sizes
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.errors import InputError, check_kinds
+from unrack.errors import InputError, check_choice, check_kinds
 from unrack.facts import counted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
@@ -20,7 +20,7 @@ from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
 from unrack.workload.site.sessions import sessions
-from unrack.workload.sizing.flexible import flexible
+from unrack.workload.sizing import flexible
 from unrack.workload.under_way import order_of
 from unrack.workload.usage.settings import ask_for_more, use
 
@@ -202,8 +202,7 @@ def filtered(workload: Workload, filters: Mapping[str, Any], seed: int = 0) -> W
     """
     check_kinds("filtered", workload=(workload, Workload), filters=(filters, Mapping))
     for name in filters:
-        if name not in FILTERS:
-            raise InputError("filters", repr(name), f"one of {', '.join(FILTERS)}")
+        check_choice("filters", name, FILTERS)
     for name, apply in FILTERS.items():
         if name in filters:
             workload = apply(workload, filters[name], seed)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrack.errors import InputError
 from unrack.facts import line, table
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US
 from unrack.resources.places import is_resource
 from unrack.vocabulary import Need
 from unrack.workload.formats.rules import Intake as Intake

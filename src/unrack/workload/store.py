@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.errors import InputError, RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.sealed import sealed
 from unrack.workload.job import MEMORY, TASKS, Demand, Job, JobTable
 from unrack.workload.tier_asks import BETWEEN, NO_CEILING, TierAsks, first_fault, tier_asks

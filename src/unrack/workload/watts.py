@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Ints
-from unrack.resources.power.installed import MILLIWATTS, Power
+from unrack.resources.power.resource import MILLIWATTS, Power
 from unrack.workload.job import JobTable
 
 

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from unrack.cluster.spec import Cluster
 from unrack.policy.gpus.place_kernel import Room, place_job
 from unrack.resources.contract import Nodes
-from unrack.resources.gpus.asks import Ask
-from unrack.resources.gpus.columns import Gpus, gpu_columns
+from unrack.resources.gpus.choice import Neighbours
+from unrack.resources.gpus.columns import Ask, Gpus, gpu_columns, read_keys
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import Demands, no_demands
-from unrack.resources.gpus.keys import read_keys
 from unrack.resources.gpus.machines.machine import BEYOND, BUS, GPU, MACHINE, NVLINK, SOCKET, Link, Machine, Vertex
-from unrack.resources.gpus.utility import Neighbours
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake

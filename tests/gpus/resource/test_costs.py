@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from plain_gpus import cost_of
 
-from unrack.resources.gpus.asks import GRAPHS
-from unrack.resources.gpus.columns import FAR_COST, fill_costs
+from unrack.resources.gpus.columns import FAR_COST, GRAPHS, fill_costs
 
 
 @pytest.mark.parametrize("graph", range(len(GRAPHS)), ids=GRAPHS)

@@ -12,7 +12,7 @@ from plain_gpus import S
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.gpus.rules import RULES
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World

@@ -10,7 +10,7 @@ from plain_gpus import ONE, State, cluster_of, gpu_jobs, random_state, run, util
 
 from unrack.policy.gpus.bisection import bisected
 from unrack.policy.gpus.rules import DRB, RULES, TOPOLOGY
-from unrack.resources.gpus.asks import Ask
+from unrack.resources.gpus.columns import Ask
 from unrack.resources.gpus.machines.machine import preset
 
 

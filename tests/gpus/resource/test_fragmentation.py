@@ -14,11 +14,10 @@ from unrack.errors import PolicyError
 from unrack.policy.gpus.place_kernel import Room, place_job
 from unrack.policy.gpus.rule import read_demands
 from unrack.policy.gpus.rules import FGD, FORESIGHT
-from unrack.resources.gpus.columns import gpu_columns
+from unrack.resources.gpus.choice import Neighbours
+from unrack.resources.gpus.columns import MachineFile, gpu_columns, in_few_words
 from unrack.resources.gpus.fragmentation import Demands
 from unrack.resources.gpus.fragmentation import demands_of as usual_demands
-from unrack.resources.gpus.keys import MachineFile, in_few_words
-from unrack.resources.gpus.utility import Neighbours
 
 Usual = Sequence[tuple[int, int, int, int, float]]
 

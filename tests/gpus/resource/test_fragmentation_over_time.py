@@ -12,7 +12,7 @@ from plain_gpus import cluster_of, fleet_of, gpu_jobs, run
 
 from unrack.resources.gpus.fragmentation import Steps, fragmentation_steps, usual_demands
 from unrack.resources.gpus.resource import GpuResource
-from unrack.resources.telling import Kept
+from unrack.resources.use import Kept
 from unrack.sim.result import Result
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from plain_gpus import fleet_of
 
-from unrack.resources.gpus.asks import QUANTITIES, WHOLE
+from unrack.resources.gpus.columns import QUANTITIES, WHOLE
 from unrack.resources.gpus.fleet import Fleet
 
 TABLE = [{"machine": "minsky", "nodes": "0"}, {"machine": {"gpus": 3, "per_socket": 2}, "nodes": "1"},

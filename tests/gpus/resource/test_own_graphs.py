@@ -11,8 +11,7 @@ from plain_gpus import cluster_of, fleet_of, gpu_jobs, run
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
-from unrack.resources.gpus.asks import COMPLETE, COUNT, GRAPH, GRAPHS, QUANTITIES, RING
-from unrack.resources.gpus.columns import FAR_COST, fill_own_costs
+from unrack.resources.gpus.columns import COMPLETE, COUNT, FAR_COST, GRAPH, GRAPHS, QUANTITIES, RING, fill_own_costs
 
 OWN = len(GRAPHS)
 STAR = {"name": "star", "edges": [[0, 1], [0, 2], [0, 3]]}

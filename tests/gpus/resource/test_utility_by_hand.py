@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from plain_gpus import ONE, State, random_state, utility
 
+from unrack.resources.gpus.choice import terms
 from unrack.resources.gpus.machines.machine import preset
-from unrack.resources.gpus.utility import terms
 
 APART, NEAR = 42.0, 1.0
 """Between GPUs of two sockets (1 + 20 + 20 + 1) and of one (a direct link)."""

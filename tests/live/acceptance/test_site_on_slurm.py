@@ -17,7 +17,7 @@ import unrack
 from unrack.cluster.formats.described import Converted, converted, together
 from unrack.cluster.formats.reading import described
 from unrack.cluster.spec import Cluster
-from unrack.policy.priority.fair_tree import fair_tree
+from unrack.policy.priority.multifactor import fair_tree
 from unrack.policy.priority.standing import Members
 from unrack.resources.site.installed import Site
 from unrack.study.history.check import check_history

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.policy.priority.usage import DAY_US, Decay, Usage
+from unrack.policy.priority.multifactor import DAY_US, Decay, Usage
 
 DECAYS = st.builds(Decay, st.sampled_from([0, 1, 7, 1000]), st.sampled_from([0, 1, 10, 64]))
 JOBS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(0, 100), st.integers(0, 100)), max_size=12)

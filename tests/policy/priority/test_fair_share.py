@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from plain_fair_share import classic, drawn, ranked
 
 from unrack.errors import InputError
-from unrack.policy.priority.fair_share import fair_share, share_of_siblings
-from unrack.policy.priority.fair_tree import fair_tree, level_fair_share
+from unrack.policy.priority.multifactor import fair_share, fair_tree, level_fair_share, share_of_siblings
 from unrack.policy.priority.tree import Associations, associations, from_columns, with_descendants
 
 EXAMPLE = [

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.priority.fair_share import fair_share
-from unrack.policy.priority.fair_tree import fair_tree, level_fair_share
+from unrack.policy.priority.multifactor import fair_share, fair_tree, level_fair_share
 from unrack.resources.site.installed import Site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fair-share.md").read_text()

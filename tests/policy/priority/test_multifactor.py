@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.errors import InputError
-from unrack.policy.priority.multifactor import HIGHEST, Jobs, Multifactor, Whole, priorities, size_factors
-from unrack.policy.priority.usage import DAY_US
+from unrack.policy.priority.multifactor import DAY_US, HIGHEST, Jobs, Multifactor, Whole, priorities, size_factors
 
 MINUTE_US = 60_000_000
 WHOLE = Whole(nodes=10, cores=100, partition=3, qos=4, association=5, tres={"gpu": 8})

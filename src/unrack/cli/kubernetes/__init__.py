@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from unrack.cli.kubernetes import compose, predict, run, snapshot, status
-from unrack.cli.live import compare, replay
+from unrack.cli.live.driver import compare, replay
 
 _HELP = "A running Kubernetes: take it as a study that begins now, predict starts, schedule its pods."
 app = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -14,6 +14,6 @@ app.command("snapshot")(snapshot.snapshot)
 app.command("predict")(predict.predict)
 app.command("run")(run.run)
 app.command("status")(status.status)
-app.command("replay")(replay.replay)
+app.command("replay")(replay)
 app.command("compose")(compose.compose)
-app.command("compare")(compare.compare)
+app.command("compare")(compare)

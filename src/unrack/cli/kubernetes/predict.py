@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrack.cli.kubernetes.options import Context, Kubeconfig, Schedulers, Timeout, Unlimited, read_server
-from unrack.cli.live.options import longest_us
+from unrack.cli.live.driver import longest_us
 from unrack.cli.live.prediction import Draws, From, History, OfDraws, Policies, Save, Shown, Since, tell
 from unrack.cli.options import Json
 from unrack.errors import InputError

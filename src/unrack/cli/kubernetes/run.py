@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unrack.cli.live.run import drive
+from unrack.cli.live.driver import drive
 
 
 def run(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from unrack.cli.kubernetes.options import Context, Kubeconfig, Schedulers, Timeout, Unlimited, read_server
-from unrack.cli.live.options import longest_us
-from unrack.cli.printed import write
+from unrack.cli.live.driver import longest_us
+from unrack.cli.options import write
 from unrack.errors import InputError
 from unrack.facts import counted
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unrack.cli.live.options import Config, State, state_of
-from unrack.cli.live.status import show
+from unrack.cli.live.driver import Config, State, show, state_of
 from unrack.cli.options import Json
 
 

@@ -18,11 +18,12 @@ from unrack.cli.options import (
     StudyArgument,
     out_folder,
     policies,
+    print_json,
+    width_or,
     words,
     workers_on,
 )
-from unrack.cli.printed import print_json, width_or
-from unrack.cli.study.terminal_table import Heading, drawn
+from unrack.cli.study.comparison import Heading, drawn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,9 +94,8 @@ def plan(
     from unrack.plan.ask import carried_out
     from unrack.plan.goal import read_goal, read_share
     from unrack.plan.lines import Plan
-    from unrack.plan.settings import make_settings, read_prices, read_reference
-    from unrack.plan.vary import read_vary
-    from unrack.study.input.document import Document
+    from unrack.plan.settings import make_settings, read_prices, read_reference, read_vary
+    from unrack.study.input.inputs import Document
 
     document = Document.read(study)
     settings = make_settings(

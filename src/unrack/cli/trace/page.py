@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from unrack.cli.printed import facts, grid
+from unrack.cli.options import facts, grid
 from unrack.units import seconds_text
 
 _BARS = " ▁▂▃▄▅▆▇█"

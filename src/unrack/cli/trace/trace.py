@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, Seed
-from unrack.cli.printed import agreement, facts, grid, need_ending, print_json, print_page, write
+from unrack.cli.options import Json, Seed, agreement, facts, grid, need_ending, print_json, print_page, write
 from unrack.errors import InputError, TraceError
 from unrack.facts import counted
 from unrack.units import seconds_text
@@ -93,7 +92,7 @@ def make(
     seed: Seed = 0,
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
-    from unrack.study.input.document import Document
+    from unrack.study.input.inputs import Document
     from unrack.workload.formats.writers import write_trace
     from unrack.workload.generate.generator import generate
 
@@ -132,7 +131,7 @@ def fit(
         given = "" if nodes is None else f" --nodes {nodes}"
         write(out, written(found.model, f"unrack trace fit {Path(log).name}{options}{given}"))
     if plot is not None:
-        from unrack.report.charts.fit import drawn
+        from unrack.report.charts.compare import drawn
 
         write(plot, drawn(found, Path(plot).suffix))
     if as_json:
@@ -146,7 +145,7 @@ def fit(
 
 def _suggest(log: str) -> None:
     from unrack.workload.formats.source import load
-    from unrack.workload.formats.table.suggestion import suggestion
+    from unrack.workload.formats.table.read import suggestion
 
     try:
         found = suggestion(load(log))

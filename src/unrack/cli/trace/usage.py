@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, Seed
-from unrack.cli.printed import agreement, facts, grid, need_ending, print_json, print_page, write
+from unrack.cli.options import Json, Seed, agreement, facts, grid, need_ending, print_json, print_page, write
 from unrack.cli.trace.trace import fit_record, parse_options
-from unrack.errors import InputError
+from unrack.errors import check_choice
 from unrack.facts import counted
 from unrack.units import seconds_text
 
@@ -137,8 +136,7 @@ def _read(file: str, option: list[str] | None) -> UsageSeries:
         return used_of_swf(file, **options)
     known = ("columns", "time_unit", "memory_unit", "has_header")
     for name in options:
-        if name not in known:
-            raise InputError("-o", repr(name), f"one of {', '.join(known)}")
+        check_choice("-o", name, known)
     return read_usage(file, **options)
 
 

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, policies, say_when_compiling, seconds_of
-from unrack.cli.printed import need_ending, print_json, print_page, write
+from unrack.cli.live.prediction import short, when
+from unrack.cli.options import (
+    Json,
+    grid,
+    need_ending,
+    policies,
+    print_json,
+    print_page,
+    say_when_compiling,
+    seconds_of,
+    write,
+)
 from unrack.errors import InputError
+from unrack.facts import counted
+from unrack.plan.what_if.page import job_words, room_words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from unrack.plan.what_if.answer import Answer
+    from unrack.plan.what_if.scene import Source
+
 
 Many = Annotated[list[str] | None, typer.Option()]
 
@@ -84,8 +105,6 @@ def what_if(
     as_json: Json = False,
 ) -> None:
     """Tell what would happen if this were submitted, or so much were changed; nothing is."""
-    from unrack.cli.what_if.opening import opened
-    from unrack.cli.what_if.words import parts
     from unrack.live.prediction.forecast import learnt_from
     from unrack.plan.what_if.answer import Question, answer
     from unrack.plan.what_if.page import as_table, page
@@ -160,3 +179,141 @@ def _others(texts: list[str] | tuple[str, ...]) -> dict[str, Any]:
             raise InputError("--ask", repr(text), want)
         found[name] = int(value) if "." in name else value
     return found
+
+
+MANIFESTS = (".yaml", ".yml", ".json")
+"""Endings of manifests; other files are job scripts."""
+
+
+def opened(
+    now: Path, ask: Path | None, policy: str | None, given: Mapping[str, Any]
+) -> tuple[Source, list[dict[str, Any]], Sequence[str]]:
+    """The study, the jobs that are submitted to it, and what of them is not kept.
+
+    ``given``: what options say that the jobs ask for; it counts before what a script says.
+    """
+    from unrack.plan.what_if.scene import Source
+    from unrack.study.input.inputs import Document
+
+    objects = now.suffix == ".json"
+    if ask is not None and objects != (ask.suffix in MANIFESTS):
+        want = "a manifest: YAML or JSON" if objects else "NOW.json before it: what 'kubernetes snapshot' wrote"
+        raise InputError("ASK", f"{ask} beside {now}", want)
+    submit: list[dict[str, Any]] = []
+    notes: Sequence[str] = ()
+    if objects:
+        source, submit, notes = _of_objects(now, ask, policy)
+    else:
+        source = Source(Document.read(now), policy)
+    if ask is not None and not objects:
+        submit, notes = _of_script(ask, source)
+    if ask is None and given:
+        if "request" not in given:
+            raise InputError("--time", "nothing", "how long the job asks to run, such as --time '4 h'")
+        submit = [{"id": "asked", "tasks": 1, "cores": 1}]
+    return source, [{**one, **given} for one in submit], notes
+
+
+def _of_script(path: Path, source: Source) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    from unrack.live.slurm.job_script import asked_by_script
+    from unrack.plan.what_if.scene import columns_of
+    from unrack.workload.store import one_row
+
+    memory = bool(source.scene().jobs.memory_mb.any())
+    job, notes = asked_by_script(path, lambda spare: source.scene((), spare).cluster, memory)
+    return [columns_of(one_row(job, None), 0)], notes
+
+
+def _of_objects(now: Path, ask: Path | None, policy: str | None) -> tuple[Source, list[dict[str, Any]], Sequence[str]]:
+    from unrack.extras import needed_for
+
+    with needed_for("objects of Kubernetes"):
+        from unrack.live.kubernetes.asked_pods import NOTHING, asked_pods
+    from unrack.plan.what_if.scene import Source
+    from unrack.study.input.inputs import Document
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{now.stem}.toml"
+        submit, notes = asked_pods(now, ask, path)
+        source = Source(Document.read(path), policy, NOTHING)
+        source.scene()  # reads all files, which are gone then
+    return source, submit, notes
+
+
+def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
+    """The parts of the page, top to bottom."""
+    from rich.markup import escape
+    from rich.text import Text
+
+    def line(words: str) -> Text:
+        return Text(words)
+
+    yield line(f"{source}: {counted(found.runs, 'job')} run, {found.waits} wait; {found.policy}")
+    if found.changes:
+        yield line(f"if         {'; '.join(found.changes)}")
+    for columns in found.asked[:most]:
+        yield line(f"job        {job_words(columns)}")
+    if len(found.asked) > most:
+        yield line(f"           and {len(found.asked) - most} more")
+    if found.look is not None:
+        yield from map(line, _start(found))
+    yield from map(line, _cost(found))
+    if found.others.moved:
+        table = grid("Others that start at another time", ["job"], ["before", "then", "difference"])
+        for one in found.others.moved[:most]:
+            gap = None if one.before_s is None or one.after_s is None else one.after_s - one.before_s
+            apart = "-" if gap is None else f"{'-' if gap < 0 else '+'}{short(round(abs(gap)))}"
+            table.add_row(escape(one.job), when(one.before_s), when(one.after_s), apart)
+        yield table
+        if len(found.others.moved) > most:
+            yield line(f"… and {len(found.others.moved) - most} more (--jobs, --json)")
+    advice = found.advice
+    if advice.found:
+        table = grid("What would help", ["if it were"], ["starts", "others later", "earlier", "work lost"])
+        table.columns[0].no_wrap = False
+        for column in table.columns[1:]:
+            column.no_wrap = True
+        for step in advice.found:
+            later = f"{step.later} by {step.later_h:,.1f} h" if step.later else "-"
+            lost = f"{step.lost_core_h:,.1f} core-h" if step.lost_core_h else "-"
+            earlier = f"{step.earlier_h:,.1f} h" if step.earlier_h else "-"
+            table.add_row(escape(step.words), when(step.start_s), later, earlier, lost)
+        yield table
+    if advice.of:
+        none = "" if advice.found else "nothing that was tried helps: "
+        yield line(f"{none}{advice.tried} of {counted(advice.of, 'change')} tried (--tries)")
+    for note in found.notes:
+        yield line(f"note: {note}")
+
+
+def _start(found: Answer) -> Iterator[str]:
+    look = found.look
+    assert look is not None
+    several = len(found.asked) > 1 and found.first_s != found.start_s
+    first = f"first {when(found.first_s)}, last " if several else ""
+    yield f"starts     {first}{when(found.start_s)}, if all jobs run for as long as they ask"
+    if found.spread_s:
+        early, middle, late = map(when, found.spread_s)
+        yield f"           {middle} at the median, 10 to 90 %: {early} to {late} ({found.learnt.source})"
+    if found.asks_less and found.before_s != found.start_s:
+        yield f"           as it is: {when(found.before_s)}"
+    if look.reason is not None:
+        yield f"why        {look.reason}; {counted(look.ahead, 'job')} ahead"
+    if look.room is not None:
+        yield f"nodes      {room_words(look.room)}"
+
+
+def _cost(found: Answer) -> Iterator[str]:
+    others = found.others
+    said = [
+        f"{counted(others.later, 'job')} later, by {others.later_h:,.1f} h in all" if others.later else "",
+        f"{counted(others.earlier, 'job')} earlier, by {others.earlier_h:,.1f} h" if others.earlier else "",
+        f"{counted(len(others.never), 'job')} never" if others.never else "",
+    ]
+    told = "; ".join(one for one in said if one)
+    if found.asked or found.changes:
+        yield f"others     start {told}" if told else "others     start as they would"
+    for job, why in list(others.never.items())[:5]:
+        yield f"           job {job} never starts: {why}"
+    if found.lost_core_h:
+        yield f"lost       {found.lost_core_h:,.1f} core-hours of work"

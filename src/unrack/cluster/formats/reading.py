@@ -12,8 +12,7 @@ from pathlib import Path
 
 from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described
-from unrack.cluster.formats.kubernetes_nodes import kubernetes_nodes
-from unrack.cluster.formats.kubernetes_queues import kubernetes_queues
+from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
 from unrack.errors import ClusterError
 from unrack.kubernetes_text.objects import objects
 

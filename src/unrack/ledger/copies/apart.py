@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.ledger.components.asked import NO_COMPONENTS
+from unrack.ledger.claims import NO_COMPONENTS
+from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.copies.assumed import assumed
 from unrack.ledger.copies.draft import copied_devices
-from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
-from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.ledger.state import ClusterState
 from unrack.resources.places import AMOUNT, PLACE
 

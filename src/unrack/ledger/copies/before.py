@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.sizes import Suspended
+from unrack.ledger.columns import ASKED_CORES
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.lease import Lease
-from unrack.ledger.names import ASKED_CORES
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
-from unrack.ledger.suspended.suspended import Suspended
 
 
 class Held(NamedTuple):

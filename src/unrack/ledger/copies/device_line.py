@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.copies.draft import twin_of
 from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, Columns
 from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
@@ -46,11 +47,9 @@ from unrack.ledger.devices.playing import (
     settle,
     start_one,
 )
-from unrack.ledger.devices.reader import DeviceReader, with_more_sharers
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.devices.state import DeviceReader, DeviceState, with_more_sharers
 from unrack.ledger.devices.view import DeviceView
-from unrack.ledger.growing import grown, grown_rows
 from unrack.ledger.lease import Share
 from unrack.units import NEVER_US
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.devices.columns import copied_columns
-from unrack.ledger.devices.reader import DeviceReader
-from unrack.ledger.devices.state import DeviceState
+from unrack.ledger.devices.state import DeviceReader, DeviceState
 from unrack.ledger.jobs import Runs
 from unrack.ledger.state import ClusterState
 from unrack.sealed import shown

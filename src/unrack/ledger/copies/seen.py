@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.claims import ClaimReader
-from unrack.ledger.components.asked import Components
-from unrack.ledger.devices.reader import DeviceReader
+from unrack.ledger.changing.sizes import Suspended
+from unrack.ledger.claims import ClaimReader, Components
+from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.memory.use import MemoryUse
-from unrack.ledger.suspended.suspended import Suspended
 from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:

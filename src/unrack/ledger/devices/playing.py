@@ -9,6 +9,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
+from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.devices.columns import (
     END_US,
     FREE,
@@ -23,7 +24,6 @@ from unrack.ledger.devices.columns import (
 )
 from unrack.ledger.devices.sharing import ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.holding import place_of
-from unrack.ledger.names import ENDS_US, WHO
 from unrack.units import NEVER_US
 
 JOB, START_US, EXPECTED_US, FIRST, LAST = range(5)

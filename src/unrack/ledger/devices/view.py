@@ -24,8 +24,8 @@ from unrack.ledger.devices.columns import (
     SIZE,
     Columns,
 )  # fmt: skip
-from unrack.ledger.devices.reader import DeviceReader
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
+from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.lease import Lease, Share
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US

@@ -1,17 +1,27 @@
 """Which jobs use which node's memory: every use of a node's memory by a job as one entry, chained by node and by job.
 
 Kept only in runs of policies that lend memory, or in which jobs slow each other down through memory.
+
+Leases as rows and claims alone, as plans keep them: memory that is lent counts like what is held.
+
+A loan is a row of its lender, with -1 less the borrower for tasks, and a claim of what the lender lends: behind the
+places of resources each node has one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from unrack.errors import RefusedError
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
+from unrack.ledger.columns import FIRST_ROW, ROW_COUNT, WHO
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
+from unrack.resources.places import PLACE
 
 JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)
 """Rows of :attr:`MemoryUse.use`."""
@@ -170,3 +180,166 @@ def drop_uses(m: MemoryUse, job: int) -> None:
         m.counter[COUNT] -= 1
         entry = after
     m.first_of[job] = -1
+
+
+def needs_of(lease: Lease, task_mb: Ints) -> Ints:
+    """int64[nodes]: what the tasks on each node of a lease use together, in the order of its rows.
+
+    ``task_mb``: int64[k], what a task uses: one for all, or one a task.
+    """
+    tasks = lease.rows[:, TASKS]
+    if len(lease.rows) > 1 or lease.rows[0, NODES] > 1:
+        tasks = tasks.repeat(lease.rows[:, NODES])
+    if len(task_mb) == 1:
+        each: Ints = tasks * task_mb[0]
+        return each
+    if len(tasks) == len(task_mb):  # one on each node
+        return task_mb
+    return np.add.reduceat(task_mb, np.cumsum(tasks) - tasks)
+
+
+def held_of(lease: Lease) -> Ints:
+    """int64[nodes]: the memory of a lease by node, local and borrowed, in the order of its rows."""
+    held: Ints = lease.rows[:, LOCAL_MB].repeat(lease.rows[:, NODES])
+    if len(lease.borrowed):
+        nodes = nodes_of(lease.rows)
+        order = np.argsort(nodes, kind="stable")
+        at = order[np.searchsorted(nodes[order], lease.borrowed[:, BORROWER])]
+        np.add.at(held, at, lease.borrowed[:, LOAN_MB])
+    return held
+
+
+def lacks(lease: Lease, task_mb: Ints) -> bool:
+    """Whether the tasks on any node use more than the lease has there."""
+    return bool((needs_of(lease, task_mb) > held_of(lease)).any())
+
+
+def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
+    """The rows and claims of a lease, loans among them; ``places``: how many there are of resources."""
+    loans = lease.borrowed
+    if not len(loans):
+        return lease.rows, lease.claims
+    rows = np.zeros((len(loans), 5), np.int64)
+    rows[:, FIRST], rows[:, NODES], rows[:, TASKS] = loans[:, LENDER], 1, -1 - loans[:, BORROWER]
+    rows[:, LOCAL_MB] = loans[:, LOAN_MB]
+    claims = np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
+    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, claims])
+
+
+def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
+    """The lease of which :func:`as_rows` makes these; private copies.
+
+    Examples
+    --------
+    >>> lease = Lease(7, np.array([[4, 1, 2, 8, 3]]), np.array([[4, 0, 5], [4, 1, 5]]))
+    >>> again = from_rows(7, *as_rows(lease, places=2), places=2)
+    >>> again.rows.tolist(), again.borrowed.tolist(), again.claims.tolist()
+    ([[4, 1, 2, 8, 3]], [[4, 0, 5], [4, 1, 5]], [])
+    """
+    lent = rows[:, TASKS] < 0
+    if not lent.any():
+        return Lease(job, rows.copy(), claims=claims.copy())
+    loans = rows[lent]
+    count = loans[:, NODES]
+    borrowed = np.stack(
+        [np.repeat(-1 - loans[:, TASKS], count), nodes_of(loans), np.repeat(loans[:, LOCAL_MB], count)], axis=1
+    )
+    return Lease(job, rows[~lent], borrowed, claims=claims[claims[:, PLACE] < places])
+
+
+@compiled
+def with_loans(
+    running: Ints, count: int, pool: Ints, lease_at: Ints, claims: Ints, claimed_at: Ints, places: int, uses: MemoryUse
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """What running jobs hold, with their loans.
+
+    ``running``, ``count``, ``pool``, ``lease_at``, ``claims``, ``claimed_at``: as the ledger has them; how many run;
+    ``places``: how many places there are of resources.
+
+    Returns
+    -------
+    rows : int64[rows, 5]
+    at : int64[2, jobs]
+        The first row of each job that runs, and how many it has.
+    claims : int64[claims, 2]
+    at : int64[2, jobs]
+    """
+    use, first_of = uses.use, uses.first_of
+    rows, more = 0, 0
+    for i in range(count):
+        job = running[WHO, i]
+        rows, more = rows + lease_at[ROW_COUNT, job], more + claimed_at[ROW_COUNT, job]
+        entry = first_of[job]
+        while entry >= 0:
+            lent = use[AT, entry] != use[FOR, entry]
+            rows, more = rows + lent, more + lent
+            entry = use[NEXT_OF, entry]
+    found, at = np.empty((rows, 5), np.int64), np.zeros_like(lease_at)
+    held, held_at = np.empty((more, 2), np.int64), np.zeros_like(lease_at)
+    row = claim = 0
+    for i in range(count):
+        job = running[WHO, i]
+        at[FIRST_ROW, job], held_at[FIRST_ROW, job] = row, claim
+        for r in range(lease_at[FIRST_ROW, job], lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job]):
+            for c in range(5):
+                found[row, c] = pool[r, c]
+            row += 1
+        for r in range(claimed_at[FIRST_ROW, job], claimed_at[FIRST_ROW, job] + claimed_at[ROW_COUNT, job]):
+            held[claim, 0], held[claim, 1] = claims[r, 0], claims[r, 1]
+            claim += 1
+        entry = first_of[job]
+        while entry >= 0:
+            lender = use[AT, entry]
+            if lender != use[FOR, entry]:
+                found[row, FIRST], found[row, NODES], found[row, TASKS] = lender, 1, -1 - use[FOR, entry]
+                found[row, CORES], found[row, LOCAL_MB] = 0, use[MB, entry]
+                held[claim, 0], held[claim, 1] = places + lender, use[MB, entry]
+                row, claim = row + 1, claim + 1
+            entry = use[NEXT_OF, entry]
+        at[ROW_COUNT, job], held_at[ROW_COUNT, job] = row - at[FIRST_ROW, job], claim - held_at[FIRST_ROW, job]
+    return found, at, held, held_at
+
+
+def smaller(lease: Lease, mb_by_node: Mapping[int, int]) -> Lease:
+    """The lease with less memory on some of its nodes: what is borrowed goes back before what is local.
+
+    Of several loans to a node the last goes back first. A :class:`unrack.policy.contract.Resize` with ``below``
+    exchanges what a running job holds for it, also where that is less than the job asks.
+
+    Parameters
+    ----------
+    lease
+        What a job holds.
+    mb_by_node
+        Node → the MB that its tasks keep in all, local and borrowed. Nodes that are not named keep what they have.
+
+    Raises
+    ------
+    RefusedError
+        A node holds no task of the job, or less than it is to keep.
+
+    Examples
+    --------
+    >>> from unrack.ledger.lease import Loan
+    >>> held = Lease.on(0, nodes=[4], tasks=[1], cores=[8], mb=[100], borrowed=[Loan(4, 7, 30), Loan(4, 9, 20)])
+    >>> less = smaller(held, {4: 120})
+    >>> less.borrowed.tolist(), less.rows.tolist()
+    ([[4, 7, 20]], [[4, 1, 1, 8, 100]])
+    """
+    rows = np.repeat(lease.rows, lease.rows[:, NODES], axis=0)
+    rows[:, 0], rows[:, NODES] = nodes_of(lease.rows), 1
+    loans = lease.borrowed.copy()
+    for node, keep in sorted(mb_by_node.items()):
+        here, its = np.flatnonzero(rows[:, 0] == node), np.flatnonzero(loans[:, BORROWER] == node)
+        held = int(rows[here, LOCAL_MB].sum() + loans[its, LOAN_MB].sum())
+        if not len(here):
+            raise RefusedError(f"shrink job {lease.job}: it holds no task on node {node}")
+        if not 0 <= keep <= held:
+            raise RefusedError(f"shrink job {lease.job}: node {node} is to keep {keep} MB, and holds {held} MB")
+        back = held - keep
+        for places, amounts in ((its[::-1], loans[:, LOAN_MB]), (here[::-1], rows[:, LOCAL_MB])):
+            for place in places.tolist():
+                mb = min(back, int(amounts[place]))
+                amounts[place] -= mb
+                back -= mb
+    return lease._replace(rows=rows, borrowed=loans[loans[:, LOAN_MB] > 0])

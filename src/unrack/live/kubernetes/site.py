@@ -13,7 +13,7 @@ from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
 from unrack.policy.complete import complete
 from unrack.resources.checked import Strict
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
 
 _OWN_MEMORY = "none of it: a pod has memory of its own node alone"

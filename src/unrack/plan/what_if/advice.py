@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
 from unrack.plan.what_if.nodes import more_like
-from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source
+from unrack.plan.what_if.scene import SOON_US, Change, Columns, Scene, Source, columns_of, with_jobs, without
 from unrack.plan.what_if.trial import Look, Starts, starts_of
 from unrack.reasons import Code
 from unrack.units import NEVER_US, SECOND_US

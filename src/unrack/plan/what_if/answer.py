@@ -11,11 +11,20 @@ import numpy as np
 from unrack.errors import InputError, nearest
 from unrack.live.prediction.learnt import Learnt, past_of_workload
 from unrack.live.prediction.starts import QUANTILES, drawn_us
-from unrack.plan.what_if import moment
 from unrack.plan.what_if.advice import Advice, advise
-from unrack.plan.what_if.asked import Columns, columns_of, with_jobs, without
 from unrack.plan.what_if.nodes import drained, more_like
-from unrack.plan.what_if.scene import SOON_US, Change, Scene, Source, read_set
+from unrack.plan.what_if.scene import (
+    SOON_US,
+    Change,
+    Columns,
+    Scene,
+    Source,
+    columns_of,
+    read_set,
+    state_at,
+    with_jobs,
+    without,
+)
 from unrack.plan.what_if.trial import Look, Starts, as_asked, look, starts_of
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
@@ -166,7 +175,7 @@ def _begun(source: Source, question: Question, spare: bool) -> tuple[Scene, Any]
     scene = source.scene((), spare)
     if question.at_us is None:
         return as_asked(scene), None
-    begun, over = moment.at(scene, question.at_us)
+    begun, over = state_at(scene, question.at_us)
     return as_asked(begun), over
 
 

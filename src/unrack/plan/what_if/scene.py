@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
-from unrack.plan.vary import values_of
+from unrack.kernels.arrays import Ints
+from unrack.ledger.lease import FIRST, NODES, TASKS
+from unrack.plan.settings import values_of
 from unrack.policy.contract import Policy
+from unrack.resources.places import is_resource
 from unrack.resources.site.installed import Site
+from unrack.sim.log import RunLog
+from unrack.sim.simulate import prepared
 from unrack.sim.world import World
 from unrack.study.grid import Sources, runs_of
-from unrack.study.input.document import Document
 from unrack.study.input.file import StudyTable
-from unrack.study.input.inputs import PolicySpec, written_out
+from unrack.study.input.inputs import Document, PolicySpec, written_out
 from unrack.study.input.sweep import set_value
-from unrack.units import SECOND_US
-from unrack.workload.job import JobTable
+from unrack.units import SECOND_US, seconds_text
+from unrack.workload.formats.asks.columns import COLUMNS
+from unrack.workload.formats.source import Source as TraceSource
+from unrack.workload.formats.table.read import read_table
+from unrack.workload.job import ESTIMATE, JobTable
+from unrack.workload.standing import said_on
+from unrack.workload.under_way import UnderWay, order_of
 
 SOON_US = SECOND_US
 """Jobs that are submitted so soon after the beginning are the queue of now. Starts that are less apart are equal."""
@@ -142,3 +153,172 @@ def read_set(text: str) -> tuple[str, Any]:
     if not key.strip() or not value.strip() or len(values) != 1:
         raise InputError("--set", repr(text), "KEY=VALUE, such as clusters.0.site.queues.0.quotas.0.nominal.cores=64")
     return key.strip(), values[0]
+
+
+FORGOTTEN = "Ages of waiting jobs, and what was used before, are forgotten."
+
+
+def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
+    """The state of a run at a time: what runs stays where it is, what waits is in the queue; later jobs are unknown.
+
+    Returns
+    -------
+    Scene, JobTable
+        The moment, and the jobs that were over by then.
+
+    Raises
+    ------
+    InputError
+        There is no job then, or what happened before is nothing to begin from.
+    """
+    when = seconds_text(time_us / SECOND_US)
+    if scene.runs.any():
+        raise InputError("--at", when, "no time for a study that begins with running jobs: it is a moment already")
+    if any(fault.at_us <= time_us for fault in scene.world.faults):
+        raise InputError("--at", f"{when}, after failures of nodes", "a time before the first failure")
+    jobs = scene.jobs.take(scene.jobs.submit_us <= time_us)
+    log = prepared(scene.cluster, jobs, scene.policy, scene.seed, scene.world).run()
+    began, ends = log.attempt_start_us <= time_us, log.attempt_end_us > time_us
+    running = {int(log.attempt_job[i]): int(i) for i in np.flatnonzero(began & ends)}
+    later = set(log.attempt_job[~began].tolist())
+    over = set(log.attempt_job[began & ~ends].tolist()) - running.keys() - later
+    over |= log.reasons.keys() - set(log.attempt_job.tolist())  # turned away
+    waits = [job for job in range(len(jobs)) if job not in over and job not in running]
+    if not running and not waits:
+        raise InputError("--at", when, "a time at which jobs run or wait")
+    submit, ran = jobs.submit_us.copy(), np.zeros(len(jobs), np.int64)
+    on: list[str | None] = [None] * len(jobs)
+    for job, attempt in running.items():
+        on[job] = _on(scene.cluster, log, attempt, time_us)
+        submit[job], ran[job] = time_us, time_us - log.attempt_start_us[attempt]
+    submit[waits] = time_us + 1 + np.arange(len(waits))
+    least = ran + SECOND_US * (ran > 0)  # a job that overruns what it asks ends soon
+    asks = jobs.asks.copy()
+    asks[ESTIMATE] = np.maximum(asks[ESTIMATE], least)
+    under_way = UnderWay(pl.Series(on, dtype=pl.String), ran) if running else None
+    moved = replace(
+        jobs, submit_us=submit, work_us=np.maximum(jobs.work_us, least), asks=asks, under_way=under_way
+    ).take(np.array([job for job in range(len(jobs)) if job not in over], np.int64))
+    return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), jobs.take(
+        np.array(sorted(over), np.int64)
+    )
+
+
+def _on(cluster: Cluster, log: RunLog, attempt: int, time_us: int) -> str:
+    """The nodes of an attempt at a time, as the column ``on`` has them."""
+    spans = range(int(log.attempt_spans[attempt]), int(log.attempt_spans[attempt + 1]))
+    span = max((one for one in spans if log.span_start_us[one] <= time_us), default=spans[0])
+    tasks: dict[int, int] = {}
+    for row in log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist():
+        for node in range(row[FIRST], row[FIRST] + row[NODES]):
+            tasks[node] = tasks.get(node, 0) + row[TASKS]
+    names = cluster.names or tuple(map(str, range(len(cluster))))
+    return ",".join(said_on([names[node] for node in sorted(tasks)], [tasks[node] for node in sorted(tasks)]))
+
+
+Columns = Mapping[str, Any]
+"""A job as columns of a table of jobs, with ``request`` in s; what it does not say is left out."""
+NEW = "asked"
+"""What a job is called that has no name."""
+
+
+def columns_of(jobs: JobTable, row: int) -> dict[str, Any]:
+    """A job as columns."""
+    job = jobs.job(row)
+    demand = job.demand
+    devices = {f"{kind}.{name}": amount for kind, of in demand.devices.items() for name, amount in of.items()}
+    found: dict[str, Any] = {
+        "id": str(job.id), "tasks": demand.tasks, "cores": demand.cores, "memory": demand.memory_mb,
+        "request": int(jobs.asks[ESTIMATE, row]) / SECOND_US, "priority": job.priority, "user": job.user,
+        "app": job.app, **devices,
+        **{name: jobs.extra[name][row] for name in COLUMNS if name in jobs.extra.columns},
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value not in (None, "", 0)}
+
+
+def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = None) -> Scene:
+    """The scene with further jobs, which are submitted at a time; ``None``: now, behind those that wait.
+
+    Raises
+    ------
+    InputError
+        A job asks for something that cannot be, or the jobs of the study ask for what single rows do not have.
+    """
+    jobs = scene.jobs
+    if jobs.slo is not None or jobs.usage is not None:
+        got = "jobs that ask for tiers of memory" if jobs.slo is not None else "jobs of known use of memory"
+        raise InputError("what-if", got, "jobs that ask for cores, memory, and what is counted")
+    last_us, table = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0, jobs
+    for place, columns in enumerate(asked, 1):
+        table = _joined(table, _row(columns, last_us + place if submit_us is None else submit_us, scene))
+    return replace(scene, jobs=table.take(order_of(table)))
+
+
+def without(scene: Scene, rows: Sequence[int]) -> Scene:
+    """The scene without some of its jobs."""
+    kept = np.ones(len(scene.jobs), np.bool_)
+    kept[list(rows)] = False
+    return replace(scene, jobs=scene.jobs.take(kept))
+
+
+def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
+    """One job as a table."""
+    known = {kind for kind, _ in scene.cluster.suppliers} | set(scene.cluster.places.installed)
+    for name in columns:
+        kind, dot, quantity = name.partition(".")
+        there = (kind, quantity) in scene.cluster.suppliers or (kind, quantity) in scene.cluster.places.quantities
+        if dot and not there:
+            what = "a resource" if is_resource(kind) and kind not in known else "a quantity"
+            raise InputError(f"job {columns['id']}, {name}", f"{what} that this system does not have", _there(scene))
+    one = {**columns, "submit": submit_us / SECOND_US, "run": columns["request"]}
+    buffer = io.BytesIO()
+    pl.DataFrame({name: [value] for name, value in one.items()}).write_parquet(buffer)
+    return replace(read_table(TraceSource(str(columns["id"]), buffer.getvalue())).jobs, submit_us=np.array([submit_us]))
+
+
+def _there(scene: Scene) -> str:
+    pairs = sorted({*scene.cluster.suppliers, *scene.cluster.places.quantities})
+    names = [".".join(pair) for pair in pairs if pair[0] != "site"]
+    return f"one of {', '.join(names)}" if names else "cores and memory alone: nothing else is counted"
+
+
+def _joined(first: JobTable, last: JobTable) -> JobTable:
+    """Both tables' rows, one behind the other."""
+    more = len(last)
+
+    def names(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+        return (*one, *(name for name in other if name not in one))
+
+    users, apps = names(first.user_names, last.user_names), names(first.app_names, last.app_names)
+
+    def codes(own: Any, known: tuple[str, ...], every: tuple[str, ...]) -> Any:
+        return np.array([every.index(known[code]) if code >= 0 else -1 for code in own], np.int32)
+
+    def devices(table: JobTable, key: tuple[str, str]) -> Ints:
+        return table.devices.get(key, np.zeros(len(table), np.int64))
+
+    under_way = first.under_way
+    if under_way is not None:
+        under_way = UnderWay(
+            under_way.on.extend_constant(None, more), np.append(under_way.ran_us, np.zeros(more, np.int64))
+        )
+    extra = [table.extra if table.extra.width else pl.DataFrame({"": [None] * len(table)}) for table in (first, last)]
+    joined = pl.concat(extra, how="diagonal_relaxed")
+    ids = [table.ids.cast(pl.String) for table in (first, last)]
+    return JobTable(
+        ids=ids[0].append(ids[1]),
+        submit_us=np.append(first.submit_us, last.submit_us),
+        work_us=np.append(first.work_us, last.work_us),
+        asks=np.ascontiguousarray(np.append(first.asks, last.asks, axis=1)),
+        priority=np.append(first.priority, last.priority),
+        deadline_us=np.append(first.deadline_us, last.deadline_us),
+        user=np.append(first.user, codes(last.user, last.user_names, users)),
+        app=np.append(first.app, codes(last.app, last.app_names, apps)),
+        user_names=users,
+        app_names=apps,
+        extra=joined.drop("", strict=False),
+        devices={
+            key: np.append(devices(first, key), devices(last, key)) for key in {**first.devices, **last.devices}
+        },
+        under_way=under_way,
+    )  # fmt: skip

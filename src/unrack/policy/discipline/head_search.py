@@ -8,8 +8,8 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.names import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL

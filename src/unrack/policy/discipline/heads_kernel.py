@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.names import CPU
+from unrack.ledger.columns import CPU
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT

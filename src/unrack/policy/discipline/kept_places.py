@@ -6,8 +6,8 @@ from typing import Any
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.ledger.lease import CORES, FIRST, NODES
-from unrack.ledger.names import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, CLOSES_US, JOB, OPENS_US, UNTIL
 from unrack.policy.discipline.skyline.steps import Span
 from unrack.policy.discipline.walk import COUNT

@@ -21,11 +21,10 @@ from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import limits_of, met
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
-from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.any_resource import AnyResource, NodePlacement
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.node_kernel import room_for
-from unrack.policy.placement.on_nodes import NodePlacement
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS

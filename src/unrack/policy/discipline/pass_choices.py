@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown_rows
-from unrack.ledger.memory.loan_rows import as_rows, from_rows
+from unrack.ledger.columns import grown_rows
+from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_kernel import Backfill

@@ -24,8 +24,8 @@ from typing import Any
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.blocks import count_blocks, refresh, take_rows
-from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, CPU, MEM
+from unrack.ledger.columns import ASKED_CORES, ASKED_TASKS, CPU, MEM
+from unrack.ledger.nodes import count_blocks, refresh, take_rows
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import change_claims
 from unrack.policy.discipline.heads_kernel import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown
+from unrack.ledger.columns import grown
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.loan_rows import from_rows
+from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.pass_choices import PassChoices

@@ -22,7 +22,7 @@ from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View

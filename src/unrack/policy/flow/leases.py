@@ -8,8 +8,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
-from unrack.policy.flow.left import Left
-from unrack.policy.flow.sorts import Sort
+from unrack.policy.flow.left import Left, Sort
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.view.windows import kept_from
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.hosts import Hosts
-from unrack.policy.flow.left import MOST, Left
-from unrack.policy.flow.sorts import Sort
+from unrack.policy.flow.left import MOST, Left, Sort
 from unrack.resources.links.links import MB_S, REMOTE_MB_S, Links
 from unrack.view import View
 

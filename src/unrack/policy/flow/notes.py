@@ -1,24 +1,75 @@
-"""What rounds remember from one to the next."""
+"""What rounds remember from one to the next.
+
+When a job that many have passed will have its place as running jobs end, and what others may hold until then.
+
+As in EASY backfill (Lifka 1995) others may start if they are done by then, or on what will be left beside it.
+O(running jobs) drafts, each O(nodes + jobs + devices), when the job is first promised a time, and one a round.
+
+Migration rounds: running tasks are put back into the networks, and move where that costs less than it saves.
+
+Every running job that holds nodes, whole devices and what follows from them takes part. To stay where it is costs a
+sub-task what its place costs; anywhere else costs that and ``move`` more. What comes out is done if all of it can be
+held together; otherwise everybody stays. A job that moves is stopped with its work kept and starts again at once
+elsewhere, with the time that attaching its devices takes. Jobs that share devices, borrow memory, or hold devices of
+pools that take time to detach do not move.
+"""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import Lease
-from unrack.policy.flow.attempt import Attempt
-from unrack.policy.flow.beyond import Beyond
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.lease import CORES, NODES, TASKS, Lease
+from unrack.policy.contract import Decision, Requeue, Start
+from unrack.policy.flow.attempt import Attempt, Beyond, Held, Terms, attempted
 from unrack.policy.flow.hosts import Hosts
+from unrack.policy.flow.leases import lease_of
+from unrack.policy.flow.left import Left, Sort, Sorts
 from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.promise import Promise
-from unrack.policy.flow.sorts import Sorts
+from unrack.policy.placement.mixed import Mixed
 from unrack.policy.rounds import RoundCount
+from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
+from unrack.view import Draft, View
+
+
+class Promise(NamedTuple):
+    """The job that is to start next, and when it can at the latest (µs), if no job runs for longer than booked."""
+
+    job: int
+    start_us: int
+
+
+def left_beside(left: Left, view: View, mixed: Mixed, notes: Any, promise: Promise, leases: list[Lease]) -> Left:
+    """What is left now and will still be left when a job starts as promised; nothing, if it then has no place."""
+    draft = Draft(view, left.now)
+    for lease in leases:
+        draft.start(lease)
+    draft.move_on(promise.start_us)
+    found = mixed.find(draft.view, notes, promise.job, promise.start_us)
+    then = Left.of(draft.view, left.hosts, left.whole, left.cores >= 0, promise.start_us)
+    if found is None:
+        then.cores[:] = -1
+    else:
+        then.take(found)
+    return left.meet(then)
+
+
+def promised(view: View, mixed: Mixed, notes: Any, job: int, leases: list[Lease], now: int) -> Promise:
+    """When a job has a place if these leases start now and nothing else does; a time after everything: never."""
+    draft = Draft(view, now)
+    for lease in leases:
+        draft.start(lease)
+    while (end := draft.next_end_us()) is not None:
+        draft.move_on(end)
+        if mixed.find(draft.view, notes, job, end) is not None:
+            return Promise(job, end)
+    return Promise(job, NEVER_US)
 
 
 class Fate(IntEnum):
@@ -62,3 +113,86 @@ class Notes:
     def last(self) -> RoundCount | None:
         """Of the last round; ``None``: there was none."""
         return RoundCount(*self.counts[-len(RoundCount._fields) :]) if self.counts else None
+
+
+class Runs(NamedTuple):
+    """A running job that may move: what it asks, what it holds, the node of each task, kind to hosts of its devices."""
+
+    sort: Sort
+    lease: Lease
+    nodes: list[int]
+    hosts: dict[int, list[int]]
+
+
+def moves(
+    view: View, notes: Notes, left: Left, terms: Terms, open_nodes: Bools, move: float, now: int
+) -> list[Decision]:
+    """Jobs to stop, and then where they start again; nothing: no job moves.
+
+    ``left``: what is free; what the jobs that may move hold is added to it.
+    """
+    jobs = np.sort(view.running[1, : view.running_count])
+    notes.sorts.learn(view, jobs, view.app[None])
+    runs = {job: one for job in jobs.tolist() if (one := movable(view, notes, left, job)) is not None}
+    if not runs:
+        return []
+    for one in runs.values():
+        left.give(one.lease)
+    which = np.array(list(runs), np.int64)
+    nodes = np.array([node for one in runs.values() for node in one.nodes], np.int64)
+    hosts = {
+        kind: np.array([host for one in runs.values() for host in one.hosts.get(kind, [])], np.int64)
+        for kind in left.hosts
+    }
+    held = Held(nodes, hosts, move)
+    found = attempted(terms, left, notes.sorts, notes.network, which, open_nodes, now, True, held)
+    if (found.lost >= 0).any():
+        return []
+    places = {job: places_of(found, at) for at, job in enumerate(runs)}
+    stay = {job for job, one in runs.items() if same(one, *places[job])}
+    for job in sorted(stay):
+        left.take(runs[job].lease)
+    changed = [job for job in runs if job not in stay]
+    leases = [lease_of(left, runs[job].sort, job, *places[job]) for job in changed]
+    held_together = [lease for lease in leases if lease is not None]
+    if not changed or len(held_together) < len(leases):
+        return []
+    why = Reason(Code.PREEMPTED, "it goes on elsewhere")
+    notes.attempts, notes.waited, notes.started = [found], which, held_together
+    starts = [Start(lease, "moved") for lease in held_together]
+    return [*(Requeue(job, why, keep_work=True) for job in changed), *starts]
+
+
+def movable(view: View, notes: Notes, left: Left, job: int) -> Runs | None:
+    """A running job as one that may move; ``None``: it may not."""
+    sort, lease = notes.sorts.every[int(notes.sorts.of[job])], view.lease(job)
+    if notes.beyond.needed(view, job, sort) or len(lease.borrowed) or left.whole:
+        return None
+    tasks = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES])
+    nodes = np.repeat(lease.nodes, tasks).tolist()
+    if len(nodes) != sort.tasks or int(lease.rows[:, CORES] @ lease.rows[:, NODES]) != sort.tasks * sort.cores:
+        return None
+    hosts: dict[int, list[int]] = {}
+    installed = view.cluster.devices
+    for share in sorted(lease.shares, key=lambda share: (share.node, share.devices)):
+        kind = int(installed.kind[share.devices[0]])
+        pool = installed.pools[int(installed.pool[share.devices[0]])]
+        if pool.detach_us or kind not in left.hosts:
+            return None
+        own = left.hosts[kind]
+        hosts.setdefault(kind, []).extend(int(own.host[own.at[device]]) for device in share.devices)
+    wanted = {kind: sort.tasks * count for kind, count in (sort.devices or {}).items()}
+    return Runs(sort, lease, sorted(nodes), hosts) if {k: len(of) for k, of in hosts.items()} == wanted else None
+
+
+def places_of(found: Attempt, at: int) -> tuple[list[int], dict[int, list[list[int]]]]:
+    """The node of each task of one job, and kind to the hosts of the devices of each task."""
+    nodes = found.tasks.node[found.tasks.job == at].tolist()
+    return nodes, {kind: by_job[at] for kind, by_job in found.hosts.items() if at in by_job}
+
+
+def same(one: Runs, nodes: list[int], hosts: dict[int, list[list[int]]]) -> bool:
+    """Whether that is where a job runs already."""
+    return sorted(nodes) == one.nodes and all(
+        sorted(one.hosts[kind]) == sorted(host for task in by_task for host in task) for kind, by_task in hosts.items()
+    )

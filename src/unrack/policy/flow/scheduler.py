@@ -23,24 +23,18 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
-from unrack.policy.flow.attempt import MOST_COST, Attempt, Terms, attempted
-from unrack.policy.flow.beyond import Beyond
-from unrack.policy.flow.costs.contract import CostModel, postpones
-from unrack.policy.flow.costs.models import COSTS
+from unrack.policy.flow.attempt import MOST_COST, Attempt, Beyond, Terms, attempted
+from unrack.policy.flow.costs import COSTS, CostModel, postpones
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
-from unrack.policy.flow.left import Left, batch_of
-from unrack.policy.flow.migration import moves
+from unrack.policy.flow.left import Left, Sort, Sorts, batch_of
 from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.notes import Fate, Notes
-from unrack.policy.flow.promise import left_beside, promised
-from unrack.policy.flow.sorts import Sort, Sorts
-from unrack.policy.flow.stories.round import counted, told
-from unrack.policy.flow.stories.why import why
+from unrack.policy.flow.notes import Fate, Notes, left_beside, moves, promised
+from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.local_memory import LocalMemory
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US

@@ -11,10 +11,8 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats
-from unrack.resources.gpus.asks import Ask
-from unrack.resources.gpus.choice import members
-from unrack.resources.gpus.columns import Gpus
-from unrack.resources.gpus.utility import Neighbours, mean_share, sockets_of
+from unrack.resources.gpus.choice import Neighbours, mean_share, members, sockets_of
+from unrack.resources.gpus.columns import Ask, Gpus
 
 
 @inlined

@@ -8,10 +8,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.policy.gpus.as_authors import clustering_mark, packing_mark
 from unrack.policy.gpus.bisection import bisecting
-from unrack.policy.gpus.growth import part_with_least, shared_growth, strands, whole_growth
-from unrack.policy.gpus.inside import best_set, chosen_set, mixed_up, room_for_shares, utility_on
 from unrack.policy.gpus.rules import (
     BEST_FIT,
     CLUSTERING,
@@ -29,21 +26,34 @@ from unrack.policy.gpus.rules import (
     SPREAD,
     TOPOLOGY,
     WORST_FIT,
+    best_set,
+    chosen_set,
+    clustering_mark,
+    mixed_up,
+    packing_mark,
+    part_with_least,
+    room_for_shares,
+    shared_growth,
+    strands,
+    utility_on,
+    whole_growth,
 )
-from unrack.resources.gpus.asks import WHOLE, Ask
 from unrack.resources.gpus.choice import (
+    Neighbours,
     claim_part,
     claim_parts,
     claim_set,
     claim_slices,
     free_set,
+    free_share,
     gpu_fit,
+    mean_share,
     members,
     nearest_set,
+    relative_cost,
 )
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.columns import WHOLE, Ask, Gpus
 from unrack.resources.gpus.fragmentation import Demands
-from unrack.resources.gpus.utility import Neighbours, free_share, mean_share, relative_cost
 
 NO_SCORE = 1e300
 

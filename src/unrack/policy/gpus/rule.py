@@ -11,16 +11,15 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.as_authors import SHARED
 from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
-from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES
+from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
 from unrack.reasons import Code, Reason
-from unrack.resources.gpus.asks import WHOLE, Ask, ask_of
+from unrack.resources.gpus.choice import Neighbours, terms, utility_of
+from unrack.resources.gpus.columns import WHOLE, Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import Demand, Demands, demands_of, no_demands
-from unrack.resources.gpus.utility import Neighbours, terms, utility_of
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS

@@ -13,8 +13,8 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.skyline.columns import (
@@ -51,7 +51,7 @@ from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
 from unrack.policy.lending.lease_kernel import Asker, Leases, Span, place_job, spread
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 

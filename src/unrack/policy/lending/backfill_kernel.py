@@ -17,10 +17,12 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.memory.use import MemoryUse
-from unrack.ledger.names import CPU, MEM
+from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
+from unrack.ledger.holding import add_rows
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns, gang_of
-from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
+from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
 from unrack.policy.lending.counts_kernel import (
     BORROWING,
     CLASS_CORES,
@@ -36,7 +38,6 @@ from unrack.policy.lending.counts_kernel import (
     levels_of,
     reserve,
 )
-from unrack.policy.lending.future import fits, shadow_of
 from unrack.policy.lending.lease_kernel import (
     Asker,
     Leases,
@@ -44,11 +45,112 @@ from unrack.policy.lending.lease_kernel import (
     asker_of,
     change,
     note,
+    noted,
     place_job,
     room_needed,
 )
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
+
+
+@inlined
+def give_back(free: Ints, job: int, seen: LedgerColumns, uses: MemoryUse) -> None:
+    """Add all that a running job holds."""
+    first = seen.lease_at[FIRST_ROW, job]
+    add_rows(free, seen.pool, first, first + seen.lease_at[ROW_COUNT, job], 1)
+    entry = uses.first_of[job]
+    while entry >= 0:
+        if uses.use[AT, entry] != uses.use[FOR, entry]:
+            free[MEM, uses.use[AT, entry]] += uses.use[MB, entry]
+        entry = uses.use[NEXT_OF, entry]
+
+
+@inlined
+def ends_in_order(now: int, seen: LedgerColumns, started: Ints, n_started: int) -> tuple[Ints, Ints]:
+    """Times at which running jobs and those started in this pass are expected to end, and which; in order.
+
+    Which: the job, or -1 - i for ``started[:, i]``. A job past its booked end ends 1 µs from now.
+    """
+    count = seen.running_count
+    times = np.empty(count + n_started, np.int64)
+    which = np.empty(count + n_started, np.int64)
+    for i in range(count):
+        times[i] = max(seen.running[ENDS_US, i], now + 1)
+        which[i] = seen.running[WHO, i]
+    for s in range(n_started):
+        times[count + s] = max(now + seen.asks[ASKED_US, started[JOB, s]], now + 1)
+        which[count + s] = -1 - s
+    order = order_of(times)
+    return times[order], which[order]
+
+
+@inlined
+def copy_table(table: Ints, out: Ints) -> None:
+    """Write one table over another; ``out[:] = table`` would compile for two seconds."""
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            out[row, column] = table[row, column]
+
+
+@inlined
+def free_after(
+    ended: int, which: Ints, free: Ints, then: Ints, seen: LedgerColumns, uses: MemoryUse, started: Ints, out: Leases
+) -> None:
+    """Write to ``then`` what is free when the first ``ended`` of ``which`` have ended."""
+    copy_table(free, then)
+    for i in range(ended):
+        if which[i] >= 0:
+            give_back(then, which[i], seen, uses)
+        else:
+            change(then, out, noted(started, -1 - which[i]), 1)
+
+
+@inlined
+def ended_with(times: Ints, i: int) -> int:
+    """How many have ended when the one at place ``i`` has: all that end at that time."""
+    while i + 1 < times.shape[0] and times[i + 1] == times[i]:
+        i += 1
+    return i + 1
+
+
+@inlined
+def fits(terms: Terms, free: Ints, total: Ints, asker: Asker, out: Leases, last: Span) -> bool:
+    """Whether a job has a place; overwrites what is behind ``last``."""
+    return place_job(terms, free, total, asker, None, out, last).row_end >= 0
+
+
+@inlined
+def shadow_of(
+    terms: Terms, free: Ints, head: Asker, seen: LedgerColumns, uses: MemoryUse, started: Ints, n_started: int,
+    out: Leases, last: Span, then: Ints,
+) -> int:  # fmt: skip
+    """The earliest time at which a job has a place by booked ends (-1: never); ``then`` gets what is free at it.
+
+    Nodes only become free as jobs end, so with one lending group the first such time is found by halving; with
+    several, one end after the other.
+    """
+    times, which = ends_in_order(head.now, seen, started, n_started)
+    n = times.shape[0]
+    if terms.groups > 1:
+        copy_table(free, then)
+        for i in range(n):
+            free_after(1, which[i:], then, then, seen, uses, started, out)
+            if (i + 1 == n or times[i + 1] > times[i]) and fits(terms, then, seen.total, head, out, last):
+                return int(times[i])
+        return -1
+    low, high = 0, n  # not with `low` ended; with `high` ended, if at all
+    while low < high:
+        middle = (low + high) // 2
+        end = ended_with(times, middle)
+        free_after(end, which, free, then, seen, uses, started, out)
+        if fits(terms, then, seen.total, head, out, last):
+            high = middle
+        else:
+            low = end
+    if low >= n:
+        return -1
+    free_after(ended_with(times, low), which, free, then, seen, uses, started, out)
+    return int(times[low])
 
 
 class Classes(NamedTuple):

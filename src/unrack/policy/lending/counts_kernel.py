@@ -14,11 +14,11 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
-from unrack.ledger.names import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
 from unrack.policy.columns import LedgerColumns
-from unrack.policy.lending.compute_nodes import may_compute, tasks_by_cores
+from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
 from unrack.policy.lending.lease_kernel import Asker, Leases, Span
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US

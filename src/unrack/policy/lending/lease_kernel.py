@@ -12,11 +12,13 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
 from unrack.ledger.holding import add_lease
 from unrack.ledger.lease import LENDER, LOAN_MB
-from unrack.ledger.names import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
+    candidates,
+    fits_somehow,
     leftovers,
     lenders_by_class,
     lenders_by_id,
@@ -24,10 +26,10 @@ from unrack.policy.lending.borrowing import (
     one_after_the_other,
     one_each,
     pack,
+    place_locally,
+    select,
 )
-from unrack.policy.lending.compute_nodes import candidates, fits_somehow, place_locally, select
-from unrack.policy.lending.lender_cost import costs_of
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms, costs_of
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
 

@@ -20,7 +20,7 @@ from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.claiming import claims_anywhere
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View

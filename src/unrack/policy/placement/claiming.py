@@ -8,8 +8,8 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed
-from unrack.ledger.names import CPU, MEM
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed

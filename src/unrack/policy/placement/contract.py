@@ -28,35 +28,27 @@ class Placement(Protocol):
     @property
     def timeless(self) -> bool:
         """Whether time alone changes nothing."""
-        ...
 
     def begin(self, view: View) -> Any:
         """What it needs to remember of a cluster."""
-        ...
 
     def find(self, view: View, notes: Any, job: int, now: int) -> Lease | None:
         """A lease for a waiting job on what is free now; ``None``: it has no place."""
-        ...
 
     def alone(self, view: View, notes: Any) -> Alone:
         """What chooses in kernels, for jobs that want LENT, DEVICES or LENT_DEVICES of plans and passes."""
-        ...
 
     def kind(self, view: View, notes: Any, job: int) -> object:
         """Where a job has no place, another of the same kind has none either; the same as long as a job waits."""
-        ...
 
     def opens_us(self, view: View, notes: Any, jobs: list[int], now: int) -> int | None:
         """When, if nothing happens, one of the jobs has a place that it has not now, µs; ``None``: never."""
-        ...
 
     def rule(self, notes: Any) -> str:
         """By which rule the place found last was chosen, for reports."""
-        ...
 
     def why(self, view: View, notes: Any, job: int, now: int) -> Reason | None:
         """Why a job has no place now; ``None``: it has one."""
-        ...
 
 
 class Room(NamedTuple):
@@ -90,46 +82,35 @@ class MemoryRule(Protocol):
     @property
     def places(self) -> frozenset[Need]:
         """What it gives besides memory of the node where a task runs."""
-        ...
 
     @property
     def near(self) -> bool:
         """Whether it looks at how far lenders are."""
-        ...
 
     @property
     def does(self) -> frozenset[Ability]:
         """Which optional methods a policy has by it: of ``Ability.POSSIBLE`` and ``TERMS``."""
-        ...
 
     def begin(self, view: View) -> Any:
         """What it needs to remember of a cluster."""
-        ...
 
     def open_nodes(self, view: View, notes: Any, lent: Ints | None = None) -> Bools:
         """bool[nodes]: which may run tasks at all, if so many MB of each were lent; default: as many as are."""
-        ...
 
     def offers(self, view: View, notes: Any, job: int, room: Room) -> Iterator[Ints]:
         """int64[nodes] each: MB that one task of the job could have at each node; a later one is the second choice."""
-        ...
 
     def take(self, view: View, notes: Any, job: int, node: int, room: Room, now: int) -> Spot:
         """The memory of one task at a node that was offered enough."""
-        ...
 
     def spread(self, view: View, notes: Any, job: int, room: Room, now: int) -> list[Spot] | None:
         """Nodes and memory for all tasks of a job that asks for nothing else; ``None``: there are none now."""
-        ...
 
     def kind(self, view: View, job: int) -> object:
         """What, beside cores and memory, decides whether a job has its memory somewhere."""
-        ...
 
     def lacks(self, view: View, notes: Any, job: int, room: Room) -> Reason:
         """What memory there is too little of."""
-        ...
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which jobs have cores and memory on the empty cluster."""
-        ...

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError, RefusedError
+from unrack.errors import InputError, RefusedError, check_choice
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
@@ -71,8 +71,7 @@ class CoreTiles:
     """
 
     def __init__(self, cluster: Cluster, rule: str = BEST) -> None:
-        if rule not in CORE_RULES:
-            raise InputError("core tiles", repr(rule), f"one of {', '.join(CORE_RULES)}")
+        check_choice("core tiles", rule, CORE_RULES)
         if cluster.torus is None:
             want = "torus = [rows, columns] of a class of nodes of the cluster"
             raise InputError("core tiles", f"{rule!r}, but how cores are laid out is not known", want)

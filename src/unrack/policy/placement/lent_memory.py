@@ -14,18 +14,100 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.lease import Loan
+from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, TASKS, Loan
 from unrack.policy.contract import Ability
 from unrack.policy.lending.lease_kernel import ANY, Asker, any_asker, spread_tasks
-from unrack.policy.lending.lender_cost import Scratch
-from unrack.policy.lending.rules import RULES, THRESHOLDS, LendingRule, Terms, make_terms
+from unrack.policy.lending.lender_cost import RULES, THRESHOLDS, LendingRule, Scratch, Terms, make_terms
 from unrack.policy.placement.contract import Room, Spot
-from unrack.policy.placement.local_memory import fill
+from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.view import View
 from unrack.vocabulary import Need
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS, JobTable
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, JobTable
+from unrack.workload.job import TASKS as ALL_TASKS
+
+RUNS = "tightest-run"
+FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST), RUNS: int(Fit.RUN)}
+"""Which nodes are filled first, of jobs that ask for nothing but nodes; under any other rule the first."""
+
+
+@dataclass(frozen=True)
+class LocalMemory:
+    """Every task has its memory where it runs."""
+
+    place: str = "first-fit"  # which nodes are filled first: a name in ``FITS``; any other is first fit
+
+    places: ClassVar[frozenset[Need]] = frozenset()
+    does: ClassVar[frozenset[Ability]] = frozenset()
+    near: ClassVar[bool] = False
+
+    def begin(self, view: View) -> None:
+        """Nothing."""
+
+    def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> Bools:
+        """All of them."""
+        return np.ones(len(view.cluster), np.bool_)
+
+    def offers(self, view: View, notes: None, job: int, room: Room) -> Iterator[Ints]:
+        """What is free there."""
+        yield room.free[1]
+
+    def take(self, view: View, notes: None, job: int, node: int, room: Room, now: int) -> Spot:
+        """All of it at the node."""
+        return Spot(node, 1, int(view.asks[MEMORY, job]))
+
+    def spread(self, view: View, notes: None, job: int, room: Room, now: int) -> list[Spot] | None:
+        """Nodes in the order of the rule."""
+        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist()
+        return fill(room, tasks, cores, mb, self.place)
+
+    def kind(self, view: View, job: int) -> object:
+        """Nothing else counts."""
+        return None
+
+    def lacks(self, view: View, notes: None, job: int, room: Room) -> Reason:
+        """Places with enough memory."""
+        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist()
+        free, total = shown(room)
+        return Reason(Code.NO_ROOM, f"places for tasks of {mb} MB", tasks, int(room_for(free, total, cores, mb, False)))
+
+    def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
+        """bool[jobs]: which fit on the empty nodes."""
+        asks, inverse = np.unique(jobs.asks[[ALL_TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
+        total = sealed(np.stack([cluster.cores, cluster.memory_mb]))
+        fits = [room_for(total, total, cores, mb, False) >= tasks for tasks, cores, mb in asks.T.tolist()]
+        return np.array(fits, np.bool_)[inverse.ravel()]
+
+
+def shown(room: Room) -> tuple[Ints, Ints]:
+    """Free and installed amounts as the kernels take them: nodes that take no task have nothing."""
+    closed = room.cores < 0
+    free = np.stack([np.where(closed, 0, room.cores), np.where(closed, 0, room.free[1])])
+    return sealed(free), sealed(np.where(closed, 0, np.maximum(free, 1)))
+
+
+def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] | None:
+    """Nodes with all memory that tasks ask for, in the order of a rule; ``None``: they do not hold all tasks."""
+    free, total = shown(room)
+    rows = place_one(free, total, tasks, cores, mb, False, FITS.get(place, int(Fit.FIRST)))
+    if not len(rows):
+        return None
+    return [
+        Spot(node, row[TASKS], row[LOCAL_MB])
+        for row in rows.tolist()
+        for node in range(row[FIRST], row[FIRST] + row[NODES])
+    ]
+
+
+def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
+    """What a job finds; ``whole``: only on nodes of which no job holds a core."""
+    state = view.columns
+    usable = open_nodes & (state.total[0] > 0) & state.online
+    if whole:
+        usable &= state.free[0] == state.total[0]
+    free = state.free.copy()
+    return Room(np.where(usable, free[0], -1), free, view.lent.copy())
 
 
 @dataclass(slots=True)
@@ -42,7 +124,7 @@ class LentMemory:
 
     rule: str  # a name in ``RULES``
     place: str = "first-fit"  # which nodes are filled first where no task has to borrow
-    # threshold, group, near: as of :func:`unrack.policy.lending.rules.make_terms`; threshold ``None``: as of the rule
+    # threshold, group, near: as of ``make_terms``; threshold ``None``: as of the rule
     threshold: float | None = None
     group: str | int = "all"
     near: bool = False
@@ -63,7 +145,7 @@ class LentMemory:
         """Whether memory is lent, or a job from number ``since`` on may lack some wherever it runs on whole nodes."""
         if RULES[self.rule] < LendingRule.LOCAL or bool(view.lent.any()):
             return True
-        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], since:]
+        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], since:]
         if not len(tasks) or int((tasks * mb).max()) <= int(view.total[1, view.cluster.cores > 0].min()):
             return False
         for node_cores, node_mb in np.unique(view.total[:, view.cluster.cores > 0], axis=1).T.tolist():
@@ -104,7 +186,7 @@ class LentMemory:
 
     def spread(self, view: View, notes: Lenders, job: int, room: Room, now: int) -> list[Spot] | None:
         """Nodes that have all memory, under rules that look for them first; or nodes and lenders."""
-        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
+        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist()
         found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 
@@ -125,13 +207,13 @@ class LentMemory:
 
     def lacks(self, view: View, notes: Lenders, job: int, room: Room) -> Reason:
         """Memory, wherever it is."""
-        tasks, mb = view.asks[[TASKS, MEMORY], job].tolist()
+        tasks, mb = view.asks[[ALL_TASKS, MEMORY], job].tolist()
         return Reason(Code.NO_ROOM, "MB, local and borrowed", tasks * mb, int(room.free[1].sum()))
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which have nodes and memory on the empty cluster."""
         terms, free = self.terms(cluster), sealed(np.stack([cluster.cores, cluster.memory_mb]))
-        asks, inverse = np.unique(jobs.asks[[TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
+        asks, inverse = np.unique(jobs.asks[[ALL_TASKS, CORES, MEMORY]], axis=1, return_inverse=True)
         fits = []
         for tasks, cores, mb in asks.T.tolist():
             each = np.where(cluster.cores > 0, cluster.cores // cores if cores else tasks, 0)

@@ -20,12 +20,10 @@ from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import Room as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.lent_memory import LentMemory
-from unrack.policy.placement.local_memory import FITS, RUNS, LocalMemory, room_on
-from unrack.policy.placement.together import components_of, found_together, kind_together, why_not_together
+from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT
 from unrack.policy.pools.pool_placement import NAMES, RULES

@@ -13,9 +13,9 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.filled import zeros
-from unrack.ledger.blocks import SIZE, count_blocks
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
+from unrack.ledger.nodes import SIZE, count_blocks
 
 
 class Fit(IntEnum):

@@ -9,6 +9,7 @@ import math
 
 from unrack.jit import compiled, melted
 from unrack.kernels.arrays import Floats, Ints
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.ledger.devices.columns import (
     FREE_COUNT,
     GROUP,
@@ -24,7 +25,6 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.policy.pools.compositions import finish_on, first_free, grown, has_room, least_devices, new_parts, node_of
 from unrack.policy.pools.place_kernel import (
     HARMFUL,

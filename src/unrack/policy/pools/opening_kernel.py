@@ -11,6 +11,7 @@ import math
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US
 from unrack.ledger.devices.columns import (
     FREE_COUNT,
     GROUP,
@@ -28,7 +29,6 @@ from unrack.ledger.devices.columns import (
     Columns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US
 from unrack.policy.pools.compositions import (
     ROUNDING_US,
     finish_on,

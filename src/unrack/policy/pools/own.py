@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from unrack.ledger.candidate import Candidate
 from unrack.ledger.lease import Lease
+from unrack.policy.around.around import said_by_members
 from unrack.policy.contract import Decision, Estimates, Start, Traits
-from unrack.policy.members import said_by_members
 from unrack.policy.orders import Noted, Order, in_order
 from unrack.policy.own.answers import checked_lease
+from unrack.policy.placement.any_resource import why_not_on
 from unrack.policy.placement.mixed import Mixed
-from unrack.policy.placement.on_nodes import why_not_on
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.workload.seen_job import SeenJob

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.ledger.devices.columns import (
     FREE,
     FREE_COUNT,
@@ -23,7 +24,6 @@ from unrack.ledger.devices.columns import (
     SPLIT,
     Columns,
 )  # fmt: skip
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.policy.pools.compositions import (
     alpha,
     finish_on,

@@ -14,6 +14,7 @@ from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.filled import zeros
 from unrack.kernels.ordering import order_of
+from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.devices.columns import NEXT
 from unrack.ledger.devices.line_kernel import (
     ASKED,
@@ -46,7 +47,6 @@ from unrack.ledger.devices.playing import LAST as LAST_SHARE
 from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
-from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,

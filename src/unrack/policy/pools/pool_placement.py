@@ -9,8 +9,8 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_devices
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Columns, make_columns
-from unrack.ledger.devices.reader import members
 from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.opening_kernel import closed_until, opening

@@ -30,11 +30,10 @@ from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.local_memory import FITS, LocalMemory
+from unrack.policy.placement.any_resource import NodePlacement
+from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import Mixed
-from unrack.policy.placement.on_nodes import NodePlacement
-from unrack.policy.prediction.correction import Correction, expected_end_us
-from unrack.policy.prediction.forecast import Forecast, begun, update
+from unrack.policy.prediction.forecast import Correction, Forecast, begun, expected_end_us, update
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US

@@ -3,14 +3,27 @@
 The run time of a job is predicted as the average of the run times of its user's last two jobs that ended, in whole
 seconds, rounded down. It is at least 1 s and at most what the job requests. Until two jobs of its user have ended, and
 for jobs without a user, it is the request. A prediction is made anew until the job starts, or once only, when the job
-is submitted. While the job runs it grows as of ``correction.py``.
+is submitted. While the job runs it grows.
 
 O(waiting + running) an update, and O(running) more for each job that started or was corrected since the last.
+
+Compiled: what a prediction becomes once its job has run for longer.
+
+Each time a job is still running at its predicted end, the prediction grows, up to the requested run time:
+
+* ``STEPS`` (Tsafrir, Etsion and Feitelson 2007, as their program has it): to the first prediction and 1 min; the next
+  time to the first prediction and 5 min, then 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, and then to the request.
+* ``REQUEST``: to the request at once.
+* ``DOUBLE``: to twice what it was.
+* ``ADDED_STEPS``: by the same steps, each added to the prediction before, as the paper's text can be read.
+
+So the expected end follows from the start, the prediction made then, the request and the time; nothing is remembered.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +31,50 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import ASKED_US, ENDS_US, WHO, grown, room_for
 from unrack.ledger.jobs import Runs
-from unrack.ledger.names import ASKED_US, ENDS_US, WHO
 from unrack.policy.columns import LedgerColumns, columns_of
-from unrack.policy.prediction.correction import expected_end
-from unrack.units import NEVER_US
+from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
+
+
+class Correction(IntEnum):
+    """How a prediction grows that its job has outlived."""
+
+    STEPS = 0
+    REQUEST = 1
+    DOUBLE = 2
+    ADDED_STEPS = 3
+
+
+MINUTE_US = 60 * SECOND_US
+STEPS_US = tuple(minutes * MINUTE_US for minutes in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000))
+"""By how much the first prediction is exceeded after the first correction, the second …"""
+
+
+@inlined
+def expected_end(start: int, predicted: int, request: int, after: int, rule: int) -> int:
+    """The first end later than ``after`` that is expected of a job, or the end of its request; all in µs."""
+    run, ran = predicted, after - start
+    if rule == 1:
+        return start + (run if run > ran else request)
+    k = 0
+    while run <= ran and run < request:
+        if rule == 2:
+            run = 2 * run
+        elif k == 11:
+            run = request
+        else:
+            run = (predicted if rule == 0 else run) + STEPS_US[k]
+        k += 1
+    return start + min(run, request)
+
+
+@compiled
+def expected_end_us(start: int, predicted: int, request: int, after: int, rule: int) -> int:
+    """:func:`expected_end`, for one job."""
+    return expected_end(start, predicted, request, after, rule)
+
 
 SECOND = 1_000_000
 """µs; the finest difference between two predictions."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
+from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Policy, Start
-from unrack.policy.members import traits_of
 from unrack.resources.places import PLACE
 from unrack.resources.site.installed import QUANTITIES, WHERE
 from unrack.resources.site.ranks import Ranks

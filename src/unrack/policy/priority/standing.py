@@ -22,12 +22,18 @@ import numpy as np
 from unrack.cluster.spec import UNCOUNTED_MB
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.growing import grown, room_for
-from unrack.policy.priority.fair_share import fair_share
-from unrack.policy.priority.fair_tree import fair_tree
-from unrack.policy.priority.multifactor import WEIGHTS, Jobs, Multifactor, Whole, priorities
+from unrack.ledger.columns import grown, room_for
+from unrack.policy.priority.multifactor import (
+    WEIGHTS,
+    Decay,
+    Jobs,
+    Multifactor,
+    Whole,
+    fair_share,
+    fair_tree,
+    priorities,
+)
 from unrack.policy.priority.tree import ROOT, Associations, associations, from_columns
-from unrack.policy.priority.usage import Decay
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
 from unrack.resources.site.wheres import Whose

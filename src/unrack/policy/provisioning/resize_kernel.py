@@ -13,12 +13,12 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
-from unrack.ledger.names import FIRST_ROW, MEM, ROW_COUNT
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import asker_of, borrow
-from unrack.policy.lending.rules import Terms
+from unrack.policy.lending.lender_cost import Terms
 from unrack.policy.placement.node_kernel import add_node
 
 AS_IT_WAS, CHANGED, LACKS = 0, 1, 2

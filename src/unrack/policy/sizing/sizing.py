@@ -6,9 +6,19 @@ with. When the policy inside starts no job any more, running jobs are resized, a
 
 O(running x nodes) a shape of jobs that are molded, and a plan for each size where the policy promises starts.
 
+Which size a moldable job is to have.
+
+``earliest-end``: that with which it is expected to end first, of equal ones the fewest tasks. Where the policy promises
+starts, it is asked for its promise to each size, once, when the job comes: the adaptive requests of Cirne and Berman
+2002. Elsewhere the start is that at which enough is free if only those that run now are counted, and the choice is made
+again until the job starts: the schedule-time choice of Srinivasan et al. 2002.
+
+``working-set``: the most tasks, up to an equal share of the cluster among all jobs that wait or run, and up to the knee
+of its speed-up S, where S²/n is largest: the processor working set of Ghosal, Serazzi and Tripathi 1991.
+
 References
 ----------
-See :mod:`unrack.policy.sizing.molding` and :mod:`unrack.policy.sizing.resizing`.
+See :mod:`unrack.policy.sizing.sizing` and :mod:`unrack.policy.sizing.resizing`.
 """
 
 from __future__ import annotations
@@ -16,19 +26,72 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError, PolicyError
+from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
-from unrack.ledger.sizes.sizes import Sizes
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, without
-from unrack.policy.contract import Decision, Reshape, Resize, Start
+from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
+from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
-from unrack.policy.members import traits_of
-from unrack.policy.sizing.molding import EARLIEST, first_promised, first_to_end, working_set
-from unrack.policy.sizing.openings import Openings
-from unrack.policy.sizing.resizing import Trial, grown, shrunk
-from unrack.view import View
+from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.rounds import Rounds
+from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
+from unrack.resources.places import is_resource
+from unrack.resources.power.resource import Power
+from unrack.resources.site.installed import COUNTS, QUANTITIES
+from unrack.view import Draft, View
 from unrack.workload.job import TASKS, JobTable
+from unrack.workload.site.sessions import components_of
+
+EARLIEST, WORKING_SET = RULES = ("earliest-end", "working-set")
+
+
+def knee(sizes: Sizes) -> int:
+    """The processor working set: the size with the largest speed-up² per task; of equal ones the smallest.
+
+    Examples
+    --------
+    >>> knee(Sizes((1, 2, 4, 8), (1.0, 1.9, 3.2, 4.0)))
+    4
+    """
+    return max(sizes.tasks, key=lambda n: (sizes.speed_at(n) ** 2 / n, -n))
+
+
+def working_set(sizes: Sizes, share: int) -> int:
+    """The largest size up to the knee and an equal share; the smallest if that is more."""
+    most = min(knee(sizes), share)
+    return max((n for n in sizes.tasks if n <= most), default=sizes.tasks[0])
+
+
+def first_to_end(openings: Openings, sizes: Sizes, job: int, own_us: int) -> int | None:
+    """The size with which a job ends first by cores and memory; ``None``: none will ever fit."""
+    starts = openings.starts_us(openings.shape(job), np.array(sizes.tasks, np.int64)).tolist()
+    return earliest({n: start for n, start in zip(sizes.tasks, starts, strict=True) if start >= 0}, sizes, own_us)
+
+
+def earliest(starts: dict[int, int], sizes: Sizes, own_us: int) -> int | None:
+    """The size with the earliest end, from when a job would start with each."""
+    return min(starts, key=lambda n: (starts[n] + sizes.time_us(own_us, n), n), default=None)
+
+
+def first_promised(policy: Policy[Any], view: View, sizes: Sizes, job: int, own_us: int, now: int) -> int | None:
+    """The size with which a job ends first by what the policy would promise; ``None``: it promises nothing."""
+    starts = {}
+    for tasks in sizes.tasks:
+        draft = Draft(view, now)
+        draft.reshape(job, tasks)
+        memory = policy.begin(draft.view)
+        decisions, memory = policy.decide(draft.view, memory, now)
+        if any(isinstance(one, Start) and one.lease.job == job for one in decisions):
+            starts[tasks] = now
+        elif (start := cast(Any, policy).promised(draft.view, memory).start_us(job)) >= 0:
+            starts[tasks] = start
+    return earliest(starts, sizes, own_us)
+
 
 DEPTH = 100
 """So many of those that wait are given sizes in a round; a job behind them keeps its own."""
@@ -184,3 +247,56 @@ class Sizing(AroundAnother):
         size = max(n for n in may if n <= trial.room(head))
         memory.once.add(head)
         return [Reshape(head, size)] if size != held else []
+
+
+def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:
+    """A policy with sizes chosen or changed by some rules.
+
+    A PolicyError if that does not go with what the policy is.
+    """
+    traits, keys = traits_of(policy), " and ".join(rules)
+    for why, wrong in (
+        ("places servers of one task in tiers of memory", traits.tiers),
+        ("learns run times from jobs that had other sizes", traits.learns),
+        ("changes the memory of running jobs", traits.monitor_us > 0),
+        ("classes jobs by their size when they come", isinstance(innermost(policy), Rounds)),
+        ("turns away jobs without a place", getattr(innermost(policy), "wait", True) is False),
+        ("promises starts that jobs which shrink would delay",
+         "resizing" in rules and isinstance(innermost(policy), Conservative | SlurmLike)),
+        ("lends memory, which jobs that grow would need as well", "resizing" in rules and traits.lends),
+    ):  # fmt: skip
+        if wrong:
+            raise PolicyError(f"{where}, {keys}", f"a policy that {why}", "another policy, or none of these keys")
+    return Sizing(policy, **rules)
+
+
+def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable, sizes: Mapping[int, Sizes]) -> None:
+    """Refuse jobs of several sizes with what counts by their own size alone.
+
+    ``cluster``: on which they are to run; ``told``, ``jobs``: the jobs as the trace has them, and as they are on the
+    cluster. An InputError names the first job.
+    """
+    several = np.array([job for job, one in sizes.items() if len(one.tasks) > 1], np.int64)
+    if jobs.usage is not None and len(several):
+        raise InputError("workload", "jobs of several sizes with known use of memory by task", "either, not both")
+    power = cluster.places.installed.get("power")
+    if policy.resizing and isinstance(power, Power) and power.file.switch_off is not None:
+        got = "resizing, and nodes that are switched off: a job that grows would have to wait until they are on"
+        raise InputError("power.switch_off", got, "either, not both")
+    parts = {row for rows in components_of(jobs).values() for row in rows}
+    counts = jobs.devices.get(("site", QUANTITIES[COUNTS]))
+    devices = np.zeros(len(jobs), np.bool_)
+    for (kind, _), amounts in jobs.devices.items():
+        devices |= (amounts > 0) & (not is_resource(kind))
+    for job in several.tolist():
+        where = f"job {jobs.ids[job]}, sizes"
+        if job in parts:
+            raise InputError(where, "several sizes of a component of a heterogeneous job", "one size of each component")
+        if jobs.tasks[job] != told.tasks[job]:
+            raise InputError(where, "several sizes in a partition of whole nodes", "tasks that are counted as they are")
+        if counts is not None and counts[job]:
+            got = "several sizes under limits or kept licences, which count a job by its own size"
+            raise InputError(where, got, "one size, or no limits of its partition, account and quality of service")
+        if policy.resizing and sizes[job].changes and devices[job]:
+            got = "pooled devices, which a running job cannot exchange"
+            raise InputError(where, got, "flexibility moldable for it, or a policy without resizing")

@@ -1,21 +1,162 @@
-"""Where the servers of a request are, and what that is worth."""
+"""Servers asked for in one request: what each needs of cores and of tiers of memory, and where they then are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import polars as pl
+from pydantic import AliasChoices, BeforeValidator, Field, PlainValidator, TypeAdapter
 
 from unrack.cluster.spec import Cluster
+from unrack.cluster.tiers.published_json import identity
 from unrack.cluster.tiers.tier import scaled
+from unrack.errors import InputError
 from unrack.facts import counted, line
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.placement.core_tiles import CoreSet
+from unrack.resources.checked import Strict, validated
 from unrack.solver.batch.running.moves import Step
 from unrack.solver.servers.problem import Allocation, Asked, Supply
-from unrack.workload.request import Request
+from unrack.units import memory_mb
+from unrack.workload.tier_asks import NO_CEILING, first_fault, tier_asks
+
+NAMES = {
+    "cores": ("cores",),
+    "mb": ("mem", "memory", "memory_mb"),
+    "floor": ("local_SLA", "local", "local_mb", "slo_local"),
+    "ceiling": ("remote_SLA", "ceiling", "ceiling_mb", "slo_remote"),
+    "spread": ("spread",),
+    "forbidden": ("forbidden",),
+    "pinned": ("pinned", "cluster"),
+}
+"""What each amount may be called in a file; the first is the published name."""
+
+
+def _demand_mb(value: object) -> int:
+    if not isinstance(value, bool) and isinstance(value, int | float | str):
+        with suppress(ValueError):
+            return memory_mb(value)
+    raise ValueError("an amount of memory from 0 to 4 EB: MB, or text such as '4 GB'")
+
+
+def _weighted(value: object) -> float:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return float(memory_mb(value, rounding="down"))
+    elif not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < NO_CEILING:
+        return value
+    raise ValueError("weighted MB, 0 or more, or text such as '4 GB'")
+
+
+def _cores(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise ValueError("1 core or more, a whole number")
+    return value
+
+
+Id = Annotated[int | str, BeforeValidator(identity)]
+Mb = Annotated[int, PlainValidator(_demand_mb)]
+
+
+class ServerAsk(Strict):
+    """One of ``servers``."""
+
+    id: Id | None = None  # its name; default: its number in the file, from 0
+    # cores, mb: cores, and memory: MB or text such as ``"4 GB"``
+    cores: Annotated[int, PlainValidator(_cores)]
+    mb: Mb = Field(validation_alias=AliasChoices(*NAMES["mb"]))
+    floor: Mb = Field(default=0, validation_alias=AliasChoices(*NAMES["floor"]))  # memory of it that must be local
+    # the most remote memory, each MB counted with the cost of its tier; default: any
+    ceiling: Annotated[float, PlainValidator(_weighted)] | None = Field(
+        default=None, validation_alias=AliasChoices(*NAMES["ceiling"])
+    )
+    # group, spread: servers of one group share no failure domain of the level ``spread``
+    group: str | None = None
+    spread: str | None = None
+    forbidden: list[str] = Field(default_factory=list)  # tiers that it must have no memory of
+    # the only cluster that it may be in: its number from 0, or its name
+    pinned: Id | None = Field(default=None, validation_alias=AliasChoices(*NAMES["pinned"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Servers to be placed, in order."""
+
+    where: str  # the file
+    ids: tuple[int | str, ...]  # of the servers
+    # cores, mb, floor: int64[servers]: cores, MB, and MB that must be local
+    cores: Ints
+    mb: Ints
+    floor: Ints
+    ceiling: Floats  # float64[servers]: the most weighted remote MB; infinite: any
+    group: Ints  # int64[servers]: index into ``groups``; -1: none
+    groups: tuple[str, ...]  # names of the groups
+    # spread, pinned: per server: a level of failure domains, a cluster; ``None``: none
+    spread: tuple[str | None, ...]
+    pinned: tuple[int | str | None, ...]
+    forbidden: tuple[tuple[str, ...], ...]  # per server: names of tiers
+    most_clusters: int | None  # at most so many clusters may be in use; ``None``: any number
+    fields: Sequence[Mapping[str, Any]]  # per server: what the file calls an amount, for messages
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, server: int, field: str) -> str:
+        """Where a field of a server is, for messages."""
+        called = next((name for name in NAMES[field] if name in self.fields[server]), NAMES[field][0])
+        return f"{self.where}, servers.{server}.{called}"
+
+
+def read_request(content: Mapping[str, Any], where: str) -> Request:
+    """The servers of a file's content: ``servers``, and ``most_clusters``.
+
+    What is missing or impossible is an InputError that names the server and its field.
+    """
+    raw = content.get("servers")
+    if not isinstance(raw, list):
+        raise InputError(f"{where}, servers", "nothing" if raw is None else repr(raw)[:60], "a list of servers")
+    known = ("id", "group", *(names[0] for names in NAMES.values()))
+    servers = validated(TypeAdapter(list[ServerAsk]).validate_python, raw, f"{where}, servers.", known, InputError)
+    most = content.get("most_clusters")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+        raise InputError(f"{where}, most_clusters", repr(most), "a whole number, 0 or more")
+    ids = tuple(index if server.id is None else server.id for index, server in enumerate(servers))
+    first: dict[int | str, int] = {}
+    for index, called in enumerate(ids):
+        if first.setdefault(called, index) != index:
+            raise InputError(f"{where}, servers.{index}.id", f"{called!r}, as servers.{first[called]}", "another id")
+    groups = {server.group: None for server in servers if server.group is not None}
+    number = {group: index for index, group in enumerate(groups)}
+    request = Request(
+        where=where,
+        ids=ids,
+        cores=np.array([server.cores for server in servers], np.int64),
+        mb=np.array([server.mb for server in servers], np.int64),
+        floor=np.array([server.floor for server in servers], np.int64),
+        ceiling=np.array([np.inf if server.ceiling is None else server.ceiling for server in servers]),
+        group=np.array([-1 if server.group is None else number[server.group] for server in servers], np.int64),
+        groups=tuple(groups),
+        spread=tuple(server.spread for server in servers),
+        pinned=tuple(server.pinned for server in servers),
+        forbidden=tuple(tuple(server.forbidden) for server in servers),
+        most_clusters=most,
+        fields=raw,
+    )
+    _check(request)
+    return request
+
+
+def _check(request: Request) -> None:
+    """Refuse what no data centre could give."""
+    group = pl.Series([None if code < 0 else request.groups[code] for code in request.group], dtype=pl.String)
+    asks = tier_asks(request.floor, group=group, spread=pl.Series(request.spread, dtype=pl.String))
+    if (fault := first_fault(asks, np.ones(len(request), np.int64), request.mb)) is not None:
+        field = "floor" if fault.field == "local" else fault.field
+        raise InputError(request.at(fault.row, field), fault.got, fault.want)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,26 @@
 
 A server is a job of one task. Waiting servers are tried in order of arrival, each by the allocator's rule
 (:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
-(:mod:`unrack.policy.tiers.order`); one without a place waits, without holding up others, or is refused for good
+(:mod:`unrack.policy.tiers.scheduler`); who has no place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; waiting ones are tried again only after something was given back.
 
 What a job asks of tiers is in :attr:`unrack.workload.job.JobTable.slo`; without it there is no floor and no ceiling.
 The expected run time plays no part.
 
+In which order servers come where they come one after the other.
+
+The paper takes them as they are in the request. The authors' program first sorts them by the ratio of their SLOs, the
+floor over the ceiling in whole numbers, largest first; on their published servers every ratio is 0, so that nothing
+changes, and the paper does not mention it.
+
 References
 ----------
 Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
 disaggregation, section 4.3: there no server leaves. What differs: after a server has left, its cluster stands in front
 of those of its new utilisation, as in a stable sort.
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation, section 4.3.
 """
 
 from __future__ import annotations
@@ -25,25 +33,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
+from unrack.errors import PolicyError, check_choice
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, Start, Traits
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.tiered_memory import TieredMemory
-from unrack.policy.tiers.order import REQUEST, in_order
+from unrack.policy.tiers.all_at_once import Refusals
 from unrack.policy.tiers.own_policy import lease_of, possible_servers
-from unrack.policy.tiers.refusal import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
+from unrack.solver.servers.holdings import Servers
 from unrack.solver.servers.one_by_one import OneByOne
-from unrack.solver.servers.problem import NOWHERE, Allocation, Supply
+from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
+
+REQUEST, SLO_RATIO = "request", "slo-ratio"
+ORDERS = (REQUEST, SLO_RATIO)
+
+
+def check_order(order: str, where: str) -> None:
+    """Refuse an unknown order with a :class:`PolicyError`."""
+    check_choice(f"{where}order", order, ORDERS, PolicyError)
+
+
+def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
+    """int64[servers]: floor in MB // ceiling in weighted MB; a ceiling of 0 is above all, no ceiling counts as 0.
+
+    ``asks``: servers, ceilings in units of 1 / ``cost_scale``; ``cost_scale``: units of weight for each MB of a tier of
+    cost 1.
+
+    Examples
+    --------
+    >>> from unrack.solver.servers.problem import asked
+    >>> ones = np.ones(4, np.int64)
+    >>> servers = asked(ones, 90 * ones, np.array([0, 50, 40, 90]), np.array([9, 20, 100, 0]), tiers=2)
+    >>> slo_ratios(servers, 1)[:3].tolist()
+    [0, 2, 0]
+    """
+    ratios = asks.floor * cost_scale // np.maximum(asks.ceiling, 1)
+    return np.where(asks.ceiling == 0, np.iinfo(np.int64).max, ratios)
+
+
+def in_order(which: Ints, asks: Asked | Servers, order: str, cost_scale: int) -> Ints:
+    """int64[any]: some servers in an order of ``ORDERS``; those of one ratio stay as they were."""
+    if order == REQUEST:
+        return which
+    return which[np.argsort(-slo_ratios(asks, cost_scale)[which], kind="stable")]
+
 
 WAIT, REJECT = "wait", "reject"
 FULL = (WAIT, REJECT)

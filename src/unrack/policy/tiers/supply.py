@@ -10,9 +10,9 @@ from unrack.cluster.spec import Cluster
 from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
 from unrack.kernels.arrays import Bools, Ints
+from unrack.policy.tiers.answer import Request
 from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
-from unrack.workload.request import Request
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
 
 

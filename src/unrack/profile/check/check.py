@@ -113,7 +113,7 @@ def predict(mix: Mix, how: Together) -> tuple[float, ...]:
 
 
 class DriveSpeeds:
-    """Speeds of jobs that share one drive; see :class:`unrack.slowdown.contract.Slowdown`.
+    """Speeds of jobs that share one drive; see :class:`unrack.slowdown.combined.Slowdown`.
 
     Unlike the models of a study, each job has its own row, whatever the others run.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from unrack.metric.comparison import Mark
+from unrack.metric.estimate import Mark
 from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.sections.section import Kind, PlainTable, Row, Shown, plain
 from unrack.report.setting import RunFiles, Setting

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats
-from unrack.metric.comparison import Mark
+from unrack.metric.estimate import Mark
 from unrack.metric.kinds.pool import held_steps, pool_steps, stranded_of
 from unrack.plots.series import bin_edges, six_digits
 from unrack.report.charts.canvas import MOST_RUNS, MOST_SHARES_A_PAGE, budgets, occupancy_data

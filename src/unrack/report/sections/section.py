@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from unrack.metric.comparison import Mark
+from unrack.metric.estimate import Mark
 from unrack.plots.series import six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, noted
 from unrack.report.charts.spec import series_of, stack_spec

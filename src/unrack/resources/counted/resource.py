@@ -15,8 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.numbers import ranges
-from unrack.resources.telling import Kept, Table, Told
-from unrack.resources.use import use_of, use_tables
+from unrack.resources.use import Kept, Table, Told, use_of, use_tables
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]

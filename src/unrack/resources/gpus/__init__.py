@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
-    from unrack.resources.gpus.asks import UTILITY_PARTS as UTILITY_PARTS
-    from unrack.resources.gpus.asks import WHOLE as WHOLE
+    from unrack.resources.gpus.columns import UTILITY_PARTS as UTILITY_PARTS
+    from unrack.resources.gpus.columns import WHOLE as WHOLE
     from unrack.resources.gpus.machines.drawing import draw as draw
     from unrack.resources.gpus.machines.reading.read import read_machine as read_machine
     from unrack.resources.gpus.machines.written import written_toml as written_toml

@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from itertools import combinations
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from unrack.errors import ClusterError
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.checked import Strict
-from unrack.resources.gpus.asks import COMPLETE, GRAPHS, PAIRS, RING, TREE
-from unrack.resources.gpus.machines.machine import BEYOND, Machine
+from unrack.resources.checked import Strict, validated
+from unrack.resources.gpus.machines.machine import BEYOND, Machine, tree
+from unrack.resources.gpus.machines.reading.from_file import machine_from
+from unrack.resources.gpus.machines.reading.read import read_machine
+
+WHOLE = 1000
+"""Parts of a GPU: a job may ask for so many of them."""
+QUANTITIES = ("count", "milli", "slices", "together", "apart", "min_utility", "graph", "weight")
+"""What jobs ask for as ``gpus.NAME``, each of a task unless it says something else.
+
+``count``: GPUs. ``milli``: 1/1000 of each of them that it may use; 0: all. ``slices``: slices of memory of a GPU that
+is divided into such (MIG). ``together``: all tasks on one machine. ``apart``: every task on a machine of its own.
+``min_utility``: 1/10000, below which a policy may wait for a better place. ``graph``: which tasks talk to which, a
+place in ``GRAPHS``. ``weight``: how much the job communicates, 1/1000 of most; 0: most.
+"""
+COUNT, MILLI, SLICES, TOGETHER, APART, MIN_UTILITY, GRAPH, WEIGHT = range(len(QUANTITIES))
+COMPLETE, RING, TREE, PAIRS = range(4)
+GRAPHS = ("complete", "ring", "tree", "pairs")
+"""Communication graphs: everybody with everybody; round in a ring; along a tree; two by two. Which GPU is where in a
+ring, tree or pair is chosen as the libraries that use them do: at least distance."""
+UTILITY_PARTS = 10_000
+
+
+class Ask(NamedTuple):
+    """What one job asks, as kernels take it; ``gpus`` is 0 for a job without any.
+
+    ``milli`` is of each GPU, ``WHOLE`` for all of it; ``profile`` is the row of its application, 0: not known.
+    """
+
+    tasks: int
+    cores: int
+    mb: int
+    gpus: int
+    milli: int
+    slices: int
+    together: bool
+    apart: bool
+    graph: int
+    weight: float
+    min_utility: float
+    profile: int
+
+
+def ask_of(asked: Ints, tasks: int, cores: int, mb: int, profile: int = 0) -> Ask:
+    """What a job asks, from its quantities (int64[quantities])."""
+    count, milli, slices, together, apart, utility, graph, weight = asked.tolist()
+    return Ask(
+        tasks, cores, mb, max(count, int(milli > 0 or slices > 0)), milli or WHOLE, slices, together > 0, apart > 0,
+        graph, (weight or 1000) / 1000, utility / UTILITY_PARTS, profile,
+    )  # fmt: skip
+
 
 MOST_VERTICES = 6
 """Which task is on which GPU is found by enumeration: 720 ways for each set of six GPUs."""
@@ -219,3 +269,106 @@ def spanning(d: Floats, s: int, low: int, count: int) -> float:
 def network_distance(gpus: Gpus, a: int, b: int) -> float:
     """Between GPUs of two machines, by kind."""
     return float(gpus.outward[a] + gpus.outward[b] + 2 * BEYOND)
+
+
+class MachineFile(Strict):
+    """A machine in a few words: GPUs shared out over sockets and switches."""
+
+    gpus: int = Field(strict=True, ge=1, le=MOST_GPUS)  # how many
+    model: str = ""  # their model
+    # per_socket, per_switch: GPUs at each socket (default: half of them, 4 at least), and at each PCIe switch
+    # (default: no switches)
+    per_socket: int | None = Field(None, strict=True, ge=1)
+    per_switch: int | None = Field(None, strict=True, ge=1)
+    # ``"none"``, ``"socket"`` (all GPUs of a socket have direct links) or ``"all"`` (all are joined by NVSwitch)
+    nvlink: str = Field("none", pattern="^(none|socket|all)$")
+    slices: int = Field(0, strict=True, ge=0, le=16)  # slices of memory of each GPU (MIG)
+
+
+class GpuFile(Strict):
+    """Some nodes and the machine that each of them is."""
+
+    # a preset by name, a file, or a table: of :class:`MachineFile`, or all that a file says
+    machine: str | dict[str, Any]
+    # which nodes, such as ``"0-99"``; default: all that have cores
+    nodes: str | None = Field(None, pattern=r"^\d+(-\d+)?$")
+
+
+class FleetFile(Strict):
+    """The table ``gpus`` in full: machines, and how applications get on with each other there."""
+
+    machines: list[GpuFile]  # which nodes are which machines
+    profiles: str = ""  # a name, or a file of measured times; default: no application slows another down
+    # communication graphs beside ``GRAPHS``; jobs ask for them by the numbers that follow
+    graphs: list[GraphFile] | None = None
+
+
+OF_FLEET = ("profiles", "graphs")
+KNOWN = (*FleetFile.model_fields, *GpuFile.model_fields, *GraphFile.model_fields, *MachineFile.model_fields)
+"""Keys of all tables."""
+
+
+def read_keys(table: Any, where: str) -> FleetFile:
+    """The key in one form: a name of a machine, a table of one, a list of them, or all in full.
+
+    A ClusterError if a key or a value is wrong.
+    """
+    content = table
+    if isinstance(table, str):
+        content = {"machines": [{"machine": table}]}
+    elif isinstance(table, list):
+        content = {"machines": table}
+    elif isinstance(table, dict) and "machine" in table:
+        rest = {key: value for key, value in table.items() if key in OF_FLEET}
+        content = {"machines": [{key: value for key, value in table.items() if key not in OF_FLEET}], **rest}
+    return validated(FleetFile.model_validate, content, f"{where}.", KNOWN)
+
+
+def machine_of(given: str | dict[str, Any], where: str) -> Machine:
+    """The machine that a key names or describes.
+
+    A ClusterError if there is no such preset and no such file, or it has more GPUs or sockets than can be.
+    """
+    if isinstance(given, str):
+        try:
+            found = read_machine(given)
+        except ClusterError as error:
+            raise ClusterError(f"{where}, {error.where}", error.got, error.want) from None
+        return _small_enough(found, where)
+    if not isinstance(given.get("gpus"), int):
+        return _small_enough(machine_from(given, where), where)
+    return in_few_words(validated(MachineFile.model_validate, given, f"{where}.", KNOWN))
+
+
+def _small_enough(machine: Machine, where: str) -> Machine:
+    for what, count, most in (("GPUs", len(machine.gpus), MOST_GPUS), ("sockets", len(machine.sockets), MOST_SOCKETS)):
+        if count > most:
+            raise ClusterError(where, f"a machine of {count} {what}", f"{most} or fewer")
+    return machine
+
+
+def in_few_words(given: MachineFile) -> Machine:
+    """A machine from numbers of GPUs."""
+    each = given.per_socket or max(min(given.gpus, 4), -(-given.gpus // 2))
+    at = [min(each, given.gpus - first) for first in range(0, given.gpus, each)]
+    step = given.per_switch or max(at)
+    sockets = [[min(step, n - first) for first in range(0, n, step)] for n in at]
+    first = np.concatenate([[0], np.cumsum(at)])
+    groups = [range(int(a), int(a) + n) for a, n in zip(first, at, strict=False)]
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    name = f"{given.gpus} x {given.model}" if given.model else f"{given.gpus} GPUs"
+    return tree(
+        name, sockets, pairs if given.nvlink == "socket" else (), model=given.model, nvswitch=given.nvlink == "all",
+        slices=given.slices,
+    )  # fmt: skip
+
+
+def nodes_named(text: str | None, cores: Ints, where: str) -> Ints:
+    """int64[k]: which nodes a key names. A ClusterError if there are no such nodes."""
+    if text is None:
+        return np.flatnonzero(cores > 0)
+    first, _, last = text.partition("-")
+    span = int(first), int(last or first)
+    if not span[0] <= span[1] < len(cores):
+        raise ClusterError(f"{where}.nodes", repr(text), f"nodes from 0 to {len(cores) - 1}")
+    return np.arange(span[0], span[1] + 1)

@@ -11,7 +11,8 @@ from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
-from unrack.resources.gpus.asks import (
+from unrack.resources.gpus.choice import choose_on_node, may_begin, tasks_that_fit
+from unrack.resources.gpus.columns import (
     APART,
     COUNT,
     GRAPH,
@@ -24,11 +25,13 @@ from unrack.resources.gpus.asks import (
     WEIGHT,
     WHOLE,
     Ask,
+    FleetFile,
+    Gpus,
     ask_of,
+    gpu_columns,
+    machine_of,
+    nodes_named,
 )
-from unrack.resources.gpus.choice import choose_on_node, may_begin, tasks_that_fit
-from unrack.resources.gpus.columns import Gpus, gpu_columns
-from unrack.resources.gpus.keys import FleetFile, machine_of, nodes_named
 from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles

@@ -14,8 +14,7 @@ import polars as pl
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.resources.gpus.asks import WHOLE
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
 from unrack.steps import each_of, means
 

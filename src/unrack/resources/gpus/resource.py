@@ -12,13 +12,11 @@ import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
-from unrack.resources.gpus.asks import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of
+from unrack.resources.gpus.choice import Neighbours, terms, utility_of
+from unrack.resources.gpus.columns import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of, machine_of, read_keys
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
-from unrack.resources.gpus.keys import machine_of, read_keys
-from unrack.resources.gpus.utility import Neighbours, terms, utility_of
-from unrack.resources.telling import Kept, Table, Told, rows_by_policy
-from unrack.resources.use import COLOURS, PIECES, framed, picture
+from unrack.resources.use import COLOURS, PIECES, Kept, Table, Told, framed, picture, rows_by_policy
 from unrack.units import seconds_text
 
 MOST_LANES = 48

@@ -9,11 +9,9 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.resources.gpus.asks import WHOLE
-from unrack.resources.gpus.choice import members
-from unrack.resources.gpus.columns import Gpus
+from unrack.resources.gpus.choice import Neighbours, gpus_at, interference, members
+from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.gpus.utility import Neighbours, gpus_at, interference
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
@@ -26,7 +24,7 @@ def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:
 
 
 class GpuSpeeds:
-    """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.slowdown.contract.Slowdown`.
+    """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.slowdown.combined.Slowdown`.
 
     The factor of a job is that of its application when its GPUs are at several sockets (or machines), times the worst
     of those beside its neighbours. Where no machine that it is on holds so many GPUs at one socket, its run time is

@@ -9,8 +9,7 @@ import polars as pl
 
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
-from unrack.resources.telling import Kept, Table, Told
-from unrack.resources.use import use_of, use_tables
+from unrack.resources.use import Kept, Table, Told, use_of, use_tables
 
 MEASURES = (
     Told("used_links", "", "", "share of what the links of nodes carry that jobs claimed",

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from unrack.resources.power.installed import Power
+from unrack.resources.power.resource import Power
 
 ON = -1
 

@@ -10,7 +10,7 @@ from unrack.resources.site.installed import Site
 from unrack.resources.site.told.limits import limit_tables
 from unrack.resources.site.told.partitions import account_tables, partition_tables
 from unrack.resources.site.told.queues import queue_tables
-from unrack.resources.telling import Kept, Table
+from unrack.resources.use import Kept, Table
 
 
 class SiteResource(UsualResource):

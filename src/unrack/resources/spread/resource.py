@@ -15,7 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.grid import Grid
-from unrack.resources.telling import Kept, Table, rows_by_policy
+from unrack.resources.use import Kept, Table, rows_by_policy
 
 MOST_PLACES = 20_000_000
 """Groups × nodes."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from unrack.jit import compiled, inlined
-from unrack.ledger.blocks import take_rows
-from unrack.ledger.names import ENDS_US, ROW_END
+from unrack.ledger.columns import ENDS_US, ROW_END
+from unrack.ledger.nodes import take_rows
 from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, Round
 from unrack.policy.discipline.skyline.columns import STAGE as STAGE_OF_PLAN
 from unrack.policy.discipline.skyline.kept import carry_on, keep_for_next

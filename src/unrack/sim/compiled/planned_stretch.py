@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown
+from unrack.ledger.columns import grown
 from unrack.policy.discipline.skyline.columns import Grain
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.reserved import BY_JOB

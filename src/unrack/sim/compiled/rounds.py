@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from unrack.events import BOOKED, FINISH, LATE_FINISH, SUBMIT
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.ledger.blocks import give_rows
+from unrack.ledger.columns import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
 from unrack.ledger.holding import find_running, insert_running, remove_running, strike
 from unrack.ledger.lease import CORES, NODES
-from unrack.ledger.names import ASKED_CORES, ASKED_TASKS, ASKED_US, ENDS_US, FIRST_ROW, ROW, ROW_COUNT, ROW_END
+from unrack.ledger.nodes import give_rows
 from unrack.ledger.state import FINISHED, QUEUED, REJECTED, RUNNING
 from unrack.policy.discipline.queue_kernel import any_may_fit, are_apart, begin_walk, consider, nothing_new
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END

@@ -10,9 +10,9 @@ import numpy as np
 
 from unrack.events import BOOKED, FINISH, LATE_FINISH
 from unrack.kernels.arrays import Ints
-from unrack.ledger.blocks import whole_summary
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.leases import Extra
+from unrack.ledger.nodes import whole_summary
 from unrack.policy.discipline.skyline.columns import KEPT
 from unrack.policy.discipline.skyline.room import more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed

@@ -14,13 +14,13 @@ from unrack.errors import InputError, PolicyError
 from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import HELD, QUEUED
+from unrack.policy.around.around import told_rounds
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.members import told_rounds
 from unrack.policy.rounds import RoundStory
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
-from unrack.sim.faults.failure import held_elsewhere
+from unrack.sim.faults import held_elsewhere
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Extension, MemoryStop, Preemption
@@ -29,7 +29,7 @@ from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
-from unrack.workload.site.components import first_of
+from unrack.workload.site.sessions import first_of
 
 MOST_LENDERS = 4
 """So many lenders are named."""

@@ -12,13 +12,13 @@ from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.ledger.state import Status
 from unrack.policy.rounds import UNIT, RoundCount
 from unrack.resources.places import is_resource
-from unrack.sim.frames.sizes import tasks_held
+from unrack.sim.frames.held import tasks_held
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import SECOND_US
-from unrack.workload.site.components import first_of
 from unrack.workload.site.graph import STATE_KEPT
+from unrack.workload.site.sessions import first_of
 
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import FIRST_ROW, ROW_COUNT
 from unrack.ledger.lease import LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
-from unrack.ledger.names import FIRST_ROW, ROW_COUNT
 from unrack.ledger.state import ClusterState
 from unrack.policy.contract import Used
 from unrack.units import SECOND_US

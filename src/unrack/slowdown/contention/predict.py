@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.kernels.arrays import Bools, Ints
 from unrack.slowdown.contention.columns import ContentionColumns, columns_of, speed_of, worst_of
 from unrack.slowdown.contention.profile import METHODS, Fitted, Method, Profile, ProfileSet, fitted
@@ -174,14 +174,12 @@ class Contention:
     fallback: Fallback = "alike"
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError("method", repr(self.method), f"one of {', '.join(METHODS)}")
+        check_choice("method", self.method, METHODS)
         if not 0 <= self.tolerance <= 1:
             raise InputError("tolerance", repr(self.tolerance), "a share from 0 to 1")
         if not 0 < self.floor <= 1:
             raise InputError("floor", repr(self.floor), "a speed above 0 and at most 1")
-        if self.fallback not in FALLBACKS:
-            raise InputError("fallback", repr(self.fallback), f"one of {', '.join(FALLBACKS)}")
+        check_choice("fallback", self.fallback, FALLBACKS)
 
     @cached_property
     def fits(self) -> dict[tuple[int, int, bool, int], tuple[tuple[int, Fitted], ...]]:

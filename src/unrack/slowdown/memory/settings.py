@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.resources.checked import Strict, validated
 from unrack.slowdown.contention.predict import FALLBACKS, Contention, Fallback
 from unrack.slowdown.contention.profile import Method, ProfileSet
@@ -93,8 +93,7 @@ class MemoryContention:
     def __post_init__(self) -> None:
         choices = {"curves": FALLBACKS, "missing": get_args(Missing), "traffic": get_args(Drawn)}
         for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise InputError(name, repr(getattr(self, name)), f"one of {', '.join(known)}")
+            check_choice(name, getattr(self, name), known)
         for name, factor in self.distance.model_dump().items():
             if not 0 <= factor <= FARTHEST or not math.isfinite(factor):
                 raise InputError(f"distance.{name}", repr(factor), f"a factor from 0 to {FARTHEST:g}")

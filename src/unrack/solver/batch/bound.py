@@ -6,7 +6,7 @@ Then, unless it is too large or takes too long, one in which equal servers are a
 looked at: servers of a group are in different ones.
 
 Pieces. Of every cluster's cores, local memory and memory, servers also take what they make useless to others
-(:mod:`unrack.solver.packing`).
+(:mod:`unrack.solver.late`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case
 from unrack.solver.batch.integer_programme import Programme, Terms
 from unrack.solver.clock import COUNTED_S, Clock, until_up
-from unrack.solver.packing import in_pieces, telling_pieces
+from unrack.solver.late import in_pieces, telling_pieces
 from unrack.solver.servers.problem import NOWHERE
 
 

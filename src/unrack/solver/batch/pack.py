@@ -9,7 +9,7 @@ left at their last move.
 
 Simulated annealing over moves (a server to an open cluster) and swaps (two servers of different clusters, or of a
 cluster and of those left out). It either drives the excess to nothing, or, from there, the sum of the clusters'
-prices down. What it finds is a wish: :mod:`unrack.solver.batch.split_together` splits the memory exactly, or refuses.
+prices down. What it finds is a wish: :mod:`unrack.solver.batch.case` splits the memory exactly, or refuses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import cheapest
 
 
 @inlined

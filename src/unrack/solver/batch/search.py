@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.solver.batch.case import CEILING, CORES, MB, Case
+from unrack.solver.batch.case import CEILING, CORES, MB, Case, split_together
 from unrack.solver.batch.pack import anneal, clashes, clashes_with
 from unrack.solver.batch.solution import nowhere
-from unrack.solver.batch.split_together import split_together
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import NOWHERE, Allocation
 

@@ -9,7 +9,7 @@ function of the network.
 
 By complementary slackness again, the flows of least cost are those that meet the supplies, fill the arcs with a cost
 that reduced by d is negative, and leave those empty where it is positive. What remains is to find any flow on the arcs
-between, which are free: :func:`unrack.solver.flow.max_flow.push_all` finds it from nothing, without another look at x.
+between, which are free: ``push_all`` finds it from nothing, without another look at x.
 
 References
 ----------
@@ -22,12 +22,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrack.errors import InputError, RunError
+from unrack.errors import RunError, check_choice
 from unrack.extras import has_solvers, needed_for
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.cost_scaling import cost_scaling
-from unrack.solver.flow.max_flow import push_all
+from unrack.solver.flow.cost_scaling import cost_scaling, push_all
 from unrack.solver.flow.network import Flow, Network, amounts_of, checked, residual_of
 
 
@@ -135,8 +134,7 @@ def solve(network: Network, solver: str = "auto") -> Flow:
     >>> flow.cost, flow.amount.tolist()
     (6, [1, 0, 0, 1, 1, 1])
     """
-    if solver not in SOLVERS:
-        raise InputError("solver", repr(solver), f"one of {', '.join(SOLVERS)}")
+    check_choice("solver", solver, SOLVERS)
     network = checked(network)
     amount = SOLVERS[solver](network)
     if amount is None:

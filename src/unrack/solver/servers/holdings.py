@@ -9,8 +9,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.kernels.ordering import order_of
-from unrack.solver.servers.ranking import rank
-from unrack.solver.servers.split import least_weight
+from unrack.solver.servers.ranking import least_weight, rank
 
 RULES = ("slo", "first-fit", "best-fit")
 SLO, FIRST_FIT, BEST_FIT = range(len(RULES))

@@ -1,9 +1,9 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
-*slo*: clusters in order of utilisation, most used first; the first with enough cores and pools that can meet the
-server's SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.split`). A cluster's utilisation is floor(cores
-in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable
-sort before each server (:mod:`unrack.solver.servers.ranking`).
+*slo*: clusters in order of utilisation, most used first; the first with enough cores whose pools can meet the server's
+SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is floor(cores in use
+in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable sort
+before each server (:mod:`unrack.solver.servers.ranking`).
 
 *first-fit*: the first cluster in order of id with enough cores and enough memory in all; memory is taken from its pools
 in their order. SLOs do not count (but everything else that a server asks does).
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.growing import grown, room_for
+from unrack.ledger.columns import grown, room_for
 from unrack.solver.servers.holdings import (
     BEST_FIT,
     FIRST_FIT,
@@ -48,8 +48,7 @@ from unrack.solver.servers.holdings import (
     touched,
 )
 from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
-from unrack.solver.servers.ranking import Ranking, make_ranking
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import Ranking, cheapest, make_ranking
 
 
 @inlined

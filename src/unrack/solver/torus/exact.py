@@ -2,7 +2,7 @@
 
 The sum of distances is f(r) + g(c) with r, c the counts by row and column; see ``grid.py``. Three levels:
 
-1. *Which counts.* Every partition of k over the rows with a lower bound below the best known sum (``counts.py``),
+1. *Which counts.* Every partition of k over the rows with a lower bound below the best known sum (``grid.py``),
    least bound first: the bound of the partition in hand is one for all that is left, at any time.
 2. *Which rows.* The parts, largest first, go to rows that have room. The bound: f of those placed; the parts left, the
    largest to the rows that are nearest; the parts left among each other, best arranged; and g of the columns as far as

@@ -3,7 +3,7 @@
 The sum of distances is concave in the tiles, so that choosing the k tiles nearest to those chosen now (by the sum of
 distances) never makes it worse: a step moves many tiles at once. From the k tiles around each tile of the torus, such
 steps lead to a few good sets; the best of them then exchange one tile at a time for the exchange that saves most. The
-bound is the greater of two: that of counts by line (``counts.py``), and half the sum, over the k tiles that are best
+bound is the greater of two: that of counts by line (``grid.py``), and half the sum, over the k tiles that are best
 at it, of the distances to their k - 1 nearest.
 """
 

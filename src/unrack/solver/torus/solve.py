@@ -5,7 +5,7 @@ plus their rows on the cycle of rows: d = min(|x - x'|, columns - |x - x'|) + mi
 k of the free tiles with the least sum of distances over all (unordered) pairs.
 
 The free tiles alone decide the answer: no chance is in it, and no clock unless a time limit is given. A heuristic
-(``heuristic.py``) and a bound by counts (``counts.py``) often meet, on an empty torus always so far; else counts are
+(``heuristic.py``) and a bound by counts (``grid.py``) often meet, on an empty torus always so far; else counts are
 searched (``exact.py``), and at the end tiles are matched to the counts.
 
 References
@@ -26,9 +26,8 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.clock import Clock, timed
-from unrack.solver.torus.counts import match, partitions
 from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, Search, advance, new_search
-from unrack.solver.torus.grid import Grid, gaps, grid_of
+from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 
 LONGEST = 32

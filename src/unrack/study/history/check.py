@@ -10,19 +10,48 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.contract import Nodes
 from unrack.resources.site.told.partitions import masks_of, partitions_of
-from unrack.resources.telling import Kept
+from unrack.resources.use import Kept
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.steps import held_between, means
 from unrack.study.history.cause import Starts
-from unrack.study.history.pairs import MOST_JOBS, in_other_turns, swapped
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.graph import After, graph_of
+
+MOST_JOBS = 5_000
+"""Of more, the first are compared: pairs are many."""
+
+
+def swapped(real: Ints, told: Ints) -> tuple[Ints, Ints]:
+    """The pairs in another order, by their places: which was first, which second.
+
+    ``real``: int64[jobs], when they really started; does not fall; ``told``: int64[jobs], when they started in a
+    simulation; -1: they did not.
+
+    Examples
+    --------
+    >>> [places.tolist() for places in swapped(np.array([0, 5, 9]), np.array([3, 8, 0]))]
+    [[0, 1], [2, 2]]
+    """
+    first, second = [], []
+    for place in range(len(real)):
+        behind = np.flatnonzero((real[place + 1 :] > real[place]) & (told[place + 1 :] < told[place])) + place + 1
+        behind = behind[told[behind] >= 0]
+        first.append(np.full(len(behind), place, np.int64))
+        second.append(behind)
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *first]), np.concatenate([none, *second])
+
+
+def in_other_turns(real: Ints) -> int:
+    """How many pairs did not really start at the same time; ``real`` does not fall."""
+    return sum(int((real[place + 1 :] != real[place]).sum()) for place in range(len(real)))
+
 
 WAIT = "log_wait_s"
 """The column of jobs with the waits that really were, s."""

@@ -10,8 +10,7 @@ from typing import Any
 from unrack.cluster.recount import recount
 from unrack.errors import ClusterError, PolicyError
 from unrack.policy.table import POLICIES, split_policy
-from unrack.study.input.document import Document
-from unrack.study.input.inputs import written_out
+from unrack.study.input.inputs import Document, written_out
 from unrack.study.world import RunTimes, split_world
 
 BESIDE = ("preset", "file", "name", "prices")

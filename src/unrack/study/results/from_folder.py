@@ -19,19 +19,18 @@ from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.places import is_resource
 from unrack.sim.explained.job import Story, explain, explain_round
-from unrack.sim.faults.fault import Fault
+from unrack.sim.faults import Fault
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, make_together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.model import Model
-from unrack.study.results.cluster_record import cluster_again
-from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS
+from unrack.study.results.keep import CURVES, LISTED, PAST, PROFILES, ROUNDS, cluster_again
 from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.site.graph import STATE_KEPT
 from unrack.workload.site.settled import SAID
-from unrack.workload.sizing.sizes import COLUMNS as SIZES
+from unrack.workload.sizing import COLUMNS as SIZES
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again

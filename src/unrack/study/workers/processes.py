@@ -12,9 +12,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 
 from unrack.study.workers.contract import Answer, GoneError, Task, Tell
-from unrack.study.workers.here import memory_mb
+from unrack.study.workers.here import answered, memory_mb
 from unrack.study.workers.shared import Packed, Packer
-from unrack.study.workers.work import answered
 
 CONTEXT: SpawnContext = multiprocessing.get_context("spawn")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from unrack.cluster.formats.kubernetes_nodes import GPUS, node_down
+from unrack.cluster.formats.kubernetes_queues import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table

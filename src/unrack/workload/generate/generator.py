@@ -32,7 +32,6 @@ class Generator(Protocol):
 
     def __call__(self, spec: Mapping[str, Any], *, seed: int, name: str | None, folder: Path | None) -> Workload:
         """Draw; ``folder``: where files that the table names are looked for first."""
-        ...
 
 
 def _of_others(name: str, found: Any) -> Generator:

@@ -25,13 +25,15 @@ from unrack.workload.generate.distributions import (
     FOREVER_S,
     Constant,
     Distribution,
+    Hours,
     Positive,
+    WeekCycle,
+    Weekdays,
     as_us,
     numbers_from,
     pick,
     upward,
 )
-from unrack.workload.generate.week_cycle import Hours, WeekCycle, Weekdays
 from unrack.workload.job import Workload, job_table
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 

@@ -21,7 +21,7 @@ from unrack.resources.site.open_limits import counted
 from unrack.resources.site.wheres import Said, Where
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
-from unrack.workload.site.components import as_long_as_the_longest
+from unrack.workload.site.sessions import as_long_as_the_longest
 
 COLUMNS = {
     "account": ("account",),

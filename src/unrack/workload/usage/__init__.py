@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from unrack.workload.usage.read import read_usage as read_usage
     from unrack.workload.usage.shapes.draw import drawn as drawn
     from unrack.workload.usage.shapes.parameters import KINDS as KINDS
+    from unrack.workload.usage.shapes.parameters import properties as properties
     from unrack.workload.usage.shapes.parameters import shapes_of as shapes_of
-    from unrack.workload.usage.shapes.properties import properties as properties
     from unrack.workload.usage.thin import thinned as thinned
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.jit import compiled
 from unrack.kernels.arrays import Floats, Ints
 from unrack.units import SECOND_US
@@ -204,8 +204,7 @@ def used_of_swf(path: str | os.PathLike[str], **options: Any) -> UsageSeries:
     """
     known = ("memory_unit", "memory_per", "procs_per_task", "node_spec", "overrun")
     for name in options:
-        if name not in known:
-            raise InputError("usage, options", repr(name), f"one of {', '.join(known)}")
+        check_choice("usage, options", name, known)
     source = load(path)
     log = read_swf(source, memory="used", **options)
     mb: Ints = log.jobs.memory_mb

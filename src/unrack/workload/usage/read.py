@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 
-from unrack.errors import InputError
+from unrack.errors import InputError, check_choice
 from unrack.workload.formats.quantities import MEMORY_UNITS_MB, TIME_UNITS_US, numbers, refuse, said, typed
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.formats.table.aliases import words_of
@@ -290,8 +290,7 @@ def _find_columns(
     names: dict[str, str] = {}
     units: dict[str, str] = {}
     for ours, column in given.items():
-        if ours not in NAMES:
-            raise InputError("usage, columns", repr(ours), f"one of {', '.join(NAMES)}")
+        check_choice("usage, columns", ours, NAMES)
         name = frame.columns[column - 1] if isinstance(column, int) and 1 <= column <= frame.width else column
         if name not in frame.columns:
             listed = ", ".join(frame.columns[:30])
@@ -339,6 +338,5 @@ def _memory(unit: str) -> tuple[float, bool]:
 
 
 def _time(unit: str) -> float:
-    if unit not in TIME_UNITS_US:
-        raise InputError("usage, time_unit", repr(unit), f"one of {', '.join(TIME_UNITS_US)}")
+    check_choice("usage, time_unit", unit, TIME_UNITS_US)
     return TIME_UNITS_US[unit] / 1e6

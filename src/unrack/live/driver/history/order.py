@@ -13,7 +13,7 @@ from unrack.live.driver.history.past import Past
 from unrack.live.driver.history.runs import notes_of
 from unrack.live.driver.history.stay import Stay
 from unrack.live.driver.history.world import Fact, Played, play
-from unrack.study.history.pairs import MOST_JOBS, in_other_turns, swapped
+from unrack.study.history.check import MOST_JOBS, in_other_turns, swapped
 
 __all__ = ["MOST_JOBS", "MOST_PAIRS", "UNEXPLAINED", "Comparison", "Pair", "compare"]
 

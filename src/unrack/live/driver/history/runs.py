@@ -19,9 +19,8 @@ from unrack.sim.recorder import Outcome, Recorder
 from unrack.sim.result import Result
 from unrack.sim.world import World
 from unrack.study.grid import Run
-from unrack.study.input.document import Document
-from unrack.study.input.inputs import PolicySpec, make_policy_spec
-from unrack.study.results.identity import id_of_run
+from unrack.study.input.inputs import Document, PolicySpec, make_policy_spec
+from unrack.study.results.record import id_of_run
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Job, JobTable, Workload, job_table
 

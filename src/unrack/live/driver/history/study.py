@@ -9,8 +9,7 @@ from unrack.live.driver.history.columns import LIVE
 from unrack.live.driver.history.past import Past
 from unrack.live.driver.history.runs import live_result, run_of, spec_of, workload_of
 from unrack.study.grid import Study
-from unrack.study.input.document import Document
-from unrack.study.input.inputs import make_policy_spec
+from unrack.study.input.inputs import Document, make_policy_spec
 from unrack.study.results.keep import PAST, keep_run, keep_study
 from unrack.study.runner import make_folder, simulated
 

@@ -16,8 +16,7 @@ from unrack.live.driver.state.epoch import Spec
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
 from unrack.slowdown.model import Model, make_models
-from unrack.study.input.document import Document
-from unrack.study.input.inputs import PolicySpec, make_policy_spec
+from unrack.study.input.inputs import Document, PolicySpec, make_policy_spec
 from unrack.study.world import RunTimes
 from unrack.units import SECOND_US, amount_of, memory_mb, seconds_text, time_us
 

@@ -12,7 +12,7 @@ from unrack.live.driver.service.tables import Listens, LogTable, MetricsTable, S
 from unrack.live.kubernetes.composer.catalogue import Catalogue, PoolKeys, catalogue_of
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,31}$"

@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from unrack.errors import InputError
 from unrack.live.driver.service.tables import SitePath, time_between
 from unrack.resources.checked import Strict
-from unrack.study.input.document import Document
+from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
 
 SERVER_PODS = "server-pods"

@@ -8,8 +8,8 @@ from pydantic import PrivateAttr
 
 from unrack.live.slurm.site.tables import SiteTable
 from unrack.policy.contract import Policy
-from unrack.policy.limits.extending import Extending
-from unrack.study.input.document import Document
+from unrack.policy.limits import Extending
+from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
 
 MINUTE_US, MOST_POLL_US = 60 * SECOND_US, 10 * SECOND_US

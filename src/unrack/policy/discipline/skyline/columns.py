@@ -9,8 +9,8 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.memory.loan_rows import with_loans
-from unrack.ledger.names import ASKED_US, CPU
+from unrack.ledger.columns import ASKED_US, CPU
+from unrack.ledger.memory.use import with_loans
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
@@ -169,7 +169,7 @@ class _Columns(NamedTuple):
     meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
     aside: Ints  # int64[2]: the first and the last of the places that are limits, which hold up none but their own
     then: Ints  # int64[heads, 2, nodes]: what is free when each head is to start
-    most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.blocks`)
+    most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
     walk: Ints  # int64[21]: how far the pass has come
@@ -245,7 +245,7 @@ NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.
 def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
-    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.loan_rows`): of the place of a
+    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.use`): of the place of a
     node ``PLENTY`` less what it lends is free.
     """
     seen = view.columns

@@ -14,10 +14,10 @@ from typing import Any
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.names import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
-from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     ASKS,

@@ -8,10 +8,10 @@ import numpy as np
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, NODES
-from unrack.ledger.names import CPU, ENDS_US, MEM, ROW_COUNT, WHO
-from unrack.ledger.names import FIRST_ROW as LEASE_ROW
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,

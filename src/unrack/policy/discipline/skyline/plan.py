@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.lease import LENDER, Lease
-from unrack.ledger.memory.loan_rows import as_rows, from_rows
+from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser, Passes
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen

@@ -9,9 +9,9 @@ from typing import Any
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES as NODE_CORES
-from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import (
     AT,

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.loan_rows import as_rows
+from unrack.ledger.memory.use import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
     KEPT,
@@ -36,7 +36,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least
-from unrack.policy.placement.local_memory import FITS
+from unrack.policy.placement.lent_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import DeviceLine, View

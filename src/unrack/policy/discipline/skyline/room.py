@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.blocks import SIZE
-from unrack.ledger.growing import grown, grown_rows
+from unrack.ledger.columns import grown, grown_rows
+from unrack.ledger.nodes import SIZE
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CURSOR,

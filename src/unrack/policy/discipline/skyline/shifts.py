@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.discipline.skyline.columns import Columns
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.filled import zeros
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.names import CPU, MEM
 from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,

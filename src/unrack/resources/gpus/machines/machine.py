@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, check_choice
 from unrack.kernels.arrays import Floats, Ints
 
 MOST_CPUS = 1 << 16
@@ -348,6 +348,5 @@ def preset(name: str, where: str = "machine") -> Machine:
     >>> len(preset("minsky").gpus)
     4
     """
-    if name not in PRESETS:
-        raise ClusterError(where, repr(name), f"one of {', '.join(PRESETS)}")
+    check_choice(where, name, PRESETS, ClusterError)
     return PRESETS[name][1]()

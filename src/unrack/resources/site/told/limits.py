@@ -13,7 +13,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.site.kept import OUTSIDE, amounts_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.resources.site.told.partitions import MOST, length_s, share_text
-from unrack.resources.telling import Kept, Table
+from unrack.resources.use import Kept, Table
 from unrack.steps import held_between
 from unrack.units import SECOND_US
 

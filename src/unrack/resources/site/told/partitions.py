@@ -12,7 +12,7 @@ import polars as pl
 from unrack.kernels.arrays import Bools
 from unrack.resources.contract import Nodes
 from unrack.resources.site.installed import Site
-from unrack.resources.telling import Kept, Table
+from unrack.resources.use import Kept, Table
 from unrack.units import seconds_text
 
 NO_PARTITION = "(none)"

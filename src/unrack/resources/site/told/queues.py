@@ -12,8 +12,7 @@ from unrack.kernels.arrays import Floats
 from unrack.resources.site.keys import QueueFile
 from unrack.resources.site.quotas import place_name
 from unrack.resources.site.told.partitions import WAITS, counts_of, jobs_of, share_text, waits_of
-from unrack.resources.telling import Kept, Table
-from unrack.resources.use import COLOURS, PIECES, picture
+from unrack.resources.use import COLOURS, PIECES, Kept, Table, picture
 from unrack.steps import held_between, means
 
 NO_QUEUE = "(none)"

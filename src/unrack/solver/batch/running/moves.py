@@ -15,7 +15,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
 from unrack.solver.clock import Clock
 from unrack.solver.servers.problem import Allocation
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.ranking import cheapest
 
 TIGHTEST, CHEAPEST = range(2)
 """Of the clusters that have room: the one with least left, or the one with the lowest price."""

@@ -15,7 +15,7 @@ from unrack.workload.generate.batch.curve import correlation_of, curve_of, dista
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes, links_of
 from unrack.workload.generate.batch.spec import BatchSpec
-from unrack.workload.generate.week_cycle import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
+from unrack.workload.generate.distributions import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
 from unrack.workload.job import JobTable, Workload
 
 _THURSDAY_TO_MONDAY_S = 3 * DAY_S

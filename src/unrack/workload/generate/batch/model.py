@@ -27,8 +27,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.checked import Strict
 from unrack.workload.formats.quantities import MOST
 from unrack.workload.generate.batch.curve import along, normal_ranks, normal_scores
-from unrack.workload.generate.distributions import Positive, ascending
-from unrack.workload.generate.week_cycle import WeekCycle
+from unrack.workload.generate.distributions import Positive, WeekCycle, ascending
 
 SIZES = 6
 """Classes of sizes: 1, 2 to 4, 5 to 16, 17 to 64, 65 to 256, and more nodes."""

@@ -15,8 +15,7 @@ from unrack.workload.generate.batch.curve import correlation_of, curve_of
 from unrack.workload.generate.batch.fit import Marginal
 from unrack.workload.usage.curves import SHARE_UNIT, UsageSeries, series_of
 from unrack.workload.usage.shapes.draw import Steps, drawn, heights
-from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Shapes
-from unrack.workload.usage.shapes.properties import Properties, properties
+from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Properties, Shapes, properties
 from unrack.workload.usage.thin import thinned
 
 KNOTS = 12

@@ -1,1 +1,0 @@
-"""What a placement costs: one small file each."""

@@ -1,1 +1,0 @@
-"""Rounds, told: their numbers, their networks, and why jobs wait."""

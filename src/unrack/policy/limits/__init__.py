@@ -1,1 +1,0 @@
-"""Limits of run time that a policy chooses."""

@@ -1,1 +1,0 @@
-"""Runs in which jobs change their size."""

@@ -1,1 +1,0 @@
-"""Failures: when nodes go down, and what each failure did."""
