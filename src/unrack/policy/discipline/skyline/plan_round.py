@@ -11,6 +11,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES as NODE_CORES
+from unrack.ledger.lease import FIRST
 from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import (
@@ -30,6 +31,7 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_CLAIM,
     FIRST_ROW,
     FROM,
+    FURTHER,
     LAST,
     LEASES,
     LENGTH,
@@ -39,6 +41,7 @@ from unrack.policy.discipline.skyline.columns import (
     OPENS_US,
     OWNER,
     PLAN,
+    REACH,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
@@ -64,6 +67,7 @@ from unrack.policy.discipline.skyline.steps import (
     book,
     fits_at,
     fits_together,
+    only_cores,
     slots_for,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
@@ -72,13 +76,13 @@ from unrack.units import NEVER_US
 
 @inlined
 def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
-    """Rows (of groups) for a job that fits in ``low``; returns their end."""
+    """Rows (of groups) for a job that fits in ``low``, if not in the one group that it may use; returns their end."""
     total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
-    if groups.grain == 0:
-        return place_job(low[0], total, tasks, cores, mb, groups.whole, fit, out, at)
     start, left = at, tasks
-    if groups.grain == 2:
-        return add_node(out, start, at, 0, tasks, tasks, 0)
+    if only_cores(groups, asked):
+        return add_node(out, start, at, groups.first, tasks, tasks, 0)
+    if groups.grain != 1:
+        return place_job(low[0], total, tasks, cores, mb, groups.whole, fit, out, at)
     for i in range(rank.shape[0]):
         g = rank[i]
         each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
@@ -180,8 +184,8 @@ def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
     """Those that a job may use; where a choice is to be made it may look at all."""
     own = sky.set_of[job]
     total, first, last = sky.total[own], 0, sky.total.shape[2]
-    if grain == 0 and sky.wants[job] < CHOICE:
-        first, last = sky.spans[own, 0], sky.spans[own, 1]
+    if sky.wants[job] < CHOICE:
+        first, last = sky.group_spans[own, 0], sky.group_spans[own, 1]
     return Groups(grain, whole, sky.of, total, sky.rank, first, last)
 
 
@@ -282,7 +286,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if q >= cursor[LAST]:
             break
         job, begins = order[q], turn[START, q]
-        if begins >= 0 and (not compress or begins == now):
+        if begins >= 0 and (not compress or begins == now or sky.stays[sky.set_of[job]]):
             continue
         asked, mb = asked_by(job, sky)
         groups = groups_of(job, grain, whole, sky)
@@ -325,6 +329,9 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
+            if i >= 0 and times[i] + length > cursor[REACH]:
+                cursor[REACH] = times[i] + length
+                return short_of(cursor, FURTHER)
             if i >= 0:
                 claims_end += fixed.claim_end - fixed.claim
                 if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
@@ -350,8 +357,9 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
         early = 1 if cursor[COARSE] and times[i] > now else 0  # who ends when they begin is in their way, too
-        for r in range(used, end if early and grain == 0 else used):
-            new_rows[r, NODE_CORES] = cursor[COARSE]
+        for r in range(used, end if early and grain != 1 else used):
+            if sky.named[new_rows[r, FIRST]]:
+                new_rows[r, NODE_CORES] = cursor[COARSE]
         for c in range(claims_used, claims_end if early else claims_used):
             if sky.aside[0] <= new_claims[c, 0] < sky.aside[1]:
                 new_claims[c, 1] = 0  # limits are looked at when it starts

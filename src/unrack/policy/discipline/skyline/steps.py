@@ -94,6 +94,12 @@ def asked_by(job: int, sky: Any) -> tuple[Gang, int]:
     return asked, mb
 
 
+@inlined
+def only_cores(groups: Groups, asked: Gang) -> bool:
+    """Whether a job asks for cores of one group in number, and nothing else of nodes."""
+    return groups.grain == 2 and groups.last - groups.first == 1 and asked.cores == 1 and asked.mb == 0
+
+
 @melted
 def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
