@@ -61,7 +61,7 @@ class Grouped(Passes):
         """Group the nodes for the jobs that wait."""
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
-        self._name(view)
+        self._name(view, view.queue)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
         self._divide(view, masks, needed)
 
@@ -71,7 +71,7 @@ class Grouped(Passes):
         Reservations keep their times, but where cores were counted and now nodes are told apart by name: there jobs are
         to be reserved for anew, in order of start. Returns the jobs in the order in which they are to be looked at.
         """
-        before, fresh = self.named, self._name(view)
+        before, fresh = self.named, self._name(view, jobs)
         one = len(view.columns.open_to) == 1 and not len(self.columns.windows) and self.marks is not None
         if (one and not fresh) or self.rule.grain == Grain.NODES:
             return jobs
@@ -115,17 +115,25 @@ class Grouped(Passes):
         c.start[reserved[hit]] = -1
         return reserved[~hit], jobs
 
-    def _name(self, view: View) -> bool:
-        """Note the nodes of jobs that ask for more than a core a task; whether there are others than before."""
-        first, self.judged = self.judged, view.jobs
-        if self.rule.whole or first == view.jobs or self.named.all():
+    def _name(self, view: View, jobs: Ints) -> bool:
+        """Note the nodes that are told apart by name; whether there are others than before.
+
+        Those of jobs that ask for more than a core a task; and of each of these ``jobs`` that may use one of them all:
+        it matters to others which it takes.
+        """
+        first, self.judged, before = self.judged, view.jobs, self.named > 0
+        if self.rule.whole or before.all() or (first == view.jobs and not before.any()):
             return False
-        asks = view.columns.asks[:, first : view.jobs]
+        columns = view.columns
+        asks, own = columns.asks[:, first : view.jobs], columns.set_of[first : view.jobs]
         unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
-        sets = np.unique(view.columns.set_of[first : view.jobs][unlike])
-        here = (view.columns.open_to[sets, CPU] > 0).any(axis=0) & (self.named == 0)
-        self.named = np.where(here, 1, self.named)
-        return bool(here.any())
+        sets = columns.open_to[:, CPU] > 0
+        named = before | sets[np.unique(own[unlike])].any(axis=0)
+        waiting = sets[np.unique(columns.set_of[jobs])] if named.any() else sets[:0]
+        while (more := named | waiting[(waiting & named).any(axis=1)].any(axis=0)).sum() > named.sum():
+            named = more
+        self.named = named.astype(np.int64)
+        return bool((named > before).any())
 
     def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[tuple[bytes, bytes], Masks, Any]:
         """What divides the nodes: in short; each set and each window of these; bool[windows]: which these are."""
