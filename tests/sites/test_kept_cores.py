@@ -75,7 +75,9 @@ def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) 
 
 
 @pytest.mark.parametrize(
-    "policy", ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)"]
+    "policy",
+    ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)", "conservative", "slurm(interval=7 s)",
+     "conservative(order=sjf)", "conservative(compress=ends)", "slurm(interval=20 s, reserve=nodes)"],  # fmt: skip
 )
 def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[int]()

@@ -59,7 +59,7 @@ class Grouped(Passes):
 
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
-        apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
+        apart = self.chosen or self.columns.kept_of.any() or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view, view.queue)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
@@ -125,6 +125,9 @@ class Grouped(Passes):
         if self.rule.whole or before.all() or (first == view.jobs and not before.any()):
             return False
         columns = view.columns
+        if self.columns.kept_of[first : view.jobs].any():  # those claim cores of nodes
+            self.named = np.ones_like(self.named)
+            return True
         asks, own = columns.asks[:, first : view.jobs], columns.set_of[first : view.jobs]
         unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
         sets = columns.open_to[:, CPU] > 0

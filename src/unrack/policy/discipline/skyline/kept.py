@@ -160,6 +160,11 @@ def reach_of(job: int, claims: Span, sky: Any) -> int:
     found = grown[0, sky.set_of[job]]
     for c in range(claims.claim, claims.claim_end):
         found = max(found, grown[0, sets + claims.claims[c, 0]])
+    own, at = sky.kept_of[job], sky.kept_at
+    for row in range(at.shape[0] if own > 0 else 0):
+        for node in range(at.shape[1] if (own >> row) & 1 else 0):
+            if at[row, node] >= 0:
+                found = max(found, grown[0, sets + at[row, node]])
     return int(found)
 
 
@@ -171,7 +176,7 @@ def room_from(
     times, at, level = sky.times, sky.at, sky.level
     while i < steps and times[i] < before:
         counts = only_cores(groups, asked)
-        enough = level[at[i], CPU, groups.first] if counts else room_in(level, at[i], groups, asked)
+        enough = level[at[i], CPU, groups.first] if counts else room_in(level, at[i], groups, slots, asked)
         if enough >= asked.tasks and claims_fit(level, at[i], slots, claims):
             return i
         i += 1

@@ -53,7 +53,7 @@ def short_of(cursor: Ints, what: int) -> int:
 def parts_of(rule: Rule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
     """The ledger, the groups and the slots of a plan; so many jobs run."""
     seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
+    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2], 0, sky.kept_at)
     return seen, groups, Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2])
 
 
@@ -179,7 +179,7 @@ def fits_in(
     level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip
     """Whether one step has room for a job, as far as can be seen without a choice."""
-    fits = room_in(level, k, groups, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
+    fits = room_in(level, k, groups, slots, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
     return fits and (
         mb == 0 or lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole) >= asked.tasks
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -67,8 +66,6 @@ FEW_ROUNDS = 1000
 @dataclass(slots=True)
 class Plan(Grouped):
     """Reservations, and rounds of a plan."""
-
-    in_pass: ClassVar[bool] = False
 
     def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""

@@ -14,6 +14,7 @@ from unrack.ledger.lease import CORES as NODE_CORES
 from unrack.ledger.lease import FIRST
 from unrack.ledger.names import ASKED_US, CPU, MEM
 from unrack.policy.columns import Gang
+from unrack.policy.discipline.kept_places import claim_cores
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
@@ -65,6 +66,7 @@ from unrack.policy.discipline.skyline.steps import (
     Span,
     asked_by,
     book,
+    cores_left,
     fits_at,
     fits_together,
     only_cores,
@@ -186,7 +188,7 @@ def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
     total, first, last = sky.total[own], 0, sky.total.shape[2]
     if sky.wants[job] < CHOICE:
         first, last = sky.group_spans[own, 0], sky.group_spans[own, 1]
-    return Groups(grain, whole, sky.of, total, sky.rank, first, last)
+    return Groups(grain, whole, sky.of, total, sky.rank, first, last, sky.kept_of[job], sky.kept_at)
 
 
 @inlined
@@ -334,14 +336,18 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 return short_of(cursor, FURTHER)
             if i >= 0:
                 claims_end += fixed.claim_end - fixed.claim
+                most = claims_end + (sky.kept_at.shape[0] * min(sky.kept_at.shape[1], asked.tasks) if groups.claims else 0)
                 if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                     return short_of(cursor, LEASES)
-                if claims_end > new_claims.shape[0]:
+                if most > new_claims.shape[0]:
                     return short_of(cursor, CLAIMED)
+                for node in range(groups.first, groups.last if groups.claims else groups.first):
+                    low[0, CPU, node] = cores_left(low, 0, groups, slots, node)
                 end = reserve(low, groups, fit, asked, new_rows, used)
                 for c in range(fixed.claim_end - fixed.claim):
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
+                claims_end = claim_cores(job, new_rows, used, end, claims_end, sky)
         chosen = False
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)

@@ -75,7 +75,7 @@ class Blocked:
 class Reserved:
     """What is reserved, and how the cluster is grouped for planning."""
 
-    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel, as in passes
+    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel
 
     rule: Rule
     columns: Columns
@@ -234,7 +234,7 @@ class Reserved:
         """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
         seen, places = view.columns.claimed, view.cluster.places
         plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
-        first = self.rule == Rule(NODES, False, FITS["first-fit"]) and view.asks[CORES_ASKED, job] > 0
+        first = not self.rule.whole and self.rule.fit == FITS["first-fit"] and view.asks[CORES_ASKED, job] > 0
         if not (plain and first) or seen is None:
             return 0
         return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())

@@ -38,6 +38,8 @@ class Groups(NamedTuple):
     rank: Ints
     first: int
     last: int
+    claims: int  # in which rows of ``kept_at`` the job claims its cores, a bit each
+    kept_at: Ints
 
 
 class Slots(NamedTuple):
@@ -101,12 +103,27 @@ def only_cores(groups: Groups, asked: Gang) -> bool:
 
 
 @melted
-def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
+def cores_left(level: Ints, k: int, groups: Groups, slots: Slots, node: int) -> int:
+    """How many cores of a node one step has for a job beside those that windows keep."""
+    left, at = level[k, CPU, node], groups.kept_at
+    for row in range(at.shape[0]):
+        place = at[row, node] if (groups.claims >> row) & 1 else -1
+        if place >= 0:
+            s = slots.slot[place]
+            left = min(left, slots.free[place] if s < 0 else level[k, CPU, slots.first + s])
+    return int(left)
+
+
+@melted
+def room_in(level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
     for g in range(groups.first, groups.last):
-        if groups.grain == 1:
+        if groups.claims:
+            left = cores_left(level, k, groups, slots, g)
+            room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+        elif groups.grain == 1:
             room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
             room += tasks_on(level[k, CPU, g], level[k, MEM, g], total[CPU, g], cores, mb, groups.whole)
