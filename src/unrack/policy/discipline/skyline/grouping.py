@@ -59,7 +59,9 @@ class Grouped(Passes):
 
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
-        apart = self.chosen or self.columns.kept_of.any() or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
+        apart = (
+            self.chosen or self.columns.kept_of.any() or (self.rule.whole and view.columns.suspended)
+        )  # those have memory of idle nodes
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view, view.queue)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
