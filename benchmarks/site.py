@@ -3,7 +3,8 @@
     python benchmarks/site.py [POLICY ...] [--jobs 100000] [--single] [--kept] [--profile]
 
 400 nodes of 32 cores in 20 partitions, 500 users of 40 accounts, a load of 0.9. ``--single``: every task asks for a
-core. ``--kept``: every other hour a reservation keeps three cores of each node for one user. Generating is not timed, nor is loading the compiled kernels: a small run goes first.
+core. ``--kept``: every other hour a reservation keeps three cores of each node for one user. Generating is not timed,
+nor is loading the compiled kernels: a small run goes first.
 """
 
 from __future__ import annotations

@@ -155,9 +155,8 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
     ],
 )
 def test_what_is_not_kept_is_refused_with_the_reason(keys: dict[str, Any], why: str) -> None:
-    found = Terms({"n1": node("n1", SIZE), "n2": node("n2", SIZE)}, Added(1)).asked(
-        ours("p", {"cpu": "1"}, **keys), "k"
-    )
+    terms = Terms({"n1": node("n1", SIZE), "n2": node("n2", SIZE)}, Added(1))
+    found = terms.asked(ours("p", {"cpu": "1"}, **keys), "k")
     assert isinstance(found, Problem)
     assert why in found.why
     assert len(found.why) < 400

@@ -284,8 +284,8 @@ class Binding:
         """What it is over, wherever it runs; the nearest of each amount, where that counts."""
         said, nearer, file = self.said, set[str](), self.site.file
         key = said.user[job], said.account[job], said.qos[job]
-        if said.qos[job] and self.qos and said.qos[job] not in self.qos and not self.site.open:  # Slurm says so itself
-            return f"quality of service {said.qos[job]!r}, which the cluster does not have"
+        if key[2] and self.qos and key[2] not in self.qos and not self.site.open:  # of one that is open Slurm says so
+            return f"quality of service {key[2]!r}, which the cluster does not have"
         if key not in self._bounds_of:
             self._bounds_of[key] = self._bounds_on(*key)
         for what, bound in self._bounds_of[key]:

@@ -22,7 +22,7 @@ from unrack.resources.site.wheres import Said, Where
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.components import as_long_as_the_longest
-from unrack.workload.site.refused import first_odd
+from unrack.workload.site.refused import said_in_vain
 
 COLUMNS = {
     "account": ("account",),
@@ -229,7 +229,7 @@ def refuse_odd(cluster: Cluster, jobs: JobTable) -> None:
 
 
 def _refuse_odd(site: Site, said: Said, jobs: JobTable) -> None:
-    if odd := first_odd(site, said):
-        column = next(name for name in COLUMNS[odd.what] if _said(jobs, (name,)) is not None)
-        text = getattr(said, odd.what)[odd.job]
-        raise InputError(f"job {jobs.ids[odd.job]}, {column}", repr(text[:80]), odd.want)
+    if odd := said_in_vain(site, said):
+        what, job, want = odd
+        column = next(name for name in COLUMNS[what] if _said(jobs, (name,)) is not None)
+        raise InputError(f"job {jobs.ids[job]}, {column}", repr(getattr(said, what)[job][:80]), want)

@@ -49,9 +49,7 @@ class Grouped(Passes):
     marks: tuple[bytes, bytes] | None = None
     divided: Masks = field(default_factory=dict)  # what does divide them
     needed: Any = None  # bool[windows]: by which windows
-    known_groups: dict[frozenset[bytes], tuple[Grain, Ints, Ints, Ints]] = field(
-        default_factory=dict
-    )  # by what divides
+    known_groups: dict[frozenset[bytes], Any] = field(default_factory=dict)  # by what divides, as of `_groups`
     # int64[nodes]: 1: a node that is a group of its own, as a job may use it that asks for more than a core a task
     named: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     judged: int = 0  # of how many jobs it is known whether they do
@@ -59,9 +57,7 @@ class Grouped(Passes):
 
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
-        apart = (
-            self.chosen or self.columns.kept_of.any() or (self.rule.whole and view.columns.suspended)
-        )  # those have memory of idle nodes
+        apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view, view.queue)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
@@ -73,9 +69,11 @@ class Grouped(Passes):
         Reservations keep their times, but where cores were counted and now nodes are told apart by name: there jobs are
         to be reserved for anew, in order of start. Returns the jobs in the order in which they are to be looked at.
         """
-        before, fresh = self.named, self._name(view, jobs)
-        one = len(view.columns.open_to) == 1 and not len(self.columns.windows) and self.marks is not None
-        if (one and not fresh) or self.rule.grain == Grain.NODES:
+        before, one = self.named, len(view.columns.open_to) == 1 and not len(self.columns.windows)
+        if self.rule.grain == Grain.NODES:
+            return jobs
+        fresh = self._name(view, jobs)
+        if one and not fresh and self.marks is not None:
             return jobs
         if fresh or self.marks is None:
             self.marks = None
@@ -120,20 +118,17 @@ class Grouped(Passes):
     def _name(self, view: View, jobs: Ints) -> bool:
         """Note the nodes that are told apart by name; whether there are others than before.
 
-        Those of jobs that ask for more than a core a task; and of each of these ``jobs`` that may use one of them all:
+        Those of jobs that ask for more than a core a task; and of these ``jobs`` all of each that may use one of them:
         it matters to others which it takes.
         """
         first, self.judged, before = self.judged, view.jobs, self.named > 0
         if self.rule.whole or before.all() or (first == view.jobs and not before.any()):
             return False
-        columns = view.columns
-        if self.columns.kept_of[first : view.jobs].any():  # those claim cores of nodes
-            self.named = np.ones_like(self.named)
-            return True
+        columns, claims = view.columns, self.columns.kept_of[first : view.jobs].any()  # cores of nodes by name
         asks, own = columns.asks[:, first : view.jobs], columns.set_of[first : view.jobs]
         unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
         sets = columns.open_to[:, CPU] > 0
-        named = before | sets[np.unique(own[unlike])].any(axis=0)
+        named = before | sets[np.unique(own[unlike])].any(axis=0) | claims
         waiting = sets[np.unique(columns.set_of[jobs])] if named.any() else sets[:0]
         while (more := named | waiting[(waiting & named).any(axis=1)].any(axis=0)).sum() > named.sum():
             named = more

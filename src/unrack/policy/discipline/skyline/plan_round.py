@@ -336,12 +336,10 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 return short_of(cursor, FURTHER)
             if i >= 0:
                 claims_end += fixed.claim_end - fixed.claim
-                most = claims_end + (
-                    sky.kept_at.shape[0] * min(sky.kept_at.shape[1], asked.tasks) if groups.claims else 0
-                )
+                kept = sky.kept_at.shape[0] * min(sky.kept_at.shape[1], asked.tasks) if groups.claims else 0
                 if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                     return short_of(cursor, LEASES)
-                if most > new_claims.shape[0]:
+                if claims_end + kept > new_claims.shape[0]:
                     return short_of(cursor, CLAIMED)
                 for node in range(groups.first, groups.last if groups.claims else groups.first):
                     low[0, CPU, node] = cores_left(low, 0, groups, slots, node)
