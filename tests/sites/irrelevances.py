@@ -119,7 +119,8 @@ def over(draw: np.random.Generator, before: Crowd) -> Crowd:
 
 def island(draw: np.random.Generator, before: Crowd) -> Crowd:
     """A partition of nodes of its own with jobs of its own, before the others or behind them."""
-    more, first, alike = int(draw.integers(1, 3)), bool(draw.random() < 0.5), is_alike(before)
+    more, first = int(draw.integers(1, 3)), bool(draw.random() < 0.5)
+    alike = is_alike(before) and bool(draw.random() < 0.5)  # jobs of several cores there tell nodes here not apart
     own = f"0-{more - 1}" if first else f"{before.size}-{before.size + more - 1}"
     rest = f"{more}-{more + before.size - 1}" if first else f"0-{before.size - 1}"
     partitions = [{"name": "main", "nodes": [rest]}, {"name": "other", "nodes": [own]}]
