@@ -1,9 +1,10 @@
 """How fast a site is: partitions that overlap, users and accounts, fair share, in CPU seconds of this process.
 
-    python benchmarks/site.py [POLICY ...] [--jobs 100000] [--single] [--profile]
+    python benchmarks/site.py [POLICY ...] [--jobs 100000] [--single] [--kept] [--profile]
 
 400 nodes of 32 cores in 20 partitions, 500 users of 40 accounts, a load of 0.9. ``--single``: every task asks for a
-core. Generating is not timed, nor is loading the compiled kernels: a small run goes first.
+core. ``--kept``: every other hour a reservation keeps three cores of each node for one user. Generating is not timed,
+nor is loading the compiled kernels: a small run goes first.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ NODES, CORES, PARTITIONS, USERS, ACCOUNTS = 400, 32, 20, 500, 40
 POLICIES = ("easy", "easy(order=multifactor)")
 
 
-def site() -> dict[str, Any]:
+def site(kept: bool) -> dict[str, Any]:
     """The cluster, as of a file: one partition of all nodes, and others of 40 nodes, of which neighbours share half."""
+    course = {"name": "course", "nodes": [f"0-{NODES - 1}"], "cores": 3, "start": "1 h", "duration": "1 h",
+              "every": "2 h", "until": "2 d", "users": ["u0"]}  # fmt: skip
     every = {"name": "p0", "nodes": [f"0-{NODES - 1}"]}
     own = [
         {"name": f"p{i}", "nodes": [f"{20 * (i - 1)}-{min(NODES, 20 * (i - 1) + 40) - 1}"]}
@@ -42,8 +45,10 @@ def site() -> dict[str, Any]:
     partitions = [every, *own]
     return {
         "nodes": [{"count": NODES, "cores": CORES}],
-        "site": {"partitions": partitions, "accounts": accounts, "priority": weights},
-    }
+        "site": {
+            "partitions": partitions, "accounts": accounts, "priority": weights, "reservations": [course] * kept,
+        },
+    }  # fmt: skip
 
 
 def jobs(count: int, single: bool, load: float = 0.9, seed: int = 0) -> Workload:
@@ -72,9 +77,10 @@ def main() -> None:
     parser.add_argument("policies", nargs="*", default=POLICIES)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--single", action="store_true")
+    parser.add_argument("--kept", action="store_true")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
-    cluster, workload = unrack.Cluster.from_dict(site()), jobs(given.jobs, given.single)
+    cluster, workload = unrack.Cluster.from_dict(site(given.kept)), jobs(given.jobs, given.single)
     for policy in given.policies:
         unrack.simulate(cluster, jobs(min(given.jobs, 2500), given.single), policy)
         profile = cProfile.Profile()

@@ -49,14 +49,14 @@ def on_a_site(draw: np.random.Generator, licences: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def world(seed: int, single: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
+def world(seed: int, single: bool, sited: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
     """A crowded cluster; jobs run shorter than they ask, now and then longer, and some hold licences."""
     draw = np.random.default_rng(seed)
     site, licences = seed % 3 != 0, seed % 2 == 0
     content: dict[str, Any] = {"nodes": [{"count": 6, "cores": 4, "memory": 8}, {"count": 3, "cores": 8, "memory": 24}]}
     uplinks = [{"name": "uplink", "amount": 5, "per": "node"}] if seed % 5 == 3 else []
     content |= {"counted": [{"name": "solver", "amount": 3}, *uplinks]} if licences or uplinks else {}
-    content |= {"site": on_a_site(draw, licences)} if site and not single else {}
+    content |= {"site": on_a_site(draw, licences)} if site and sited else {}
     request = draw.integers(0 if seed % 5 == 0 else 1, 150, jobs)
     work = np.where(draw.random(jobs) < 0.05, request + 5, np.maximum(1, request * draw.random(jobs))).astype(np.int64)
     words = [["a", "b", "c", ""][i] for i in draw.integers(0, 4, jobs)]
@@ -70,23 +70,25 @@ def world(seed: int, single: bool, jobs: int = 70) -> tuple[Cluster, JobTable]:
             **({("counted", "solver"): draw.integers(0, 2, jobs)} if licences else {}),
             **({("counted", "uplink"): (np.arange(jobs) > jobs // 2) * 2} if uplinks else {}),
         },
-        extra=pl.DataFrame({"partition": words, "reservation": kept}) if site and not single else pl.DataFrame(),
+        extra=pl.DataFrame({"partition": words, "reservation": kept}) if site and sited else pl.DataFrame(),
     )  # fmt: skip
     return Cluster.from_dict(content), table
 
 
-def run(seed: int, policy: str, single: bool) -> list[dict[str, Any]]:
+def run(seed: int, policy: str, single: bool, sited: bool) -> list[dict[str, Any]]:
     """Who held what, from when to when; and what became of each job."""
-    cluster, jobs = world(seed, single)
+    cluster, jobs = world(seed, single, sited)
     faults = [Fault(f"node{seed % 9}", (100 + 41 * seed % 300) * S, 60 * S)] if seed % 4 == 1 else []
     result = unrack.simulate(cluster, workload_of(jobs), policy, world=World(faults=faults))
     unrack.audit(result)
     return [*result.jobs.to_dicts(), *result.holdings.to_dicts()]
 
 
-@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize(("single", "sited"), [(False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_starts_are_those_of_levels_made_anew(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_are_those_of_levels_made_anew(
+    policy: str, single: bool, sited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, seen = Plan.round, list[bool]()
 
     def noting(self: Plan, *given: Any) -> Any:
@@ -99,11 +101,11 @@ def test_starts_are_those_of_levels_made_anew(policy: str, single: bool, monkeyp
     for seed in range(25):
         with monkeypatch.context() as with_notes:
             with_notes.setattr(Plan, "round", noting)
-            kept = run(seed, policy, single)
+            kept = run(seed, policy, single, sited)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
-            assert run(seed, policy, single) == kept, seed
-    assert np.mean(seen) > 0.25
+            assert run(seed, policy, single, sited) == kept, seed
+    assert np.mean(seen) > 0.15  # not where nodes are grouped otherwise than before
 
 
 def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:

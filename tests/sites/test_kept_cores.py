@@ -16,6 +16,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, PolicyError
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
+from unrack.policy.discipline.skyline import plan
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.table import parse_policy
@@ -75,8 +77,11 @@ def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) 
 
 
 @pytest.mark.parametrize(
-    "policy", ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)"]
-)
+    "policy",
+    ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)", "conservative",
+     "conservative(order=sjf)", "conservative(compress=ends)", "slurm(interval=7 s)",
+     "slurm(interval=20 s, reserve=nodes)"],
+)  # fmt: skip
 def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[int]()
     find = Mixed.find
@@ -94,6 +99,18 @@ def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatc
         outside = unrack.simulate(site.cluster, site.workload, policy).tables["placements"]
         assert outside.equals(found)
     assert few * 10 < len(asked)
+
+
+@pytest.mark.parametrize("policy", ["conservative", "conservative(order=sjf)", "conservative(compress=ends)"])
+def test_levels_stay_beside_kept_cores(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
+    for seed in range(60, 80):
+        site = random_cores(seed, 60)
+        kept = unrack.simulate(site.cluster, site.workload, policy)
+        unrack.audit(kept)
+        with monkeypatch.context() as anew:
+            anew.setattr(Plan, "keeps", False)
+            assert unrack.simulate(site.cluster, site.workload, policy).holdings.equals(kept.holdings), seed
 
 
 @pytest.mark.parametrize("seed", range(3))

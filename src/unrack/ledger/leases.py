@@ -159,10 +159,12 @@ class LeaseLedger(JobLedger, NodeLedger):
         if self.memory is not None:
             self._note_uses(job, rows, loans)
 
-    def take_back(self, job: int) -> Extra:
+    def take_back(self, job: int, early: bool = False) -> Extra:
         """Take back a job's rows, borrowed memory and claims; returns all that it held beyond its rows."""
         self.releases += 1
         extra = self.extra.pop(job, NOTHING)
+        if len(self.open_to) > 1 and not len(extra.claims):
+            self.note_where(nodes_of(self._rows(job)), early)
         self.free_cores += release_job(
             job, extra.borrowed, self.free, self.running, self.running_count, self.pool, self.lease_at
         )
@@ -326,8 +328,6 @@ class LeaseLedger(JobLedger, NodeLedger):
         ):
             raise RefusedError(f"{what}: its lease has memory of a pool of another cluster of pools")
         return loans
-
-    # --- room -------------------------------------------------------------------------------------------------------
 
     def _note_uses(self, job: int, rows: Ints, loans: Ints) -> None:
         assert self.memory is not None

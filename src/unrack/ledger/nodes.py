@@ -18,6 +18,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
+from unrack.sealed import sealed
 
 
 class NodeLedger:
@@ -41,6 +42,7 @@ class NodeLedger:
         self.version = 0
         self.releases = 0
         self.unforeseen = 0
+        self.local = sealed(np.zeros((2, 1 + len(cluster)), np.int64))
         self.capacity_version = 0
 
     def set_online(self, node: int, online: bool) -> None:
@@ -97,6 +99,13 @@ class NodeLedger:
             return
         self._give_back(node)
         self._capacity_changed(comes_back=True)
+
+    def note_where(self, nodes: Ints, early: bool) -> None:
+        """What was given back last, maybe ``early``, was on these nodes alone."""
+        local = self.local.copy()
+        local[1 - early :, nodes] = [[self.unforeseen], [self.releases]][1 - early :]
+        local[:, -1] += early, 1
+        self.local = sealed(local)
 
     def _check_exists(self, node: int) -> None:
         if not 0 <= node < len(self.online):

@@ -21,7 +21,7 @@ class Promise(NamedTuple):
 
     start_us: int  # when it is to start, µs; or earlier
     turn: int = -1  # which of those that start at one time goes first; -1: that follows from the order of the jobs
-    grain: int = 0  # what the rows of the lease count: 0, nodes; 1, nodes of each kind; 2, cores
+    grain: int = 0  # what the rows of the lease count: 0, nodes; 1, nodes of each group; 2, cores of each group
     lease: Lease | None = None  # on what; ``None``: only the time was promised
 
 
@@ -53,6 +53,7 @@ class Promises(NamedTuple):
     made: Mapping[int, Promise] | PromisedRows  # by job, or in columns
     # what the policy compares to see whether anything was given back since; ``None``: nothing was; or STIRRED
     freed: int | None = None
+    of: Ints | None = None  # int64[nodes]: the group of each node, where leases count more than nodes
 
     def by_job(self) -> dict[int, Promise]:
         """Job → what it was promised."""
@@ -67,7 +68,7 @@ class Promises(NamedTuple):
 
     def and_one(self, job: int, promise: Promise) -> Promises:
         """These and one that was made before this ledger began."""
-        return Promises({**self.by_job(), job: promise}, None)
+        return Promises({**self.by_job(), job: promise}, None, self.of)
 
     def stirred(self) -> Promises:
         """The same, for a policy that has to see that jobs were started, or were not, other than it planned."""

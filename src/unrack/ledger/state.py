@@ -264,8 +264,9 @@ class ClusterState(LeaseLedger):
             raise RefusedError(f"release job {job}: it is not running")
         if self.before is not None:
             self.before.held(job)
-        self.unforeseen += job in self.suspended or self._is_early(job, now)
-        extra = self.take_back(job)
+        early = job in self.suspended or self._is_early(job, now)
+        self.unforeseen += early
+        extra = self.take_back(job, early)
         self.forget_changes(job)
         self._note(job, -1)
         if self.devices is not None and extra.shares:

@@ -38,7 +38,7 @@ from unrack.study.input.inputs import (
     window_of,
 )
 from unrack.study.input.sweep import combinations
-from unrack.study.notes import refuse_idle
+from unrack.study.notes import refuse_idle, refuse_odd_jobs
 from unrack.study.results.record import engine_digest, id_of_run
 from unrack.study.world import RunTimes
 from unrack.workload.filters import SEEDED
@@ -156,6 +156,7 @@ def _loaded(path: str, whole: StudyTable, seed: int | None, policies: Sequence[s
             got = f"the same run twice ({run.cluster.name}, {run.workload.name}, {run.policy.label})"
             raise document.fault((), got, "clusters, workloads, policies and swept values that all differ")
         seen[run.id] = run
+    refuse_odd_jobs(document, runs)
     refuse_idle(document, runs)
     resolved = _resolved(name, whole, seeds, document.table, added, runs)
     return Study(name, whole.question, tuple(runs), resolved)

@@ -10,6 +10,8 @@ from unrack.facts import some
 from unrack.sim.effect import WORDS, Effect
 from unrack.study.input.inputs import Document, Location
 from unrack.workload.formats.rules import intake_notes
+from unrack.workload.site.graph import graph_of
+from unrack.workload.site.settled import refuse_odd
 
 if TYPE_CHECKING:
     from unrack.study.grid import Run
@@ -42,6 +44,14 @@ def refuse_idle(document: Document, runs: Sequence[Run]) -> None:
             raise _refusal(document, what, location, [effect.why_not for effect in found])
     if document.table.get("models") and not any(run.world.models for run in runs) and "sweep" not in document.table:
         raise _refusal(document, "models", ("models",), ["every policy has world = 'base'"])
+
+
+def refuse_odd_jobs(document: Document, runs: Sequence[Run]) -> None:
+    """Refuse jobs that no cluster could take at their word: a StudyError names the first, and what it says."""
+    for run in {(id(run.cluster), id(run.workload)): run for run in runs}.values():
+        with document.part("workloads", run.place[1]):
+            graph_of(run.workload.jobs)
+            refuse_odd(run.cluster, run.workload.jobs)
 
 
 def _refusal(document: Document, what: str, location: Location, reasons: Iterable[str]) -> StudyError:

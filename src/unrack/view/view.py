@@ -196,11 +196,14 @@ class View:
         return self._state.unforeseen
 
     @property
+    def local(self) -> Ints:
+        """int64[2, nodes + 1]: :attr:`unforeseen`, and :attr:`releases`, when last on each node alone; how often so."""
+        return self._state.local
+
+    @property
     def capacity_version(self) -> int:
         """Grows by one whenever a node goes offline or comes back."""
         return self._state.capacity_version
-
-    # --- running jobs -------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> Ints:

@@ -52,7 +52,7 @@ class BeforeImages:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._versions = state.version, state.releases, state.unforeseen
+        self._versions = state.version, state.releases, state.unforeseen, state.local
         self._asking = 0 if state.claimed is None else state.claimed.asking
         self._held: dict[int, Held | None] = {}
         self._told: dict[int, tuple[Ints, int | None, int | None]] = {}
@@ -106,7 +106,7 @@ class BeforeImages:
                 state.extra[job] = held.extra
             if state.runs is not None:
                 state.runs.started_us[job] = held.started_us
-        state.version, state.releases, state.unforeseen = self._versions
+        state.version, state.releases, state.unforeseen, state.local = self._versions
         if state.claimed is not None:
             state.claimed.asking = self._asking
         if self._devices is not None:

@@ -76,10 +76,13 @@ class Conservative(Planning):
     def decide(self, view: View, memory: Plan, now: int) -> tuple[list[Decision], Plan]:
         """Reserve for new jobs, move reservations forward if jobs have ended, start those that are due."""
         mark = freed(view, self.compress)
-        compress, stirred, memory.freed = mark != memory.freed, memory.freed == STIRRED, mark
+        before, memory.freed = memory.freed, mark
+        compress, stirred = mark != before, before == STIRRED
         if not view.waiting:
             return [], memory
         jobs = in_order(self.order, view, now, memory.noted).copy()
+        if compress:
+            memory.look_where(view, COMPRESS.index(self.compress), -1 if stirred else before)
         if self.outgrown(view, memory) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)

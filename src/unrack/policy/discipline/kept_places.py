@@ -122,13 +122,13 @@ def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: S
 
 
 @inlined
-def claim_cores(job: int, first: int, last: int, claim: int, c: Any) -> int:
-    """Write down what a job claims of the places of its nodes, which are rows of ``out``; the end of its claims."""
-    own, at, out, claims = c.kept_of[job], c.kept_at, c.out, c.new_claims
+def claim_cores(job: int, rows: Ints, first: int, last: int, claim: int, c: Any) -> int:
+    """Write down what a job claims of the places of its nodes, which are in these rows; the end of its claims."""
+    own, at, claims = c.kept_of[job], c.kept_at, c.new_claims
     for row in range(at.shape[0] if own > 0 else 0):
         for r in range(first, last if (own >> row) & 1 else first):
-            for node in range(out[r, FIRST], out[r, FIRST] + out[r, NODES]):
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                 if at[row, node] >= 0:
-                    claims[claim, 0], claims[claim, 1] = at[row, node], out[r, CORES]
+                    claims[claim, 0], claims[claim, 1] = at[row, node], rows[r, CORES]
                     claim += 1
     return claim

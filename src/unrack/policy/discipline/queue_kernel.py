@@ -217,7 +217,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                         walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
                     walk[CLAIMS_FOUND] = claim + fixed
                     if kept:
-                        walk[CLAIMS_FOUND] = claim_cores(job, at, walk[FOUND], claim + fixed, c)
+                        walk[CLAIMS_FOUND] = claim_cores(job, c.out, at, walk[FOUND], claim + fixed, c)
         if stage == PLACED:
             if walk[FOUND] < 0:
                 if walk[FOUND] != ASIDE and behind < 0 and walk[HEADS] == heads.shape[0]:

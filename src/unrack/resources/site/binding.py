@@ -127,7 +127,7 @@ class Binding:
         without, _, wrong = self._nodes(said.without[job])  # to leave out nodes that there are not is no fault
         if fault := self._fault(features) or odd or wrong or missing or self._too_much(job) or self._reserved(job):
             return Where(why=fault)
-        reservation = said.reservation[job] if site.windows else ""
+        reservation = said.reservation[job]
         text = said.partition[job]
         names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         queue = self._queue(job)
@@ -251,7 +251,7 @@ class Binding:
     def _reserved(self, job: int) -> str:
         """Why a job may not run in the reservation that it names; ``""``: it may, or names none."""
         said, name = self.said, self.said.reservation[job]
-        if not name or not self.site.windows:
+        if not name:
             return ""
         one = self.reservations.get(name)
         if one is None:
@@ -284,6 +284,8 @@ class Binding:
         """What it is over, wherever it runs; the nearest of each amount, where that counts."""
         said, nearer, file = self.said, set[str](), self.site.file
         key = said.user[job], said.account[job], said.qos[job]
+        if key[2] and self.qos and key[2] not in self.qos and not self.site.open:  # of one that is open Slurm says so
+            return f"quality of service {key[2]!r}, which the cluster does not have"
         if key not in self._bounds_of:
             self._bounds_of[key] = self._bounds_on(*key)
         for what, bound in self._bounds_of[key]:

@@ -78,6 +78,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
                     raise InputError(f"job {jobs.ids[job]}, dependency", repr(text[:80]), "no component of its own job")
                 waits.setdefault(int(first[job]), []).extend(found)
     if "follows" in said and "think_s" in said:
+        numbers_said(jobs, "think_s")
         thinks = said["think_s"].cast(pl.Float64, strict=False).to_list()
         for job, name in enumerate(said["follows"].cast(pl.String).to_list()):
             if name in number_of and (think := thinks[job]) is not None and think >= 0:

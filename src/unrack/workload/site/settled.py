@@ -21,6 +21,7 @@ from unrack.resources.site.open_limits import counted
 from unrack.resources.site.wheres import Said, Where
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
+from unrack.workload.site.refused import said_in_vain
 from unrack.workload.site.sessions import as_long_as_the_longest
 
 COLUMNS = {
@@ -48,7 +49,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
 
     On a cluster with a ``site``, jobs ask for where they may run and for what they count for; on any cluster, members
     of arrays count for the limits of these. Components of a heterogeneous job run as long as the longest. Elsewhere
-    nothing changes. An InputError if no job names a partition that the cluster has, though some name others.
+    nothing changes. An InputError as of :func:`refuse_odd`.
     """
     jobs, site = as_long_as_the_longest(jobs), cluster.places.installed.get("site")
     limits = _numbers(jobs, "array_limit", 0)
@@ -57,7 +58,7 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     if not isinstance(site, Site):
         site = Site({}, Nodes(cluster.cores, cluster.memory_mb, cluster.rack, cluster.rack_names), "site")
     said = said_by(jobs, cluster)
-    _check_partitions(site, said)
+    _refuse_odd(site, said, jobs)
     binding = Binding(site, said)
     installed = {**cluster.places.installed, "site": binding.bound()}
     columns = binding.where, binding.counts, binding.whose
@@ -198,28 +199,37 @@ def _text(jobs: JobTable, columns: tuple[str, ...]) -> list[str]:
 def numbers_said(jobs: JobTable, name: str) -> pl.Series:
     """The numbers of a further column; 0: nothing is said.
 
-    An InputError if something else is said; it names the first job.
+    An InputError if something else is said, or one that is not finite; it names the first job.
     """
     said = _said(jobs, (name,))
     if said is None:
         return pl.Series(name, np.zeros(len(jobs)))
     found = said.cast(pl.Float64, strict=False)
-    if (odd := (found.is_null() & (said != "")).arg_true()).len():
+    if (odd := (~found.is_finite().fill_null(False) & (said != "")).arg_true()).len():
         job = int(odd[0])
         raise InputError(f"job {jobs.ids[job]}, {name}", repr(said[job][:80]), "a number")
-    return found.fill_null(0.0).fill_nan(0.0).clip(-(2.0**53), 2.0**53).alias(name)
+    return found.fill_null(0.0).clip(-(2.0**53), 2.0**53).alias(name)
 
 
 def _numbers(jobs: JobTable, name: str, least: int = -(2**53)) -> Ints:
-    found = np.ascontiguousarray(numbers_said(jobs, name).cast(pl.Int64).to_numpy())
-    if (odd := np.flatnonzero(found < least)).size:
+    found = numbers_said(jobs, name).to_numpy()
+    if (odd := np.flatnonzero((found < least) | (found != np.floor(found)))).size:
         job = int(odd[0])
-        raise InputError(f"job {jobs.ids[job]}, {name}", str(found[job]), f"{least} or more")
-    return found
+        wanted = "a whole number" + (f", {least} or more" if least > -(2**53) else "")
+        raise InputError(f"job {jobs.ids[job]}, {name}", f"{found[job]:g}", wanted)
+    return found.astype(np.int64)
 
 
-def _check_partitions(site: Site, said: Said) -> None:
-    named = sorted({name.strip() for text in set(said.partition) for name in text.split(",") if name.strip()})
-    if site.partitions and named and not any(name in site.partitions for name in named):
-        got = f"jobs of {', '.join(map(repr, named[:8]))}{' …' if len(named) > 8 else ''}"
-        raise InputError("site.partitions", got, f"some of {', '.join(site.partitions)}")
+def refuse_odd(cluster: Cluster, jobs: JobTable) -> None:
+    """Refuse jobs of which all that name, say, a quality of service name none that the cluster has: an InputError."""
+    site = cluster.places.installed.get("site")
+    _numbers(jobs, "array_limit", 0)
+    if isinstance(site, Site) and ("site", QUANTITIES[0]) not in jobs.devices:
+        _refuse_odd(site, said_by(jobs, cluster), jobs)
+
+
+def _refuse_odd(site: Site, said: Said, jobs: JobTable) -> None:
+    if odd := said_in_vain(site, said):
+        what, job, want = odd
+        column = next(name for name in COLUMNS[what] if _said(jobs, (name,)) is not None)
+        raise InputError(f"job {jobs.ids[job]}, {column}", repr(getattr(said, what)[job][:80]), want)

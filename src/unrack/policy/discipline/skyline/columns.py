@@ -20,8 +20,8 @@ class Grain(IntEnum):
 
     * ``NODES``: a node, cores and MB. A reservation then names its nodes.
     * ``WHOLE``: all nodes of a kind, counted in nodes. Exact for jobs that have nodes to themselves.
-    * ``CORES``: all nodes, counted in cores. Exact where every task asks one core and no memory, since then any free
-      core serves as well as any other.
+    * ``CORES``: all nodes that no waiting job tells apart, counted in cores. Exact for those of whose jobs every task
+      asks one core and no memory, since then any free core serves as well as any other; each of the others is a group.
     """
 
     NODES = 0
@@ -80,15 +80,17 @@ COARSE = MOST + 4
 """One more: the cores that reservations for later keep of each of their nodes, whatever is asked; 0: what is asked.
 Not 0, they keep nothing of limits, and are not made for whom a limit has no room now; who ends just when they begin is
 in their way."""
-CURSOR = COARSE + 1
+REACH = COARSE + 1
+"""One more: before which time (µs) a plan has to end, as windows that begin then do not divide its groups."""
+CURSOR = REACH + 1
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
 what it then holds and asks; when it was last seen running."""
 BEGIN, PLAN, CHOSEN = range(3)
 """Stages: nothing is done; jobs are being given reservations; a choice has been made."""
-TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS, HEADS = range(9)
+TURNS, MOMENTS, LEASES, CLAIMED, CLAIMABLE, STARTS, BOOKED, SHARERS, HEADS, FURTHER = range(10)
 """What there may be too little room for: ``turn``, steps, rows, claims, slots, ``out``; leases of devices, and jobs on
-one device; heads of a pass."""
+one device; heads of a pass; the time until ``cursor[REACH]``, which then says until when it is to be."""
 NO_ROOM, CHOOSE = -1, -2
 """Answers of a round that is not over: the columns are too small; a choice is to be made."""
 
@@ -110,6 +112,7 @@ class _Columns(NamedTuple):
     # what is installed, and when which jobs may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
+    stays: Ints  # int64[sets]: 1: nothing was given back of which their jobs could have a part: no reservation moves
     set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: nobody has looked
     # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside; below 0: also outside
     set_owner: Ints
@@ -129,7 +132,9 @@ class _Columns(NamedTuple):
     # groups of nodes
     of: Ints  # int64[nodes]: the group of each node
     total: Ints  # int64[sets, 2, groups]: cores and MB of a node of each group that is of the set; else 0
+    group_spans: Ints  # int64[sets, 2]: the first of the groups of each set, and the one behind the last
     rank: Ints  # int64[groups]: in which order groups are filled
+    named: Ints  # int64[groups]: 1: a node, told apart by its name
     may_lend: Ints  # int64[nodes]: how many MB a node may lend and run tasks; none, where no memory is lent like that
     # the skyline
     times: Ints  # int64[steps]: when each step begins, µs

@@ -54,6 +54,7 @@ from unrack.policy.discipline.skyline.steps import (
     add_span,
     book,
     claims_fit,
+    only_cores,
     room_in,
 )
 from unrack.units import NEVER_US
@@ -96,11 +97,12 @@ def sum_held(job: int, seen: LedgerColumns, groups: Groups, sky: Any) -> int:
     if groups.grain == 0:
         found = sum_rows(rows, first, last)
     for r in range(first, last if groups.grain > 0 else first):
-        if groups.grain == 2:
+        if groups.grain == 2 and groups.total.shape[1] == 1:
             found += spread(0) * rows[r, NODES] * rows[r, CORES]
             continue
+        each = rows[r, CORES] + (rows[r, LOCAL_MB] << 20) if groups.grain == 2 else 1
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            found += spread(groups.of[node])
+            found += spread(groups.of[node]) * each
     if sky.free_places.shape[0] > 0:
         first = sky.claimed_at[LEASE_ROW, job]
         found += sum_claims(sky.claimed, first, first + sky.claimed_at[ROW_COUNT, job])
@@ -158,6 +160,11 @@ def reach_of(job: int, claims: Span, sky: Any) -> int:
     found = grown[0, sky.set_of[job]]
     for c in range(claims.claim, claims.claim_end):
         found = max(found, grown[0, sets + claims.claims[c, 0]])
+    own, at = sky.kept_of[job], sky.kept_at
+    for row in range(at.shape[0] if own > 0 else 0):
+        for node in range(at.shape[1] if (own >> row) & 1 else 0):
+            if at[row, node] >= 0:
+                found = max(found, grown[0, sets + at[row, node]])
     return int(found)
 
 
@@ -168,7 +175,8 @@ def room_from(
     """The first step from ``i`` on, ``before`` a time, that has room for a job; -1: none."""
     times, at, level = sky.times, sky.at, sky.level
     while i < steps and times[i] < before:
-        enough = level[at[i], CPU, 0] if groups.grain == 2 else room_in(level, at[i], groups, asked)
+        counts = only_cores(groups, asked)
+        enough = level[at[i], CPU, groups.first] if counts else room_in(level, at[i], groups, slots, asked)
         if enough >= asked.tasks and claims_fit(level, at[i], slots, claims):
             return i
         i += 1
@@ -210,6 +218,7 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
     """Whether as much is free now as the levels say."""
     cursor, level, low, start, running = sky.cursor, sky.level, sky.low, sky.start, seen.running
     k, places = sky.at[cursor[FROM]], cursor[SLOTS]
+    counts_mb = groups.grain == 0 or (groups.grain == 2 and slots.first > 1)
     free_now(low[0], seen, groups)
     for s in range(places):
         low[0, CPU, slots.first + s] = slots.free[slots.place_of[s]]
@@ -230,7 +239,7 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
             span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, w + (kept[w, 0] >= 0))
             add_span(low[0], slots, span, -1)
     for g in range(slots.first):
-        if low[0, CPU, g] != level[k, CPU, g] or (groups.grain == 0 and low[0, MEM, g] != level[k, MEM, g]):
+        if low[0, CPU, g] != level[k, CPU, g] or (counts_mb and low[0, MEM, g] != level[k, MEM, g]):
             return False
     for s in range(slots.first, slots.first + places):
         if low[0, CPU, s] != level[k, CPU, s]:
@@ -302,8 +311,9 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
         first = seen.lease_at[LEASE_ROW, job]
         count, start, claim = seen.lease_at[ROW_COUNT, job], rows, claims
         needed = count
+        by_node = groups.grain == 1 or groups.total.shape[1] > 1
         for r in range(first, first + count):
-            needed += pool[r, NODES] if groups.grain == 1 else 0
+            needed += pool[r, NODES] if by_node else 0
         if rows + needed > new_rows.shape[0]:
             return short_of(sky.cursor, LEASES), 0
         for r in range(first, first + count):
@@ -312,10 +322,11 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
                     new_rows[rows, c] = pool[r, c]
                 rows += 1
                 continue
-            for node in range(pool[r, FIRST], pool[r, FIRST] + (pool[r, NODES] if groups.grain == 1 else 1)):
-                new_rows[rows, 0] = groups.of[node] if groups.grain == 1 else 0
+            for node in range(pool[r, FIRST], pool[r, FIRST] + (pool[r, NODES] if by_node else 1)):
+                new_rows[rows, 0] = groups.of[node]
                 new_rows[rows, NODES], new_rows[rows, 2], new_rows[rows, LOCAL_MB] = 1, 0, 0
-                new_rows[rows, CORES] = 1 if groups.grain == 1 else pool[r, NODES] * pool[r, CORES]
+                new_rows[rows, CORES] = 1 if groups.grain == 1 else pool[r, CORES] * (1 if by_node else pool[r, NODES])
+                new_rows[rows, LOCAL_MB] = pool[r, LOCAL_MB] if groups.grain == 2 and by_node else 0
                 rows += 1
         if sky.free_places.shape[0] > 0:
             at = sky.claimed_at
@@ -367,7 +378,9 @@ def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, c
         held[CHECK, job] = sum_rows(own.rows, own.first, own.last) + sum_claims(own.claims, own.claim, own.claim_end)
     cursor[WAS] = running + count
     for s in range(grown.shape[1] if compress else 0):
-        grown[0, s], grown[1, s] = grown[1, s], 0
+        if s >= sky.stays.shape[0] or sky.stays[s] == 0:
+            grown[0, s] = grown[1, s]
+        grown[1, s] = 0
     cursor[KEPT] = 1
     return True
 

@@ -11,7 +11,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, ENDS_US, MEM, ROW_COUNT, WHO
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
-from unrack.ledger.lease import CORES, FIRST, NODES
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
@@ -34,6 +34,7 @@ from unrack.policy.discipline.skyline.steps import (
     copy_step,
     free_slots,
     lent_room,
+    only_cores,
     room_in,
     slot_for,
     slots_for,
@@ -52,7 +53,7 @@ def short_of(cursor: Ints, what: int) -> int:
 def parts_of(rule: Rule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
     """The ledger, the groups and the slots of a plan; so many jobs run."""
     seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2])
+    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2], 0, sky.kept_at)
     return seen, groups, Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2])
 
 
@@ -65,11 +66,13 @@ def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> Non
         add_rows(level, rows, first, last, 1)
         return
     for r in range(first, last):
-        if groups.grain == 2:
+        if groups.grain == 2 and groups.total.shape[1] == 1:
             level[CPU, 0] += rows[r, NODES] * rows[r, CORES]
             continue
+        cores, mb = (rows[r, CORES], rows[r, LOCAL_MB]) if groups.grain == 2 else (1, 0)
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            level[CPU, groups.of[node]] += 1
+            level[CPU, groups.of[node]] += cores
+            level[MEM, groups.of[node]] += mb
 
 
 @inlined
@@ -83,7 +86,8 @@ def free_now(level: Ints, seen: LedgerColumns, groups: Groups) -> None:
             level[CPU, node] = free[CPU, node]
             level[MEM, node] = free[MEM, node]
         elif groups.grain == 2:
-            level[CPU, 0] += free[CPU, node]
+            level[CPU, groups.of[node]] += free[CPU, node]
+            level[MEM, groups.of[node]] += free[MEM, node] if level.shape[1] > 1 else 0
         elif free[CPU, node] > 0 and free[CPU, node] == total[CPU, node]:
             level[CPU, groups.of[node]] += 1
 
@@ -175,7 +179,7 @@ def fits_in(
     level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip
     """Whether one step has room for a job, as far as can be seen without a choice."""
-    fits = room_in(level, k, groups, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
+    fits = room_in(level, k, groups, slots, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
     return fits and (
         mb == 0 or lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole) >= asked.tasks
     )
@@ -213,21 +217,21 @@ def earliest(
 ) -> int:  # fmt: skip
     """The first step from ``i`` on, ``before`` a time (µs), at which the job fits for ``length`` µs; -1: none.
 
-    ``sky.low`` gets what is free throughout; of cores in number nothing. ``mb``: the memory of all its tasks, where it
-    may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
+    ``sky.low`` gets what is free throughout; of cores of one group nothing. ``mb``: the memory of all its tasks, where
+    it may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
     """
     times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
-    grain, tasks = groups.grain, asked.tasks
-    while grain == 2 and i < steps and times[i] < before:  # as below, in numbers
+    tasks, counts, first = asked.tasks, only_cores(groups, asked), groups.first
+    while counts and i < steps and times[i] < before:  # as below, in numbers
         k = i
         while k < steps and (k == i or times[k] < times[i] + length):
-            if level[at[k], CPU, 0] < tasks or not claims_fit(level, at[k], slots, claims):
+            if level[at[k], CPU, first] < tasks or not claims_fit(level, at[k], slots, claims):
                 break
             k += 1
         if k > i and (k == steps or times[k] >= times[i] + length):
             return i
         i = k + 1
-    if grain == 2 or i >= steps:
+    if counts or i >= steps:
         return -1
     own = steps_of(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US, every)
     count, j, k = own.shape[0], 0, 0  # from step j on it fits to k

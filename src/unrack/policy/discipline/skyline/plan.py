@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
-from unrack.policy.discipline.queue_pass import Chooser, Passes
+from unrack.policy.discipline.queue_pass import Chooser
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -29,18 +28,16 @@ from unrack.policy.discipline.skyline.columns import (
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
-    FIRST_GROUP,
-    FIRST_OF,
     FIRST_ROW,
     FROM,
+    FURTHER,
     JOB,
     KEPT,
-    LAST_GROUP,
-    LAST_OF,
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
     LENT_DEVICES,
+    REACH,
     ROWS,
     ROWS_CHOSEN,
     SHARERS,
@@ -50,9 +47,9 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
-    Grain,
     Round,
 )
+from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
 from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
@@ -67,77 +64,16 @@ FEW_ROUNDS = 1000
 
 
 @dataclass(slots=True)
-class Plan(Passes):
+class Plan(Grouped):
     """Reservations, and rounds of a plan."""
-
-    in_pass: ClassVar[bool] = False
-
-    grouped: int = 0  # how many sets of nodes are told apart
-
-    def group(self, view: View, place: Any) -> None:
-        """Group the nodes as coarsely as is exact for the jobs submitted so far."""
-        nodes = view.total.shape[1]
-        windows = [window.nodes for window in view.cluster.places.windows]
-        self.grouped = len(self.sets)
-        if self.rule.whole and not self.chosen and not view.columns.suspended:  # who is has memory of idle nodes
-            kinds, group_of = self._kinds(view)
-            first_node = np.unique(group_of, return_index=True)[1]
-            by_size = np.lexsort((first_node, kinds[1], kinds[0]))
-            rank = {"best-fit": by_size, "worst-fit": by_size[::-1]}.get(place, np.argsort(first_node))
-            self._group(Grain.WHOLE, group_of, view.columns.open_to[:, :, first_node], rank)
-            self._windows_by_group(first_node)
-        elif view.equal_cores() and not self.chosen and not windows:
-            self._group(Grain.CORES, np.zeros(nodes), view.total.sum(axis=1)[None, :, None], np.zeros(1))
-        else:
-            self._group(Grain.NODES, np.arange(nodes), view.columns.open_to, np.arange(nodes))
-
-    def _kinds(self, view: View) -> tuple[Ints, Ints]:
-        """Kinds of nodes, which differ in size, in windows or in the sets of jobs so far; and int64[nodes]: of each."""
-        windows = {window.nodes.tobytes(): window.nodes[None] for window in view.cluster.places.windows}
-        alike = [view.total, view.columns.open_to[sorted(self.sets), 0] > 0, *windows.values()]
-        kinds, group_of = np.unique(np.concatenate(alike), axis=1, return_inverse=True)
-        return kinds, group_of.ravel()
-
-    def splits(self, view: View) -> bool:
-        """Whether a job has come that may use some of the nodes of a group alone."""
-        if self.rule.grain != Grain.WHOLE or self.grouped == len(self.sets):
-            return False
-        self.grouped = len(self.sets)
-        return bool(self._kinds(view)[0].shape[1] != self.columns.total.shape[2])
-
-    def look_at_sets(self, view: View) -> None:
-        """Take over which nodes jobs may use, and when; the groups stay."""
-        super(Plan, self).look_at_sets(view)
-        if self.columns.total.shape[2] and self.rule.grain != Grain.CORES:
-            first_node = np.unique(self.columns.of, return_index=True)[1]
-            self.replace(total=np.ascontiguousarray(view.columns.open_to[:, :, first_node]))
-
-    def _group(self, grain: Grain, of: Any, total: Any, rank: Any) -> None:
-        self.rule = self.rule._replace(grain=int(grain))
-        of, total, rank = (np.array(array, np.int64, order="C") for array in (of, total, rank))
-        width = total.shape[2] + len(self.columns.place_of)
-        self.replace(
-            of=of, total=total, rank=rank, times=np.zeros(0, np.int64), at=np.zeros(0, np.int64),
-            level=np.zeros((0, 2, width), np.int64), low=np.zeros((2, 2, width), np.int64),
-        )  # fmt: skip
-
-    def _windows_by_group(self, first_node: Ints) -> None:
-        """What windows keep, in nodes of each group: a group is in a window whole or not at all."""
-        c, rows = self.columns, list[list[int]]()
-        windows, count = c.windows.copy(), np.bincount(c.of, minlength=len(first_node))
-        for window in windows:
-            inside = np.isin(first_node, c.window_rows[window[FIRST_OF] : window[LAST_OF], 0])
-            window[FIRST_GROUP] = len(rows)
-            rows += [[group, 1, 1, int(count[group]), 0] for group in np.flatnonzero(inside).tolist()]
-            window[LAST_GROUP] = len(rows)
-        self.replace(windows=windows, window_groups=np.array(rows, np.int64).reshape(-1, 5))
 
     def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those whose reservation is now."""
+        self.look(view)
+        jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
-        self.look(view)
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         self.rounds += 1
@@ -166,6 +102,8 @@ class Plan(Passes):
                 continue
             if line is not None and cursor[SHORT] in (BOOKED, SHARERS):
                 line.more(bool(cursor[SHORT] == SHARERS))
+            elif cursor[SHORT] == FURTHER:
+                self.regroup(view, jobs, int(cursor[REACH]))
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE], cursor[KEPT] = BEGIN, 0

@@ -12,7 +12,9 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES as NODE_CORES
+from unrack.ledger.lease import FIRST
 from unrack.policy.columns import Gang
+from unrack.policy.discipline.kept_places import claim_cores
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
@@ -30,6 +32,7 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_CLAIM,
     FIRST_ROW,
     FROM,
+    FURTHER,
     LAST,
     LEASES,
     LENGTH,
@@ -39,6 +42,7 @@ from unrack.policy.discipline.skyline.columns import (
     OPENS_US,
     OWNER,
     PLAN,
+    REACH,
     ROWS,
     ROWS_CHOSEN,
     STAGE,
@@ -62,8 +66,10 @@ from unrack.policy.discipline.skyline.steps import (
     Span,
     asked_by,
     book,
+    cores_left,
     fits_at,
     fits_together,
+    only_cores,
     slots_for,
 )
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
@@ -72,13 +78,13 @@ from unrack.units import NEVER_US
 
 @inlined
 def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int) -> int:
-    """Rows (of groups) for a job that fits in ``low``; returns their end."""
+    """Rows (of groups) for a job that fits in ``low``, if not in the one group that it may use; returns their end."""
     total, rank, tasks, cores, mb = groups.total, groups.rank, asked.tasks, asked.cores, asked.mb
-    if groups.grain == 0:
-        return place_job(low[0], total, tasks, cores, mb, groups.whole, fit, out, at)
     start, left = at, tasks
-    if groups.grain == 2:
-        return add_node(out, start, at, 0, tasks, tasks, 0)
+    if only_cores(groups, asked):
+        return add_node(out, start, at, groups.first, tasks, tasks, 0)
+    if groups.grain != 1:
+        return place_job(low[0], total, tasks, cores, mb, groups.whole, fit, out, at)
     for i in range(rank.shape[0]):
         g = rank[i]
         each = tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
@@ -180,9 +186,9 @@ def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
     """Those that a job may use; where a choice is to be made it may look at all."""
     own = sky.set_of[job]
     total, first, last = sky.total[own], 0, sky.total.shape[2]
-    if grain == 0 and sky.wants[job] < CHOICE:
-        first, last = sky.spans[own, 0], sky.spans[own, 1]
-    return Groups(grain, whole, sky.of, total, sky.rank, first, last)
+    if sky.wants[job] < CHOICE:
+        first, last = sky.group_spans[own, 0], sky.group_spans[own, 1]
+    return Groups(grain, whole, sky.of, total, sky.rank, first, last, sky.kept_of[job], sky.kept_at)
 
 
 @inlined
@@ -282,7 +288,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if q >= cursor[LAST]:
             break
         job, begins = order[q], turn[START, q]
-        if begins >= 0 and (not compress or begins == now):
+        if begins >= 0 and (not compress or begins == now or sky.stays[sky.set_of[job]]):
             continue
         asked, mb = asked_by(job, sky)
         groups = groups_of(job, grain, whole, sky)
@@ -325,16 +331,23 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
             end, claims_end = used, claims_used
+            if i >= 0 and times[i] + length > cursor[REACH]:
+                cursor[REACH] = times[i] + length
+                return short_of(cursor, FURTHER)
             if i >= 0:
                 claims_end += fixed.claim_end - fixed.claim
+                kept = sky.kept_at.shape[0] * min(sky.kept_at.shape[1], asked.tasks) if groups.claims else 0
                 if used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                     return short_of(cursor, LEASES)
-                if claims_end > new_claims.shape[0]:
+                if claims_end + kept > new_claims.shape[0]:
                     return short_of(cursor, CLAIMED)
+                for node in range(groups.first, groups.last if groups.claims else groups.first):
+                    low[0, CPU, node] = cores_left(low, 0, groups, slots, node)
                 end = reserve(low, groups, fit, asked, new_rows, used)
                 for c in range(fixed.claim_end - fixed.claim):
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
+                claims_end = claim_cores(job, new_rows, used, end, claims_end, sky)
         chosen = False
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
@@ -350,8 +363,9 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
         early = 1 if cursor[COARSE] and times[i] > now else 0  # who ends when they begin is in their way, too
-        for r in range(used, end if early and grain == 0 else used):
-            new_rows[r, NODE_CORES] = cursor[COARSE]
+        for r in range(used, end if early and grain != 1 else used):
+            if sky.named[new_rows[r, FIRST]]:
+                new_rows[r, NODE_CORES] = cursor[COARSE]
         for c in range(claims_used, claims_end if early else claims_used):
             if sky.aside[0] <= new_claims[c, 0] < sky.aside[1]:
                 new_claims[c, 1] = 0  # limits are looked at when it starts

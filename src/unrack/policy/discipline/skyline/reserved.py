@@ -43,7 +43,7 @@ from unrack.view import DeviceLine, View
 from unrack.workload.job import CORES as CORES_ASKED
 from unrack.workload.job import ESTIMATE, TASKS
 
-NODES, CORES = int(Grain.NODES), int(Grain.CORES)
+NODES = int(Grain.NODES)
 MOST_KEPT = 62
 """Of how many kinds of places on nodes kernels know."""
 NO_LIMITS: Ints = np.zeros(0, np.int64)
@@ -75,7 +75,7 @@ class Blocked:
 class Reserved:
     """What is reserved, and how the cluster is grouped for planning."""
 
-    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel, as in passes
+    in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel
 
     rule: Rule
     columns: Columns
@@ -84,7 +84,6 @@ class Reserved:
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
-    sets: set[int] = field(default_factory=set)  # the sets of nodes of these jobs
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
@@ -132,7 +131,8 @@ class Reserved:
         plan, promised = cls.begin(view, *how), view.promises.by_job()
         kept = [(job, promised[job]) for job in view.queue.tolist() if job in promised] if promised else []
         leases = [plan._lease_of(view, job, promise) for job, promise in kept]
-        plan.lost = any(lease is None for lease in leases)
+        grains = {promise.grain for _, promise in kept}
+        plan.lost = any(lease is None for lease in leases) or len(grains) > 1
         rows, claims = [plan.columns.rows[:0]], [NO_CLAIMS]
         row = claim = 0
         for (job, promise), lease in zip(kept, leases, strict=True):
@@ -150,7 +150,11 @@ class Reserved:
             c = plan.columns  # with room for as many as the kernel may write before it asks for more
             own_rows, own_claims = np.concatenate(rows), np.concatenate(claims)
             plan.replace(rows=grown_rows(own_rows, len(c.new_rows)), claims=grown_rows(own_claims, len(c.new_claims)))
+            plan.lay(view, np.array([job for job, _ in kept]), None if NODES in grains else view.promises.of)
         return plan
+
+    def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
+        """Lay reservations of other groups (int64[nodes]; by default nodes) on those of this plan; a plan does."""
 
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
@@ -158,12 +162,18 @@ class Reserved:
         if job in view.columns.components.of and (lease is None or not lease.parts):
             return None
         claims = NO_CLAIMS if lease is None else lease.claims
-        if self.grain == Grain.CORES and (lease is not None or self.columns.wants[job] == Wants.NODES):
-            return Lease(job, np.array([[0, 1, tasks, tasks, 0]], np.int64), claims=claims)
-        if lease is None or promise.grain != self.grain or (len(lease.borrowed) and not self.lends):
+        counts, of = self.grain == Grain.CORES, None if promise.grain == NODES else view.promises.of
+        first, last = self.columns.group_spans[self.columns.set_of[job]].tolist()
+        if counts and lease is None and last == first + 1 and self.columns.wants[job] == Wants.NODES:
+            node = int(np.argmax(self.columns.of == first))  # one stands for its group
+            rows = np.array([[node if of is None else of[node], 1, tasks, tasks, 0]], np.int64)
+            return Lease(job, rows, claims=claims)
+        known = promise.grain == self.grain or (counts and promise.grain == NODES)
+        if lease is None or not known or (len(lease.borrowed) and not self.lends):
             return None
         rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
-        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= self.columns.total.shape[2]
+        last = len(self.columns.of) if promise.grain == NODES else 0 if of is None else int(of.max()) + 1
+        there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= last
         there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
         return lease if there and int(groups @ rows[:, LEASE_TASKS]) == tasks else None
 
@@ -182,7 +192,7 @@ class Reserved:
         """What is promised after a round."""
         c = self.columns
         made = PromisedRows(self.rule.grain, c.start, c.where, c.rows, c.claims, self.places, self.leases)
-        return Promises(made, self.freed)
+        return Promises(made, self.freed, None if self.rule.grain == NODES else c.of)
 
     def note_jobs(self, view: View) -> None:
         """Note of jobs that were submitted since what decides where they go."""
@@ -190,8 +200,6 @@ class Reserved:
         if first == self.known:
             return
         seen, devices = view.columns.claimed, view.columns.devices
-        if len(view.columns.open_to) > 1:
-            self.sets.update(view.columns.set_of[first : self.known].tolist())
         plain = seen is None and devices is None and not view.columns.components.of
         if plain and not self.every:
             return
@@ -226,7 +234,7 @@ class Reserved:
         """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
         seen, places = view.columns.claimed, view.cluster.places
         plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
-        first = self.rule == Rule(NODES, False, FITS["first-fit"]) and view.asks[CORES_ASKED, job] > 0
+        first = not self.rule.whole and self.rule.fit == FITS["first-fit"] and view.asks[CORES_ASKED, job] > 0
         if not (plain and first) or seen is None:
             return 0
         return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
@@ -241,15 +249,9 @@ class Reserved:
         return Wants.ELSEWHERE if self.lends else Wants.CHOICE
 
     def too_coarse(self, view: View) -> bool:
-        """Whether a job has come for which counting cores, or nodes, is not exact any more."""
+        """Whether a job has come for which counting cores, or nodes, is never exact: something is chosen for it."""
         self.note_jobs(view)
-        grain = self.rule.grain
-        coarse = (grain == CORES and not view.equal_cores()) or (self.chosen and grain != NODES)
-        return coarse or self.splits(view)
-
-    def splits(self, view: View) -> bool:
-        """Whether a job has come that may use some of the nodes of a group alone; a plan knows."""
-        return False
+        return self.chosen and self.rule.grain != NODES
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -286,6 +288,7 @@ class Reserved:
         seen, (windows, rows, claims), (kept, kept_at) = view.columns, windows_of(view), kept_of(view)
         self.replace(
             installed=seen.open_to.copy(), spans=spans_of(seen.open_to), set_free=np.zeros(len(seen.open_to), np.int64),
+            stays=np.zeros(len(seen.open_to), np.int64),
             set_owner=seen.set_owner.copy(), meets=met(seen.open_to), windows=windows,
             window_rows=rows, window_groups=rows, window_claims=claims, kept=kept, kept_at=kept_at,
             grown=np.full((2, len(seen.open_to) + len(self.columns.slot)), NEVER_US),

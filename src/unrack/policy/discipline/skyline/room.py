@@ -70,12 +70,14 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return Columns(
         **dict(zip(LEDGER, ledger, strict=True)), installed=np.zeros((1, 2, nodes), np.int64),
-        spans=np.array([[0, nodes]]), set_free=np.zeros(1, np.int64),
+        spans=np.array([[0, nodes]]), stays=np.zeros(1, np.int64),
+        set_free=np.zeros(1, np.int64),
         set_owner=np.zeros(1, np.int64), windows=np.zeros((0, 7), np.int64), window_claims=two,
         window_rows=np.zeros((0, 5), np.int64), window_groups=np.zeros((0, 5), np.int64),
         kept=np.zeros((0, 6), np.int64), kept_at=np.zeros((0, nodes), np.int64), kept_of=np.zeros(jobs, np.int64),
         beside=np.zeros((2, nodes), np.int64), back=np.zeros(places, np.int64),
-        usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64), rank=none,
+        usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64),
+        group_spans=np.zeros((1, 2), np.int64), rank=none, named=none,
         may_lend=none, times=none, at=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),

@@ -43,9 +43,25 @@ from unrack.view import PLENTY
 def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: Span, out: Ints, at: int) -> int:
     """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
     rows, tasks, cores, mb = span.rows, asked.tasks, asked.cores, asked.mb
-    if groups.grain == 2:
-        return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
     start = at
+    if groups.grain == 2:
+        if groups.total.shape[1] == 1:
+            return place_job(free, node_total, tasks, cores, mb, False, fit, out, at)
+        left, own = zeros(groups.total.shape[1]), zeros(2 * node_total.shape[1]).reshape((2, node_total.shape[1]))
+        for r in range(span.first, span.last):
+            for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                left[g] = rows[r, TASKS]
+        for node in range(free.shape[1]):
+            if left[groups.of[node]] == 0:
+                continue
+            own[CPU, node], g = node_total[CPU, node], groups.of[node]
+            here = min(left[g], tasks_on(free[CPU, node], free[MEM, node], own[CPU, node], cores, mb, False))
+            if here > 0 and left[g] < asked.tasks:
+                at = add_node(out, start, at, node, here, here * cores, here * mb)
+                tasks, left[g] = tasks - here, left[g] - here
+        if at == start:  # all in one group
+            return place_job(free, own, tasks, cores, mb, False, fit, out, at)
+        return at if tasks == 0 else -1
     for r in range(span.first, span.last):
         if groups.grain == 0:
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):

@@ -38,6 +38,8 @@ class Groups(NamedTuple):
     rank: Ints
     first: int
     last: int
+    claims: int  # in which rows of ``kept_at`` the job claims its cores, a bit each
+    kept_at: Ints
 
 
 class Slots(NamedTuple):
@@ -94,13 +96,34 @@ def asked_by(job: int, sky: Any) -> tuple[Gang, int]:
     return asked, mb
 
 
+@inlined
+def only_cores(groups: Groups, asked: Gang) -> bool:
+    """Whether a job asks for cores of one group in number, and nothing else of nodes."""
+    return groups.grain == 2 and groups.last - groups.first == 1 and asked.cores == 1 and asked.mb == 0
+
+
 @melted
-def room_in(level: Ints, k: int, groups: Groups, asked: Gang) -> int:
+def cores_left(level: Ints, k: int, groups: Groups, slots: Slots, node: int) -> int:
+    """How many cores of a node one step has for a job beside those that windows keep."""
+    left, at = level[k, CPU, node], groups.kept_at
+    for row in range(at.shape[0]):
+        place = at[row, node] if (groups.claims >> row) & 1 else -1
+        if place >= 0:
+            s = slots.slot[place]
+            left = min(left, slots.free[place] if s < 0 else level[k, CPU, slots.first + s])
+    return int(left)
+
+
+@melted
+def room_in(level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang) -> int:
     """How many tasks (counted up to those of the job) fit in the groups of one step."""
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
     for g in range(groups.first, groups.last):
-        if groups.grain == 1:
+        if groups.claims:
+            left = cores_left(level, k, groups, slots, g)
+            room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+        elif groups.grain == 1:
             room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
         else:
             room += tasks_on(level[k, CPU, g], level[k, MEM, g], total[CPU, g], cores, mb, groups.whole)

@@ -1,0 +1,114 @@
+"""Law 11 on sites: what no job lacks changes no schedule, on random worlds, under plans and passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from irrelevances import IRRELEVANT, S, crowd, far, island, together
+from twins import random_reservations, random_site
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.policy.discipline.skyline.columns import Grain
+from unrack.policy.discipline.skyline.grouping import Grouped
+from unrack.policy.discipline.skyline.plan import Plan
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+POLICIES = (
+    "conservative", "conservative(order=sjf)", "conservative(compress=ends)", "conservative(place=best-fit)",
+    "conservative(place=worst-fit)", "conservative(place=tightest-run)", "conservative(nodes=whole)",
+    "slurm(interval=7 s)", "slurm(interval=20 s, reserve=nodes)", "slurm(interval=7 s, nodes=whole)", "easy",
+)  # fmt: skip
+MADE = [*IRRELEVANT.values(), together]
+
+
+@pytest.mark.parametrize("worlds", [range(120), pytest.param(range(120, 10_000), marks=pytest.mark.slow)])
+def test_what_a_site_has_and_no_job_lacks_changes_no_schedule(worlds: range) -> None:
+    """Of two worlds in three every task asks for a core; each world is for another policy and another irrelevance."""
+    for seed in worlds:
+        draw = np.random.default_rng(seed)
+        before, policy = crowd(draw, alike=seed % 3 != 0), POLICIES[seed % len(POLICIES)]
+        made = MADE[int(draw.integers(0, len(MADE)))]
+        found = made(draw, before).starts(policy)
+        assert found == before.starts(policy), f"{policy}, {made.__name__} in world {seed}"
+
+
+def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: a plan that knows of a window names nodes."""
+
+    def name_all(self: Plan, view: Any, _: Any) -> bool:
+        fresh = len(view.cluster.places.windows) > 0 and not self.named.all()
+        self.named = np.ones(len(self.named), np.int64) if fresh else self.named
+        return fresh
+
+    worlds = [np.random.default_rng(seed) for seed in range(30)]
+    before = [(draw, crowd(draw, alike=True)) for draw in worlds]
+    plain = [world.starts("conservative") for _, world in before]
+    monkeypatch.setattr(Grouped, "_name", name_all)
+    assert [far(draw, world).starts("conservative") for draw, world in before] != plain
+
+
+def test_the_law_sees_reservations_that_move_whenever_anything_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another planted fault: an early end on one island moves reservations on the other."""
+    worlds = [np.random.default_rng(seed) for seed in range(200)]
+    before = [(draw, crowd(draw, alike=True)) for draw in worlds]
+    plain = [world.starts("conservative(order=sjf)") for _, world in before]
+    monkeypatch.setattr(Grouped, "look_where", lambda *_: None)
+    assert [island(draw, world).starts("conservative(order=sjf)") for draw, world in before] != plain
+
+
+@pytest.mark.parametrize("kind", [random_site, random_reservations])
+def test_no_promise_is_broken_when_nodes_are_grouped_otherwise(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of single cores on sites with partitions and windows that overlap: no reservation is ever later than before."""
+    grouped, divide = list[Grain](), Grouped._divide
+
+    def noting(self: Plan, *given: Any) -> None:
+        divide(self, *given)
+        grouped.append(self.grain)
+
+    monkeypatch.setattr(Grouped, "_divide", noting)
+    for policy in ("conservative", "conservative(nodes=whole)"):
+        for seed in range(25):
+            site = kind(seed, 40, exact=True)
+            for job in site.jobs:
+                job.cores, job.tasks = 1, job.tasks * job.cores
+            first = dict[int, int]()
+            decide = Plan.round
+
+            def looking(self: Plan, view: Any, jobs: Any, *given: Any, decide: Any = decide, first: Any = first) -> Any:
+                starts = decide(self, view, jobs, *given)
+                for job in jobs.tolist():
+                    at = self.reserved(job)
+                    if at >= 0:
+                        assert at <= first.get(job, at), (job, at, first[job])
+                        first[job] = at
+                return starts
+
+            with monkeypatch.context() as watched:
+                watched.setattr(Plan, "round", looking)
+                result = unrack.simulate(site.cluster, site.workload, policy)
+            unrack.audit(result)
+            starts = result.jobs["start_s"].to_list()
+            for job, at in first.items():
+                assert starts[job] is not None, (policy, seed, job)
+                assert round(starts[job] * S) <= at, (policy, seed, job)
+    assert {Grain.CORES, Grain.WHOLE} <= set(grouped)
+
+
+def test_counting_by_steps_would_promise_what_no_nodes_can_keep() -> None:
+    """The example of decision 51: at each moment there are cores enough, and yet one job has to wait."""
+    rows = [("a", 0, 2, 2), ("", 0, 10, 10), ("", 0, 18, 18), ("a", 0, 2, 2)]  # partition, submitted, asked, run
+    table = job_table(
+        submit_us=np.array([submit * S for _, submit, _, _ in rows]), work_us=np.array([row[3] * S for row in rows]),
+        request_us=np.array([row[2] * S for row in rows]), tasks=np.ones(4, np.int64),
+        extra=pl.DataFrame({"partition": [row[0] for row in rows]}),
+    )  # fmt: skip
+    site = {"partitions": [{"name": "a", "nodes": ["0"]}]}
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 1}], "site": site})
+    workload = Workload("four", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    found = unrack.simulate(cluster, workload, "conservative").jobs["start_s"].to_list()
+    assert found == [0.0, 0.0, 2.0, 20.0]  # on node 0, on node 1, on node 0, and when that is free

@@ -1,0 +1,117 @@
+"""What jobs say and no site could mean is refused, by job and column; what some say in vain rejects these alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import tomli_w
+
+import unrack
+from unrack.cli.main import main
+from unrack.cluster.spec import Cluster
+from unrack.errors import InputError
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+SITES: dict[str, dict[str, Any]] = {
+    "partition": {"partitions": [{"name": "batch"}]},
+    "qos": {"qos": [{"name": "high", "priority": 5}]},
+    "account": {"accounts": [{"name": "physics", "shares": 5}]},
+    "reservation": {"reservations": [{"name": "course", "start": 0, "duration": "1 d", "nodes": ["0"]}]},
+    "constraint": {"features": {"ib": ["0-1"]}},
+    "queue": {"queues": [{"name": "team", "quotas": [{"nominal": {"cores": 4}}]}]},
+    "req_nodes": {"partitions": [{"name": "batch"}]},
+    "exc_nodes": {"partitions": [{"name": "batch"}]},
+}
+KNOWN = {
+    "partition": "batch", "qos": "high", "account": "physics", "reservation": "course", "constraint": "ib",
+    "queue": "team", "req_nodes": "1", "exc_nodes": "1",
+}  # fmt: skip
+LIMIT = {"limits": [{"per": "user", "amounts": {"jobs": 9}}]}
+
+
+def run(site: dict[str, Any], **columns: list[Any]) -> Any:
+    count = len(next(iter(columns.values())))
+    table = job_table(
+        submit_us=np.arange(count) * 10**6, work_us=np.full(count, 10**7), tasks=np.ones(count, np.int64),
+        extra=pl.DataFrame(columns, strict=False),
+    )  # fmt: skip
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], **({"site": site} if site else {})})
+    return unrack.simulate(cluster, Workload("said", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs")
+
+
+@pytest.mark.parametrize("column", SITES)
+def test_a_word_that_the_site_does_not_know_is_refused_where_no_job_says_a_better_one(column: str) -> None:
+    with pytest.raises(InputError, match=rf"^job 2, {column}: got 'nope', wanted some of "):
+        run(SITES[column], **{column: ["", "nope", "nope"]})
+    states = run(SITES[column], **{column: ["", KNOWN[column], "nope"]}).jobs["state"].to_list()
+    tolerated = column in ("account", "exc_nodes")  # one without shares of its own; what is not there is left out
+    assert states == ["finished", "finished", "finished" if tolerated else "rejected"]
+
+
+@pytest.mark.parametrize("column", ["reservation", "constraint"])
+def test_a_site_without_any_refuses_them(column: str) -> None:
+    with pytest.raises(InputError, match=f"^job 2, {column}: got 'nope', wanted none: the site has no "):
+        run(LIMIT, **{column: ["", "nope"]})
+    assert run({}, **{column: ["", "nope"]}).jobs["state"].to_list() == ["finished"] * 2  # a note tells it
+
+
+@pytest.mark.parametrize("column", ["qos", "account"])
+def test_a_site_that_lists_none_lets_any_pass(column: str) -> None:
+    assert run(LIMIT, **{column: ["", "nope"]}).jobs["state"].to_list() == ["finished"] * 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), "soon", "1e999"])
+@pytest.mark.parametrize("column", ["begin_s", "think_s", "array_limit", "nice"])
+def test_numbers_that_are_none_are_refused(column: str, value: Any) -> None:
+    more = {"follows": ["", "1"]} if column == "think_s" else {"array": ["a", "a"]}
+    with pytest.raises(InputError, match=f"^job 2, {column}: got '.*', wanted a number"):
+        run(LIMIT, **{column: ["1", str(value)] if isinstance(value, str) else [1.0, value]}, **more)
+
+
+@pytest.mark.parametrize(("column", "value"), [("array_limit", -2), ("array_limit", 1.5), ("nice", 0.5)])
+def test_numbers_that_are_not_whole_or_too_small_are_refused(column: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"^job 2, {column}: got {value}, wanted a whole number"):
+        run(LIMIT, **{column: [1, value]}, array=["a", "a"])
+
+
+def test_a_time_to_begin_before_the_log_began_says_nothing() -> None:
+    assert run({}, begin_s=[-5.0, 3.0]).jobs["start_s"].to_list() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("site", "column", "values", "words"),
+    [
+        *[(SITES[column], column, ("", "nope"), f"job 2, {column}: got 'nope'") for column in SITES],
+        (LIMIT, "reservation", ("", "nope"), "job 2, reservation: got 'nope', wanted none"),
+        ({}, "array_limit", ("1", "-4"), "job 2, array_limit: got -4, wanted a whole number, 0 or more"),
+        ({}, "dependency", ("afterok:2", "afterok:1"), "job 1, dependency: got job 1 waits for 2 waits for 1"),
+        ({"limits": [{"amounts": {"cores": -1}}]}, "user", ("a", "b"), "got {'cores': -1}, wanted a whole number"),
+        (
+            {"queues": [{"name": "q", "quotas": [{"nominal": {"cores": -1}}]}]}, "queue", ("q", "q"),
+            "site.queues.0.quotas.0.nominal: got {'cores': -1}, wanted a whole number of 0 or more",
+        ),
+    ],
+)  # fmt: skip
+def test_a_study_is_refused_before_it_runs(
+    site: dict[str, Any], column: str, values: tuple[str, str], words: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    rows = "".join(f"{job},0,10,10,1,{value}\n" for job, value in enumerate(values, 1))
+    (tmp_path / "jobs.csv").write_text(f"id,submit,run,request,cores,{column}\n{rows}")
+    cluster = {"name": "c", "nodes": [{"count": 2, "cores": 4}], **({"site": site} if site else {})}
+    study = {"policies": ["fcfs"], "clusters": [cluster], "workloads": [{"name": "w", "trace": "jobs.csv"}]}
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(study))
+    monkeypatch.setattr(sys, "argv", ["unrack", "run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    found = " ".join(capsys.readouterr().err.split())
+    assert words in found
+    assert "study.toml, line " in found
+    assert not (tmp_path / "out").exists()
