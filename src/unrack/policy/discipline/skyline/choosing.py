@@ -12,7 +12,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, WHO
 from unrack.ledger.lease import Lease
-from unrack.policy.placement.alone import Alone, lacking
+from unrack.policy.placement.alone import Alone, lacking_of
 from unrack.policy.placement.contract import Placement
 from unrack.reasons import Code
 from unrack.sealed import sealed
@@ -188,7 +188,7 @@ class Choices:
 
     def limited(self, job: int) -> bool:
         """Whether a limit leaves the job that was asked about last too little, wherever it runs."""
-        lacks = lacking(self._looked_at, job)
+        lacks = lacking_of(self._looked_at, job)
         return lacks is not None and lacks.code == Code.LIMIT
 
     def kind(self, job: int) -> object:
