@@ -110,7 +110,7 @@ class Adopted(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A job runs since now after its start was decided, of which a world that starts jobs at once need not tell."""
+    """A job runs now, as was decided; a world that starts jobs at once need not tell."""
 
     job: int
 

@@ -104,7 +104,7 @@ class JobLedger:
         return self.conditions[job]
 
     def note_start(self, job: int, now: int) -> None:
-        """Note when a job started, where anybody asks."""
+        """Note when a job started, where a policy asks."""
         if self.runs is not None:
             self.runs.started_us[job] = now
         if job in self.sizes:

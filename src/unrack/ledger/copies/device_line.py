@@ -199,7 +199,7 @@ class DeviceLine:
         return int(self._plays[HERE].done[BEGAN, lease]) if fits else -1
 
     def ends_us(self, beside: int = -1) -> dict[int, int] | None:
-        """When each job that holds devices, or is to, ends, µs; ``None``: someone cannot start as reserved."""
+        """When each job that holds devices, or is to, ends, µs; ``None``: a job cannot start as reserved."""
         if self._tried(start_all, beside, True) != TAKEN:
             return None
         move_on(*self._asked, NEVER_US)

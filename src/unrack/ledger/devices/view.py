@@ -135,7 +135,7 @@ class DeviceView:
         return int(self._columns.clock[1, job])
 
     def predicted_us(self, lease: Lease, expected_us: int, now: int) -> dict[int, int]:
-        """When the lease's job, and everybody it would share with, would end if it started now. Changes nothing.
+        """When the lease's job, and all that it would share with, would end if it started now. Changes nothing.
 
         Parameters
         ----------

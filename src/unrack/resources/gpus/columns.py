@@ -30,7 +30,7 @@ place in ``GRAPHS``. ``weight``: how much the job communicates, 1/1000 of most; 
 COUNT, MILLI, SLICES, TOGETHER, APART, MIN_UTILITY, GRAPH, WEIGHT = range(len(QUANTITIES))
 COMPLETE, RING, TREE, PAIRS = range(4)
 GRAPHS = ("complete", "ring", "tree", "pairs")
-"""Communication graphs: everybody with everybody; round in a ring; along a tree; two by two. Which GPU is where in a
+"""Communication graphs: all with all; round in a ring; along a tree; two by two. Which GPU is where in a
 ring, tree or pair is chosen as the libraries that use them do: at least distance."""
 UTILITY_PARTS = 10_000
 
