@@ -1,4 +1,4 @@
-"""Compiled: plans and passes over the queue that ask nobody where the choice is made in a kernel.
+"""Compiled: plans and passes over the queue that ask no placement where the choice is made in a kernel.
 
 Where the components of a heterogeneous job go: one after the other, each on what those before it leave.
 

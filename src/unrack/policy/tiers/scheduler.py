@@ -2,7 +2,7 @@
 
 A server is a job of one task. Waiting servers are tried in order of arrival, each by the allocator's rule
 (:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
-(:mod:`unrack.policy.tiers.scheduler`); who has no place waits, without holding up others, or is refused for good
+(:mod:`unrack.policy.tiers.scheduler`); one without a place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; waiting ones are tried again only after something was given back.
 

@@ -1,9 +1,9 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
-*slo*: clusters in order of utilisation, most used first; the first with enough cores whose pools can meet the server's
-SLOs takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is floor(cores in use
-in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of a stable sort
-before each server (:mod:`unrack.solver.servers.ranking`).
+*slo*: clusters in order of utilisation, most used first; the first with enough cores, and pools that can meet the
+server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is
+floor(cores in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of
+a stable sort before each server (:mod:`unrack.solver.servers.ranking`).
 
 *first-fit*: the first cluster in order of id with enough cores and enough memory in all; memory is taken from its pools
 in their order. SLOs do not count (but everything else that a server asks does).

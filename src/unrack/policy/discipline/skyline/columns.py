@@ -20,7 +20,7 @@ class Grain(IntEnum):
 
     * ``NODES``: a node, cores and MB. A reservation then names its nodes.
     * ``WHOLE``: all nodes of a kind, counted in nodes. Exact for jobs that have nodes to themselves.
-    * ``CORES``: all nodes that no waiting job tells apart, counted in cores. Exact for those of whose jobs every task
+    * ``CORES``: all nodes that no waiting job tells apart, counted in cores. Exact where every task of their jobs
       asks one core and no memory, since then any free core serves as well as any other; each of the others is a group.
     """
 
@@ -78,8 +78,8 @@ there are; the number of the last look at running jobs; and how many steps, rows
 all is made anew."""
 COARSE = MOST + 4
 """One more: the cores that reservations for later keep of each of their nodes, whatever is asked; 0: what is asked.
-Not 0, they keep nothing of limits, and are not made for whom a limit has no room now; who ends just when they begin is
-in their way."""
+Not 0, they keep nothing of limits, and are not made for jobs for which a limit has no room now; a job that ends just
+when they begin is in their way."""
 REACH = COARSE + 1
 """One more: before which time (µs) a plan has to end, as windows that begin then do not divide its groups."""
 CURSOR = REACH + 1
@@ -113,7 +113,7 @@ class _Columns(NamedTuple):
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
     stays: Ints  # int64[sets]: 1: nothing was given back of which their jobs could have a part: no reservation moves
-    set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: nobody has looked
+    set_free: Ints  # int64[sets]: of a pass: how many cores of each set are free at most; -1: not looked at yet
     # int64[sets]: in which windows jobs of a set run, by the number of their owner; 0: outside; below 0: also outside
     set_owner: Ints
     # int64[k, 7]: when windows begin and end, µs; their owner; their first and last of `window_rows`, and of

@@ -216,7 +216,7 @@ class Grouped(Passes):
     def look_where(self, view: View, row: int, before: int) -> None:
         """Let reservations stay that can have no part in what was given back since a mark, of a row of ``view.local``.
 
-        That is on nodes which they may not use, nor may others whose reservations move. Below 0: none need stay.
+        That is on nodes which they may not use, nor may others with reservations that move. Below 0: none need stay.
         """
         count = len(view.columns.open_to)
         if count == 1:

@@ -68,7 +68,7 @@ class Plan(Grouped):
     """Reservations, and rounds of a plan."""
 
     def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
-        """Plan for ``jobs`` in order; start those whose reservation is now."""
+        """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
         jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)

@@ -362,7 +362,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if begins >= 0:
             moved(begins + turn[LENGTH, q], old, sky)
         note(turn, q, times[i], length, new)
-        early = 1 if cursor[COARSE] and times[i] > now else 0  # who ends when they begin is in their way, too
+        early = 1 if cursor[COARSE] and times[i] > now else 0  # a job that ends when they begin is in their way, too
         for r in range(used, end if early and grain != 1 else used):
             if sky.named[new_rows[r, FIRST]]:
                 new_rows[r, NODE_CORES] = cursor[COARSE]
