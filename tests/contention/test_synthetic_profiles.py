@@ -7,9 +7,7 @@ from itertools import pairwise
 import pytest
 from synthetic_formula import KINDS, make_profiles
 
-from unrack.errors import InputError
 from unrack.slowdown.contention.columns import columns_of, speed_of
-from unrack.slowdown.contention.plot import chart, plot_profiles
 from unrack.slowdown.contention.predict import Contention, nearest_profile
 from unrack.slowdown.contention.profile_file import SYNTHETIC, read_profiles, synthetic_profiles, write_profiles
 
@@ -37,17 +35,6 @@ def test_another_seed_changes_the_noise_and_little_else() -> None:
     for mine, theirs in zip(ours.curves, other.curves, strict=True):
         assert mine.key == theirs.key
         assert all(abs(a[1] - b[1]) < 0.01 for a, b in zip(mine.points, theirs.points, strict=True))
-
-
-def test_a_picture_has_a_panel_an_application_and_all_its_points(tmp_path) -> None:
-    spec = chart(synthetic_profiles(), nodes=4)
-    assert len(spec["facet"]["sort"]) == 12
-    assert sum(row["point"] for row in spec["data"]["values"]) == 12 * 2 * (6 + 2)
-    plot_profiles(synthetic_profiles(), tmp_path / "curves.svg", "quadratic")
-    assert (tmp_path / "curves.svg").read_text().startswith("<svg")
-    for path, nodes in ((tmp_path / "curves.pdf", None), (tmp_path / "none.svg", 5), (tmp_path / "no" / "a.svg", None)):
-        with pytest.raises(InputError):
-            plot_profiles(synthetic_profiles(), path, nodes=nodes)
 
 
 @pytest.mark.needs_data

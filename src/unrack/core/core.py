@@ -13,8 +13,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
-from unrack.core.answers import carry_out, counting, exchanges, parted, struck, wanted_us
-from unrack.core.provisions import Provisions
+from unrack.core.answers import Provisions, carry_out, counting, exchanges, parted, struck, wanted_us
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,

@@ -10,6 +10,16 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 
+
+@inlined
+def zeros(count: int) -> Ints:
+    """int64[count]: zeros."""
+    found = np.empty(count, np.int64)
+    for i in range(count):
+        found[i] = 0
+    return found
+
+
 RUN = 16
 """Runs of so many are sorted by insertion, and then merged."""
 

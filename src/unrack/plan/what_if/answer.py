@@ -11,7 +11,7 @@ import numpy as np
 from unrack.errors import InputError, nearest
 from unrack.live.prediction.learnt import Learnt, past_of_workload
 from unrack.live.prediction.starts import QUANTILES, drawn_us
-from unrack.plan.what_if.advice import Advice, advise
+from unrack.plan.what_if.advice import Advice, Look, Starts, advise, as_asked, look, starts_of
 from unrack.plan.what_if.nodes import drained, more_like
 from unrack.plan.what_if.scene import (
     SOON_US,
@@ -25,7 +25,6 @@ from unrack.plan.what_if.scene import (
     with_jobs,
     without,
 )
-from unrack.plan.what_if.trial import Look, Starts, as_asked, look, starts_of
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
 from unrack.units import NEVER_US, SECOND_US

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unrack.facts import counted, memory_words, some
+from unrack.plan.what_if.advice import Room
 from unrack.plan.what_if.scene import Columns
-from unrack.plan.what_if.trial import Room
 from unrack.units import NEVER_US, SECOND_US, seconds_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.filled import zeros
+from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.ledger.nodes import SIZE, count_blocks

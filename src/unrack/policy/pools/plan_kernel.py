@@ -12,8 +12,7 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.filled import zeros
-from unrack.kernels.ordering import order_of
+from unrack.kernels.ordering import order_of, zeros
 from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.devices.columns import NEXT
 from unrack.ledger.devices.line_kernel import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.errors import InputError
 from unrack.extras import needed_for
-from unrack.slowdown.contention.profile import Curve, Method, ProfileSet, fitted
+from unrack.slowdown import Curve, Method, ProfileSet, fitted
 
 STEPS = 24
 SERIES = ("local, 50 % reads", "local, 100 % reads", "remote, 50 % reads", "remote, 100 % reads")
