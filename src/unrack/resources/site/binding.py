@@ -119,8 +119,6 @@ class Binding:
         self.each[job], self.tasks[job] = each, -(-tasks // each)
         self.cores[job], self.mb[job] = node_cores, mb * each
 
-    # --- where ------------------------------------------------------------------------------------------------------
-
     def _where(self, job: int) -> Where:
         said, site = self.said, self.site
         features, (nodes, missing, odd) = said.features[job], self._nodes(said.nodes[job])

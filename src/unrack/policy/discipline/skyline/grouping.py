@@ -48,7 +48,7 @@ class Grouped(Passes):
     marks: tuple[bytes, bytes] | None = None
     divided: Masks = field(default_factory=dict)  # what does divide them
     needed: Any = None  # bool[windows]: by which windows
-    known_groups: dict[frozenset[bytes], Any] = field(default_factory=dict)  # by what divides, as of `_groups`
+    known_groups: dict[frozenset[bytes], Any] = field(default_factory=dict)  # by what divides: what `_divide` needs
     # int64[nodes]: 1: a node that is a group of its own, as a job may use it that asks for more than a core a task
     named: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     judged: int = 0  # of how many jobs it is known whether they do
@@ -120,15 +120,14 @@ class Grouped(Passes):
         Those of jobs that ask for more than a core a task; and of these ``jobs`` all of each that may use one of them:
         it matters to others which it takes.
         """
-        first, self.judged, before = self.judged, view.jobs, self.named > 0
-        if self.rule.whole or before.all() or (first == view.jobs and not before.any()):
-            return False
-        columns, claims = view.columns, self.columns.kept_of[first : view.jobs].any()  # cores of nodes by name
-        asks, own = columns.asks[:, first : view.jobs], columns.set_of[first : view.jobs]
+        first, self.judged, columns = self.judged, view.jobs, view.columns
+        asks, claims = columns.asks[:, first : view.jobs], self.columns.kept_of[first : view.jobs].any()
         unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
-        sets = columns.open_to[:, CPU] > 0
-        named = before | sets[np.unique(own[unlike])].any(axis=0) | claims
-        waiting = sets[np.unique(columns.set_of[jobs])] if named.any() else sets[:0]
+        if self.rule.whole or not (unlike.any() or claims or self.named.any()):
+            return False
+        sets, before = columns.open_to[:, CPU] > 0, self.named > 0
+        named = before | sets[np.unique(columns.set_of[first : view.jobs][unlike])].any(axis=0) | claims
+        waiting = sets[np.unique(columns.set_of[jobs])]
         while (more := named | waiting[(waiting & named).any(axis=1)].any(axis=0)).sum() > named.sum():
             named = more
         self.named = named.astype(np.int64)
@@ -160,18 +159,19 @@ class Grouped(Passes):
         if key not in self.known_groups:
             if len(self.known_groups) == MOST_KNOWN:
                 self.known_groups.clear()
-            self.known_groups[key] = self._groups(view, masks)
-        grain, of, first_node, rank = self.known_groups[key]
-        needed = needed | (grain == Grain.NODES)
+            grain, of, first_node, rank = self._groups(view, masks)
+            total, named = np.ascontiguousarray(view.columns.open_to[:, :, first_node]), self.named[first_node]
+            groups = {"of": of, "total": total, "group_spans": spans_of(total), "rank": rank, "named": named}
+            self.known_groups[key] = grain, first_node, groups
+        grain, first_node, groups = self.known_groups[key]
         self.rule = self.rule._replace(grain=int(grain))
-        total, named = np.ascontiguousarray(view.columns.open_to[:, :, first_node]), self.named[first_node]
-        width, steps = total.shape[2] + len(self.columns.place_of), len(self.columns.times)
-        self.replace(
-            of=of, total=total, group_spans=spans_of(total), rank=rank, named=named,
-            level=np.zeros((steps, 2, width), np.int64), low=np.zeros((2, 2, width), np.int64),
-        )  # fmt: skip
-        self._windows_by_group(view.now, first_node, needed)
+        width, steps = len(first_node) + len(self.columns.place_of), len(self.columns.times)
+        level, low = np.zeros((steps, 2, width), np.int64), np.zeros((2, 2, width), np.int64)
+        self.replace(**groups, level=level, low=low)
         cursor = self.columns.cursor
+        cursor[REACH] = NEVER_US
+        if len(needed):
+            self._windows_by_group(view.now, first_node, needed | (grain == Grain.NODES))
         cursor[KEPT] = cursor[CARRIED] = cursor[FROM] = 0
         self.columns.grown[:] = NEVER_US
 
@@ -244,8 +244,9 @@ class Grouped(Passes):
         before, jobs = np.arange(len(c.of)) if before is None else before, self.by_start(jobs)
         if np.array_equal(before, c.of):  # loans among the rows stay, which are of no group
             return
-        (old, new), piece = np.unique(np.stack([before, c.of]), axis=1, return_inverse=True)
-        room = Room(view, piece.ravel(), len(old), self.rule.whole) if len(np.unique(old)) < len(old) else None
+        pairs, piece = np.unique(before * len(c.of) + c.of, return_inverse=True)
+        old, new = pairs // len(c.of), pairs % len(c.of)
+        room = Room(view, piece, len(old), self.rule.whole) if (old[1:] == old[:-1]).any() else None
         found, at = list[list[int]](), 0
         for job in jobs.tolist():
             own = dict[int, list[int]]()  # of each group: tasks, cores or nodes, MB
