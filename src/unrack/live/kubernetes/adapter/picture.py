@@ -194,9 +194,13 @@ class Picture:
             return "it is gated"
         return "" if node is not None and is_usable(node) else f"node {name} is not there, not ready or cordoned"
 
+    def held(self, name: str) -> Counter[str]:
+        """What pods hold of a node, and those that are being bound to it: those that are being ended count, too."""
+        return self._held.get(name, Counter[str]())
+
     def has_room(self, key: str, name: str) -> bool:
-        """True if nothing that is seen on a node keeps a pod from fitting: those that are being ended count, too."""
-        held = self._held.get(name, Counter[str]())
+        """True if nothing that is seen on a node keeps a pod from fitting."""
+        held = self.held(name)
         free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
         return not beyond(asked_of(self.pods[key]), free)
 
