@@ -92,6 +92,7 @@ class Picture:
                 self.nodes.pop(before.metadata.name, None)
             elif after is not None:
                 self.nodes[after.metadata.name] = after
+            self.beside.version += 1
             self.nodes_version += 1
             self.version += 1
 
