@@ -272,7 +272,7 @@ class KubernetesBed:
         at = {"urlPrefix": f"http://127.0.0.1:{self.extender_port}", **extender}
         content = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [at],
-            "clientConnection": {"kubeconfig": f"{self.folder}/admin.yaml"}, "podMaxBackoffSeconds": 1,
+            "clientConnection": {"kubeconfig": f"{self.folder}/admin.yaml"},
             "leaderElection": {"leaderElect": False},
         }  # fmt: skip
         config.write_text(json.dumps(content))

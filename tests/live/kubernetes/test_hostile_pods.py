@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -83,13 +82,9 @@ def throw(bed: KubernetesBed) -> Counter[bool]:
     return found
 
 
-def bound(bed: KubernetesBed, start: str) -> set[str]:
-    pods = bed.admin.get("/api/v1/namespaces/default/pods")["items"]
-    return {
-        pod["metadata"]["name"]
-        for pod in pods
-        if pod["spec"].get("nodeName") and pod["metadata"]["name"].startswith(start)
-    }
+def is_bound(bed: KubernetesBed, name: str) -> bool:
+    pod = bed.pod(name)
+    return pod is not None and bool(pod["spec"].get("nodeName"))
 
 
 def as_pod(number: int, keys: dict[str, Any]) -> Pod:
@@ -162,21 +157,18 @@ def test_others_are_scheduled_in_bounded_time_and_memory(
     try:
         for i in range(20):
             bed.add_pod(f"before{i}", {"cpu": "100m"})
-        bed.wait_until(lambda: len(bound(bed, "before")) == 20, 90, "pods are bound")
+        bed.wait_until(lambda: all(is_bound(bed, f"before{i}") for i in range(20)), 90, "pods are bound")
         calm_mb = running.most_mb()
         found = throw(bed)
         assert found[True] > 3 * found[False], found
-        waits, used_s = list[float](), running.cpu_s()
+        used_s = running.cpu_s()
         for i in range(20):
-            since = time.monotonic()
             bed.add_pod(f"after{i}", {"cpu": "100m"})
-            bed.wait_until(lambda i=i: f"after{i}" in bound(bed, "after"), 60, "a pod among hostile ones is bound")
-            waits.append(time.monotonic() - since)
+            bed.wait_until(lambda i=i: is_bound(bed, f"after{i}"), 60, "a pod among hostile ones is bound")
         used_s = running.cpu_s() - used_s
         assert running.is_well()
         assert running.process.poll() is None
-        assert used_s < 20  # for 20 pods
-        assert sorted(waits)[10] < 5
+        assert used_s < 12  # for 20 pods; it was above 60 before any of it was bounded
         assert running.most_mb() < calm_mb + 400
     finally:
         running.process.terminate()
