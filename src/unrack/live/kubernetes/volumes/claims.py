@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from unrack.kubernetes_text.objects import inside
@@ -13,6 +13,7 @@ from unrack.live.kubernetes.places import selected
 CLAIMS = Kind("/api/v1", "persistentvolumeclaims", Other)
 VOLUMES = Kind("/api/v1", "persistentvolumes", Other, namespaced=False)
 KINDS: tuple[Kind[Other], ...] = CLAIMS, VOLUMES
+NAMES = {"PersistentVolumeClaim": CLAIMS, "PersistentVolume": VOLUMES}
 ALONE = "ReadWriteOncePod"
 """The access mode of a volume that one pod uses at a time."""
 _BOUND = "pv.kubernetes.io/bind-completed"
@@ -50,6 +51,11 @@ class Volumes:
                 there.pop(name, None)
             else:
                 there[name] = after
+
+    def objects(self) -> Iterator[tuple[str, Other]]:
+        """All of them, each with what its kind is called."""
+        for name, there in zip(NAMES, (self._claims, self._volumes), strict=True):
+            yield from ((name, one) for one in there.values())
 
     def keep_off(self, pod: Pod, nodes: Mapping[str, Node], is_used: Callable[[str], bool]) -> set[str] | str:
         """The nodes on which a pod may not run; or why it may run nowhere now.
