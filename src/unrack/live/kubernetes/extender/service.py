@@ -39,7 +39,7 @@ def serve(site: ExtenderSite, stop: Stop | None = None) -> None:
         stop = Stop()
         stop.listen()
     health = Health(site.metrics.stalled_after_us / 1e6, "kubernetes")
-    meters = Meters(str(site.spec["label"]), ["extender"], site.metrics.address is not None, "Kubernetes")
+    meters = Meters(site.policy_spec.label, ["extender"], site.metrics.address is not None, "Kubernetes")
     watching = Watching(access_here(site.kubeconfig, site.context), Picture(NOBODY), site.timeout_us / 1e6, claims=())
     server = None
     try:

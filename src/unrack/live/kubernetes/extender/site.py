@@ -79,10 +79,15 @@ class ExtenderSite(Strict):
                 self.tls()
 
     @property
+    def policy_spec(self) -> PolicySpec:
+        """How to make the policy."""
+        assert self._policy is not None, "a site is made by load"
+        return self._policy
+
+    @property
     def spec(self) -> Spec:
         """The policy."""
-        assert self._policy is not None, "a site is made by load"
-        return spec_of(self._policy)
+        return spec_of(self.policy_spec)
 
     def tls(self) -> ssl.SSLContext | None:
         """How it speaks HTTPS; ``None``: it does not.

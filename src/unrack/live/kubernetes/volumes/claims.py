@@ -54,7 +54,8 @@ class Volumes:
 
     def objects(self) -> Iterator[tuple[str, Other]]:
         """All of them, each with what its kind is called."""
-        for name, there in zip(NAMES, (self._claims, self._volumes), strict=True):
+        every: tuple[dict[Any, Other], ...] = self._claims, self._volumes
+        for name, there in zip(NAMES, every, strict=True):
             yield from ((name, one) for one in there.values())
 
     def keep_off(self, pod: Pod, nodes: Mapping[str, Node], is_used: Callable[[str], bool]) -> set[str] | str:
