@@ -236,7 +236,17 @@ def test_an_amount_that_is_none_fits_nowhere_and_is_not_ranked() -> None:
     )  # fmt: skip
     assert judged[1]["NodeNames"] == []
     assert "1e" in judged[1]["FailedAndUnresolvableNodes"]["n1"]
-    assert (scored[0], "1e" in scored[1]) == (400, True)
+    assert scored[1] == [{"Host": "n1", "Score": 0}]
+
+
+def test_amounts_beyond_all_that_is_counted_fit_nowhere_and_hold_no_more_than_there_is() -> None:
+    for amount in ("4611686018427387903", "8E"):
+        asked = pod("p", {"cpu": amount, GPU: "9223372036854775807"})
+        there = pod("q", {"cpu": "4611686018427387903", GPU: "4611686018427387903"}, on="n1")
+        judge = judging(TIGHT, some_nodes(), [there])
+        assert sorted(judge.unfit(asked, ["n1", "n2"]).never) == ["n1", "n2"]
+        assert judge.ranked(asked, ["n1", "n2"]) == []
+        assert "n1" not in judge.ranked(pod("r", {"cpu": "1"}), ["n1", "n2", "n3"])
 
 
 def test_nothing_is_answered_from_what_may_be_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:

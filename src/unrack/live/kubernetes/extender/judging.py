@@ -72,7 +72,8 @@ class Judge:
         except ValueError as error:
             return Unfit({}, dict.fromkeys(names, printable(str(error), 300)))
         with self.picture.lock:
-            rooms = {name: self._room(node) for name, node in self.picture.nodes.items()}
+            self._rooms = {name: self._room(node) for name, node in self.picture.nodes.items()}
+            rooms = {name: room for name, (_, room) in self._rooms.items()}
             counted = {resource for room in rooms.values() for resource in room}
             asks = {resource: amount for resource, amount in asks.items() if resource in counted}
             for name in names:
@@ -85,20 +86,15 @@ class Judge:
                     found.later[name] = f"too little is free: it asks for {why}"
         return found
 
-    def _room(self, node: Node) -> Amounts:
+    def _room(self, node: Node) -> tuple[Node, Amounts]:
         kept = self._rooms.get(node.metadata.name)
-        if kept is None or kept[0] is not node:
-            kept = self._rooms[node.metadata.name] = node, room_of(node)
-        return kept[1]
+        return kept if kept is not None and kept[0] is node else (node, room_of(node))
 
     def ranked(self, pod: Pod, names: Sequence[str]) -> list[str]:
-        """The nodes among some that the policy would take first, second and so on, as many as have scores.
-
-        Raises
-        ------
-        ValueError
-            The pod asks for an amount that is none.
-        """
+        """The nodes among some that the policy would take first, second and so on, as many as have scores."""
+        unfit = self.unfit(pod, names)
+        if not (names := [name for name in names if name not in unfit.later and name not in unfit.never]):
+            return []
         with self.picture.lock:
             version, kept = self.picture.nodes_version, self._ledger
             if kept is None or kept[0] != version or kept[1].jobs > MOST_JOBS:

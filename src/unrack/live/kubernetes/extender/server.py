@@ -51,7 +51,7 @@ class Extender:
         async def answered(request: web.Request) -> web.Response:
             try:
                 found = await answer(msgspec.json.decode(await request.read(), type=kind))
-            except (ValueError, RecursionError) as error:  # those of msgspec among them
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise web.HTTPBadRequest(text=printable(str(error), 300)) from None
             return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
