@@ -240,9 +240,9 @@ def test_an_amount_that_is_none_fits_nowhere_and_is_not_ranked() -> None:
 
 
 def test_amounts_beyond_all_that_is_counted_fit_nowhere_and_hold_no_more_than_there_is() -> None:
-    for amount in ("4611686018427387903", "8E"):
+    for amount in ("999999999999999999", "8E"):
         asked = pod("p", {"cpu": amount, GPU: "9223372036854775807"})
-        there = pod("q", {"cpu": "4611686018427387903", GPU: "4611686018427387903"}, on="n1")
+        there = pod("q", {"cpu": "999999999999999999", GPU: "999999999999999999"}, on="n1")
         judge = judging(TIGHT, some_nodes(), [there])
         assert sorted(judge.unfit(asked, ["n1", "n2"]).never) == ["n1", "n2"]
         assert judge.ranked(asked, ["n1", "n2"]) == []
