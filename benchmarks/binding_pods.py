@@ -82,8 +82,14 @@ def begun(
 
 GPU, NODES, EACH = "nvidia.com/gpu", 8, 8
 TIGHT = {"name": "list", "gpus": "best-fit"}
+FIT = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeResourcesFitArgs",
+    "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]},
+}  # fmt: skip
+PACKED = {"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeResourcesFit", "args": FIT}]}
 HOW: dict[str, tuple[bool | dict[str, Any], dict[str, Any] | None]] = {
     "kube-scheduler": (True, None),
+    "kube-scheduler, MostAllocated": ({"profiles": [PACKED]}, None),
     "kube-scheduler, extender": (
         {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 100, "nodeCacheCapable": True},
         TIGHT,

@@ -53,7 +53,8 @@ class KubernetesBed:
     programs
         The folder of its programs.
     scheduler
-        Whether kube-scheduler runs too; a table: with an extender at :attr:`extender_port`, which has these keys.
+        Whether kube-scheduler runs too; a table: with an extender at :attr:`extender_port`, which has these keys, or
+        with these ``profiles``.
     kubelets
         Whether the stand-in for kubelets runs.
     compacted
@@ -269,9 +270,11 @@ class KubernetesBed:
         if not isinstance(extender, dict):
             return self._follower(self._scheduler)
         config = self.folder / "scheduler.json"
-        at = {"urlPrefix": f"http://127.0.0.1:{self.extender_port}", **extender}
+        scheme = "https" if extender.get("enableHTTPS") else "http"
+        at = {"urlPrefix": f"{scheme}://127.0.0.1:{self.extender_port}", **extender}
+        own = extender if "profiles" in extender else {"extenders": [at]}
         content = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [at],
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **own,
             "clientConnection": {"kubeconfig": f"{self.folder}/admin.yaml"},
             "leaderElection": {"leaderElect": False},
         }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -21,16 +22,22 @@ from k8s_bed import EXTENDER, KubernetesBed
 pytestmark = pytest.mark.live
 Content = dict[str, Any]
 ALL = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 100, "httpTimeout": "5s"}
+BY_TLS = {
+    "enableHTTPS": True, "tlsConfig": {"caFile": "ca.crt", "certFile": "admin.crt", "keyFile": "admin.key"},
+}  # fmt: skip
 THEIRS = {"schedulerName": "default-scheduler"}
 
 
 class Extending:
     """``unrack kubernetes extend`` in a process of its own."""
 
-    def __init__(self, bed: KubernetesBed, folder: Path, place: str = "best-fit") -> None:
-        self.bed, self.port, self.site = bed, bed.extender_port, folder / "extender.toml"
+    def __init__(self, bed: KubernetesBed, folder: Path, place: str = "best-fit", tls: bool = False) -> None:
+        self.bed, self.port, self.site, self.tls = bed, bed.extender_port, folder / "extender.toml", tls
+        at, said = bed.folder, ""
+        if tls:
+            said = f'certificate = "{at}/server.crt"\nkey = "{at}/server.key"\nclient_ca = "{at}/ca.crt"\n'
         self.site.write_text(
-            f'policy = {{name = "list", place = "{place}"}}\naddress = "127.0.0.1:{self.port}"\n'
+            f'policy = {{name = "list", place = "{place}"}}\naddress = "127.0.0.1:{self.port}"\n{said}'
             f'kubeconfig = "{bed.kubeconfig(EXTENDER)}"\nmetrics = {{address = "127.0.0.1:{bed.free_port}"}}\n'
         )
         self.process: subprocess.Popen[bytes] | None = None
@@ -49,9 +56,14 @@ class Extending:
             self.process.wait()
             self.process = None
 
-    def ask(self, verb: str, content: Content) -> tuple[int, Any]:
-        """What it answers; 0: nothing."""
+    def ask(self, verb: str, content: Content, user: str = "admin") -> tuple[int, Any]:
+        """What it answers, where it asks for that to a user with a certificate (``""``: to one without); 0: nothing."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        if self.tls:
+            context, at = ssl.create_default_context(cafile=self.bed.folder / "ca.crt"), self.bed.folder
+            if user:
+                context.load_cert_chain(at / f"{user}.crt", at / f"{user}.key")
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
         with contextlib.closing(connection), contextlib.suppress(OSError):
             connection.request("POST", f"/{verb}", json.dumps(content))
             answer = connection.getresponse()
@@ -65,8 +77,8 @@ def extending(tmp_path: Path) -> Iterator[Callable[..., Extending]]:
     """Makes extenders, which are ended after the test."""
     made = list[Extending]()
 
-    def make(bed: KubernetesBed, place: str = "best-fit") -> Extending:
-        made.append(Extending(bed, tmp_path, place))
+    def make(bed: KubernetesBed, place: str = "best-fit", tls: bool = False) -> Extending:
+        made.append(Extending(bed, tmp_path, place, tls))
         return made[-1]
 
     yield make
@@ -111,18 +123,20 @@ def test_pods_land_where_the_policy_has_them_and_elsewhere_without_it(
     "options",
     [
         {**ALL, "nodeCacheCapable": True},
-        {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 100, "nodeCacheCapable": False},
+        {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 100, "nodeCacheCapable": False, **BY_TLS},
         {**ALL, "managedResources": [{"name": "x.y/nic", "ignoredByScheduler": True}]},
     ],
-    ids=["by name", "whole nodes, bound by kube-scheduler", "a resource that it manages"],
+    ids=["by name", "whole nodes, bound by kube-scheduler, by TLS", "a resource that it manages"],
 )
 def test_pods_come_and_go_while_either_is_killed_and_no_node_is_overbooked(
     options: Content, new_kubernetes: Callable[..., KubernetesBed], extending: Callable[..., Extending]
 ) -> None:
     bed, random = new_kubernetes(scheduler=options), Random(5)
     bed.add_nodes([f"n{i}" for i in range(6)], {"cpu": "4", "memory": "8Gi", "x.y/nic": "2"})
-    one = extending(bed)
+    one = extending(bed, tls="enableHTTPS" in options)
     one.start()
+    if one.tls:
+        assert one.ask("none", {}, user="")[0] == 0  # who has no certificate is not answered
     for i in range(60):
         asks = {"cpu": f"{random.choice([500, 1000, 2000])}m", "memory": "256Mi"}
         asks |= {"x.y/nic": "1"} if i % 3 == 0 else {}

@@ -148,6 +148,16 @@ def test_gpus_are_packed_where_the_rule_for_gpus_says_so() -> None:
     assert judge.ranked(pod("p", {GPU: "4"}), ["g0", "g1", "g2"]) == ["g2", "g0"]
 
 
+def test_nothing_is_kept_of_pods_and_nodes_that_are_gone() -> None:
+    nodes = some_nodes()
+    judge = judging(TIGHT, nodes, RUNNING)
+    judge.picture.take_pods([(one, None) for one in RUNNING])
+    judge.picture.take_nodes([(nodes[2], None)])
+    assert judge.ranked(pod("p", {"cpu": "8"}), ["n1", "n2", "n3"]) == ["n1", "n2"]
+    assert judge.picture.gone == {}
+    assert sorted(judge._rooms) == ["n1", "n2"]
+
+
 def test_a_ledger_that_has_seen_many_jobs_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unrack.live.kubernetes.extender.judging.MOST_JOBS", 5)
     judge = judging(TIGHT, some_nodes(), RUNNING)

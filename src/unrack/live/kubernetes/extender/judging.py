@@ -72,6 +72,7 @@ class Judge:
         except ValueError as error:
             return Unfit({}, dict.fromkeys(names, printable(str(error), 300)))
         with self.picture.lock:
+            self.picture.gone.clear()  # which a driver would be told
             self._rooms = {name: self._room(node) for name, node in self.picture.nodes.items()}
             rooms = {name: room for name, (_, room) in self._rooms.items()}
             counted = {resource for room in rooms.values() for resource in room}
