@@ -136,7 +136,7 @@ def test_pods_come_and_go_while_either_is_killed_and_no_node_is_overbooked(
     one = extending(bed, tls="enableHTTPS" in options)
     one.start()
     if one.tls:
-        assert one.ask("none", {}, user="")[0] == 0  # who has no certificate is not answered
+        assert one.ask("none", {}, user="")[0] == 0  # clients without a certificate are not answered
     for i in range(60):
         asks = {"cpu": f"{random.choice([500, 1000, 2000])}m", "memory": "256Mi"}
         asks |= {"x.y/nic": "1"} if i % 3 == 0 else {}

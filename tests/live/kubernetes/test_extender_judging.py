@@ -311,7 +311,7 @@ def test_a_site_says_how_pods_are_placed_and_where_it_listens(tmp_path: Path) ->
         ('policy = {name = "list", order = "priority", backfill = "any", preempt = true}', "without preempt"),
         ('policy = {name = "easy", memory = "disaggregated"}', "memory"),
         (LINE + 'address = ""', "where kube-scheduler asks"),
-        (LINE + 'address = "0.0.0.0:9644"', "who is answered can bind pods"),
+        (LINE + 'address = "0.0.0.0:9644"', "clients that are answered can bind pods"),
         (LINE + 'certificate = "c.pem"', "certificate and key, or none"),
         (LINE + 'client_ca = "c.pem"', "certificate and key, or none"),
         (LINE + 'certificate = "c.pem"\nkey = "k.pem"', "PEM files"),

@@ -22,7 +22,7 @@ from unrack.reasons import Code, Reason
 from unrack.workload.job import Demand, Job
 
 LONGEST_US = 7 * 86_400 * 1_000_000
-"""How long all pods are taken to run: who is first is the business of kube-scheduler."""
+"""How long all pods are taken to run: which is first is the business of kube-scheduler."""
 MOST_JOBS = 20_000
 """So many jobs a ledger takes before it is made anew: it forgets none."""
 _GONE = Reason(Code.WITHDRAWN, "asked")
@@ -32,7 +32,7 @@ class Unfit(NamedTuple):
     """The nodes on which a pod does not fit, and why."""
 
     later: dict[str, str]  # as things are
-    never: dict[str, str]  # whoever ends
+    never: dict[str, str]  # whichever pods end
 
 
 def placing_of(policy: Any) -> tuple[AnyResource | None, str]:

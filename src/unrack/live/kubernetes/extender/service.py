@@ -22,7 +22,7 @@ from unrack.live.watch.meters import Meters
 from unrack.live.watch.server import WatchServer
 from unrack.live.watch.systemd import Notifier
 
-NOBODY = ""
+NONE = ""
 """The schedulerName of no pod: what others bind is all that it sees."""
 TURN_S = 0.2
 
@@ -40,7 +40,7 @@ def serve(site: ExtenderSite, stop: Stop | None = None) -> None:
         stop.listen()
     health = Health(site.metrics.stalled_after_us / 1e6, "kubernetes")
     meters = Meters(site.policy_spec.label, ["extender"], site.metrics.address is not None, "Kubernetes")
-    watching = Watching(access_here(site.kubeconfig, site.context), Picture(NOBODY), site.timeout_us / 1e6, claims=())
+    watching = Watching(access_here(site.kubeconfig, site.context), Picture(NONE), site.timeout_us / 1e6, claims=())
     server = None
     try:
         if site.metrics.address is not None:

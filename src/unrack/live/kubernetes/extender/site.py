@@ -32,8 +32,8 @@ class ExtenderSite(Strict):
 
     policy: str | dict[str, Any]  # as an entry of ``policies`` of a study; only where it places a pod counts
     address: Listens = Address("127.0.0.1", 9644)  # where kube-scheduler asks: ``urlPrefix``
-    # certificate, key: PEM files, with which it speaks HTTPS; client_ca: who has no certificate of this authority
-    # is not answered. All three, or an address that only this machine reaches: whoever is answered can bind pods
+    # certificate, key: PEM files, with which it speaks HTTPS; client_ca: clients without a certificate of this
+    # authority are not answered. All three, or an address that only this machine reaches: clients can bind pods
     certificate: SitePath | None = None
     key: SitePath | None = None
     client_ca: SitePath | None = None
@@ -69,7 +69,7 @@ class ExtenderSite(Strict):
         if said and not {"certificate", "key"} <= set(said):
             raise document.fault((said[0],), f"{' and '.join(said)} alone", "certificate and key, or none of the three")
         if not self.address.is_loopback and "client_ca" not in said:
-            want = "certificate, key and client_ca with it: who is answered can bind pods"
+            want = "certificate, key and client_ca with it: clients that are answered can bind pods"
             raise document.fault(("address",), f"{self.address}, which others reach", want)
         self._policy = make_policy_spec(self.policy, document, 0, ("policy",))
         if why := placing_of(self._policy.make())[1]:
