@@ -45,23 +45,23 @@ def asked_by(pod: Mapping[str, Any], read: Callable[[str, Any], Fraction] | None
         return {str(key): read(f"{at}.{key}", value) if read else quantity(value) for key, value in of.items()}
 
     at = "spec.initContainers.{}.resources"
-    first, beside, most = entries(pod, "spec", "initContainers"), Amounts(), Amounts()
+    first, together, most = entries(pod, "spec", "initContainers"), Amounts(), Amounts()
     for place, container in enumerate(first):
         own = amounts(table(container, "resources"), at.format(place))
         if container.get("restartPolicy") == "Always":
-            beside = own = _sum(beside, own)
-        else:
-            own = _sum(beside, own)
-        most = {key: max(most.get(key, Fraction(0)), own.get(key, Fraction(0))) for key in {**most, **own}}
-    together = beside
+            _add(together, own)
+            continue
+        for key, amount in own.items():  # of what it does not ask for, the sidecars ask no less together with others
+            most[key] = max(most.get(key, Fraction(0)), amount + together.get(key, Fraction(0)))
     for place, container in enumerate(entries(pod, "spec", "containers")):
-        own = amounts(table(container, "resources"), f"spec.containers.{place}.resources")
-        together = _sum(together, own)
+        _add(together, amounts(table(container, "resources"), f"spec.containers.{place}.resources"))
     found = {key: max(most.get(key, Fraction(0)), together.get(key, Fraction(0))) for key in {**together, **most}}
     whole = amounts(table(pod, "spec", "resources"), "spec.resources")
     found |= {key: amount for key, amount in whole.items() if key in _OF_PODS or key.startswith("hugepages-")}
-    return _sum(found, numbers(table(pod, "spec", "overhead"), "spec.overhead"))
+    _add(found, numbers(table(pod, "spec", "overhead"), "spec.overhead"))
+    return found
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return {key: one.get(key, Fraction(0)) + other.get(key, Fraction(0)) for key in {**one, **other}}
+def _add(to: Amounts, more: Amounts) -> None:
+    for key, amount in more.items():
+        to[key] = to.get(key, Fraction(0)) + amount

@@ -28,10 +28,11 @@ RIGHTS = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
-DRIVER, SERVING, COMPOSER = "driver", "serving", "composer"
-"""Who ``unrack kubernetes run`` is, without and with GPUs that are served, and ``compose``: docs/kubernetes-rights*."""
-_SHIPPED = [Path(__file__).parents[3] / "docs" / f"kubernetes-rights{of}.yaml" for of in ("", "-gpus")]
-_USERS = USER, DRIVER, SERVING, COMPOSER, "nobody"
+DRIVER, SERVING, COMPOSER, EXTENDER = "driver", "serving", "composer", "extender"
+"""Who ``unrack kubernetes run`` is, without and with GPUs that are served, ``compose`` and
+``extend``: docs/kubernetes-rights*."""
+_SHIPPED = [Path(__file__).parents[3] / "docs" / f"kubernetes-rights{of}.yaml" for of in ("", "-gpus", "-extender")]
+_USERS = USER, DRIVER, SERVING, COMPOSER, EXTENDER, "nobody"
 _TOKENS = {"admin": "admin-of-tests"} | {user: f"token-of-{user}" for user in _USERS}
 _CONTROLLERS = (
     "job-controller,resourceclaim-controller,serviceaccount-controller,namespace-controller,replicaset-controller,"
@@ -52,7 +53,8 @@ class KubernetesBed:
     programs
         The folder of its programs.
     scheduler
-        Whether kube-scheduler runs too.
+        Whether kube-scheduler runs too; a table: with an extender at :attr:`extender_port`, which has these keys, or
+        with these ``profiles``.
     kubelets
         Whether the stand-in for kubelets runs.
     compacted
@@ -65,7 +67,7 @@ class KubernetesBed:
         self,
         programs: Path,
         *,
-        scheduler: bool = False,
+        scheduler: bool | Content = False,
         kubelets: bool = True,
         compacted: str = "",
         gates: str = "GenericWorkload=true",
@@ -74,6 +76,7 @@ class KubernetesBed:
         self._gates, self._compacted = gates, compacted
         self._block = PortBlock()
         self._etcd, self._peer, self.port, self._manager, self._scheduler = self._block.ports[:5]
+        self.extender_port, self.free_port = self._block.ports[5:7]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._followers: dict[str, list[str]] = {}
         self.kubelets: Kubelets | None = None
@@ -87,7 +90,7 @@ class KubernetesBed:
             self.kubeconfig("admin")
             self._followers = {
                 "kube-controller-manager": [f"--controllers={_CONTROLLERS}", *self._follower(self._manager)]
-            } | ({"kube-scheduler": self._follower(self._scheduler)} if scheduler else {})
+            } | ({} if scheduler is False else {"kube-scheduler": self._scheduling(scheduler)})
             for name, flags in self._followers.items():
                 self._start(name, *flags)
             self._allow()
@@ -263,6 +266,25 @@ class KubernetesBed:
         config = f"--kubeconfig={self.folder}/admin.yaml"
         return [config, "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={port}"]
 
+    def _scheduling(self, extender: bool | Content) -> list[str]:
+        if not isinstance(extender, dict):
+            return self._follower(self._scheduler)
+        config = self.folder / "scheduler.json"
+        scheme = "https" if extender.get("enableHTTPS") else "http"
+        at = {"urlPrefix": f"{scheme}://127.0.0.1:{self.extender_port}", **extender}
+        own = extender if "profiles" in extender else {"extenders": [at]}
+        content = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **own,
+            "clientConnection": {"kubeconfig": f"{self.folder}/admin.yaml"},
+            "leaderElection": {"leaderElect": False},
+        }  # fmt: skip
+        config.write_text(json.dumps(content))
+        return ["--bind-address=127.0.0.1", f"--secure-port={self._scheduler}", f"--config={config}"]
+
+    def start_scheduler(self) -> None:
+        """Start kube-scheduler again."""
+        self._start("kube-scheduler", *self._followers["kube-scheduler"])
+
     def _start(self, name: str, *flags: str) -> None:
         words = [str(self.programs / name), *flags]
         if sys.platform == "linux" and shutil.which("setpriv"):
@@ -292,7 +314,8 @@ class KubernetesBed:
         self.admin.post(f"{path}/rolebindings", {**binding, "subjects": subjects})
         driver, composer = rules["unrack-driver"], rules["unrack-composer"]
         serving = driver + rules["unrack-server-pods"]
-        for user, its in ((USER, RIGHTS), (DRIVER, driver), (SERVING, serving), (COMPOSER, composer)):
+        of = {USER: RIGHTS, DRIVER: driver, SERVING: serving, COMPOSER: composer, EXTENDER: rules["unrack-extender"]}
+        for user, its in of.items():
             self._allow_one(user, its)
 
     def _made(self, path: str, content: Content) -> bool:

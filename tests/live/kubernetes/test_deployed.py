@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from k8s_bed import KubernetesBed
+from test_extender_beside_kube_scheduler import ALL
 
 from unrack.live.kubernetes.composer.site import ComposerSite
+from unrack.live.kubernetes.extender.site import ExtenderSite
 from unrack.live.kubernetes.site import KubernetesSite
 
 Content = dict[str, Any]
@@ -126,6 +128,38 @@ def test_the_image_has_what_the_project_pins() -> None:
     assert VALUES["image"]["tag"] == version[1]
 
 
+EXTENDER = ROOT / "deploy" / "kubernetes" / "extender"
+EXTENDS = objects((EXTENDER / "extender.yaml").read_text())
+
+
+def test_the_extender_is_what_its_page_says_with_the_rights_of_the_tests(tmp_path: Path) -> None:
+    shipped = ROOT / "docs" / "kubernetes-rights-extender.yaml"
+    assert (EXTENDER / "rights.yaml").read_bytes() == shipped.read_bytes()
+    deployment, service = EXTENDS
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    base = based("scheduler")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == base["securityContext"]
+    assert container["securityContext"] == base["containers"][0]["securityContext"]
+    assert container["args"][:2] == ["kubernetes", "extend"]
+    assert pod["serviceAccountName"] in [one["metadata"]["name"] for one in objects(shipped.read_text())]
+    text = (EXTENDER / "config" / "extender.toml").read_text()
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    for port in ports.values():
+        assert f'"0.0.0.0:{port}"' in text
+    assert service["spec"]["ports"][0]["port"] == ports["https"]
+    site = tmp_path / "site.toml"  # without the files that are in no test
+    site.write_text(
+        "\n".join(line for line in text.splitlines() if "tls" not in line).replace("0.0.0.0:9644", "[::1]:1")
+    )
+    assert ExtenderSite.load(site).metrics.allow_remote
+    page = (ROOT / "docs" / "kubernetes-extender.md").read_text()
+    (said,) = (one for one in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)))
+    (extender,) = said["extenders"]
+    assert extender["urlPrefix"] == f"http://{ExtenderSite.model_fields['address'].default}"
+    assert {key: value for key, value in extender.items() if key in ALL} == ALL
+
+
 # On a server
 
 
@@ -152,8 +186,10 @@ def taken(bed: KubernetesBed, one: Content) -> None:
 
 @pytest.mark.live
 def test_a_server_takes_all_of_it(served: KubernetesBed) -> None:
-    for one in all_of_base():
+    for one in [*all_of_base(), *objects((EXTENDER / "rights.yaml").read_text())]:
         taken(served, one)
+    for one in EXTENDS:
+        taken(served, {**one, "metadata": {**one["metadata"], "namespace": "unrack"}})
 
 
 @pytest.mark.live

@@ -152,7 +152,9 @@ def test_gates_taints_and_what_no_node_has(kubernetes: KubernetesBed) -> None:
         assert said["huge"][0].startswith("it asks for more than ")
         assert "5000 thousandths of a core, of which there are 4000" in said["huge"][0]
         assert "1 example.com/fpga, of which there are 0" in said["strange"][0]
-        assert said["spread"] == ["affinity, spread or ports of pods keep it off all of 1 nodes that it may run on"]
+        assert said["spread"] == [
+            "affinity, spread or ports of pods, or its volumes, keep it off all of 1 nodes that it may run on"
+        ]
         assert "is not a time" in said["badly"][0]
         kubernetes.admin.delete("/api/v1/namespaces/default/pods/p0", gracePeriodSeconds=0)
         kubernetes.admin.patch("/api/v1/namespaces/default/pods/gated", {"spec": {"schedulingGates": []}})

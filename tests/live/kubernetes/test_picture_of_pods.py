@@ -146,7 +146,6 @@ def test_terms_say_what_a_pod_asks_and_where_it_may_run() -> None:
     [
         ({"schedulingGates": [{"name": "g\x1b[31m"}]}, "it is gated"),
         ({"resourceClaims": [{"name": "c"}]}, "claims of devices"),
-        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volumes"),
         ({"nodeSelector": {"zone": "nowhere"}}, "none of 2 nodes"),
         ({"nodeSelector": {f"k{i}": "v" * 60 for i in range(1000)}}, "characters where it may run"),
         ({"metadata": {"annotations": {"unrack.io/run-time": "0"}}}, "not a time above 0"),

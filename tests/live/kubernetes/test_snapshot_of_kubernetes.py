@@ -15,10 +15,13 @@ from k8s_bed import KubernetesBed
 
 from unrack.errors import ClusterError, InputError
 from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.forecast import forecast_of
 from unrack.live.kubernetes.machines import is_open
+from unrack.live.kubernetes.manifest import reading_of_file, written
 from unrack.live.kubernetes.places import may_run
 from unrack.live.kubernetes.snapshot import Reading, Snapshot, snapshot_of
+from unrack.live.kubernetes.volumes.claims import CLAIMS, VOLUMES, Volumes
 from unrack.study.grid import load_study
 from unrack.study.runner import simulated
 
@@ -299,3 +302,24 @@ def test_the_command_takes_a_running_cluster_and_the_study_runs(kubernetes: Kube
     away = unrack("kubernetes", "snapshot", "--kubeconfig", str(kubernetes.kubeconfig()), "--out", "b.toml")
     kubernetes.start_server()
     assert (away.returncode, "Connect" in away.stderr) == (1, True), away.stderr
+
+
+def test_a_pod_waits_for_nodes_that_its_volumes_are_for_also_from_a_file(tmp_path: Path) -> None:
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    claim: Content = {"metadata": {"name": "c", "namespace": "work", "annotations": bound}, "spec": {"volumeName": "v"}}
+    volume = {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": required}}}
+    volumes = Volumes()
+    volumes.take(CLAIMS, [(None, msgspec.convert(claim, Other))], "")
+    volumes.take(VOLUMES, [(None, msgspec.convert(volume, Other))], "")
+    nodes = [node("n1", WHOLE, labels={"zone": "a"}), node("n2", WHOLE, labels={"zone": "b"})]
+    claims = {name: [{"name": "v", "persistentVolumeClaim": {"claimName": name}}] for name in ("c", "new")}
+    pods = [pod("a", {"cpu": "1"}, volumes=claims["c"]), pod("b", {"cpu": "1"}, volumes=claims["new"])]
+    path = tmp_path / "now.json"
+    path.write_bytes(written(Reading(AT_S, nodes, pods, volumes)))
+    for reading in (Reading(AT_S, nodes, pods, volumes), reading_of_file(path, 0.0)):
+        found = snapshot_of(reading)
+        assert {name: row["exc_nodes"] for name, row in rows(found).items()} == {"a": "n2", "b": None}
+        assert [note for note in found.notes if "volumes" in note] == [
+            "Not kept of a pod: volumes that are not bound, not known or in use: 1 pod."
+        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from unrack.cli.kubernetes import compose, predict, run, snapshot, status
+from unrack.cli.kubernetes import compose, extend, predict, run, snapshot, status
 from unrack.cli.live.driver import compare, replay
 
 _HELP = "A running Kubernetes: take it as a study that begins now, predict starts, schedule its pods."
@@ -16,4 +16,5 @@ app.command("run")(run.run)
 app.command("status")(status.status)
 app.command("replay")(replay)
 app.command("compose")(compose.compose)
+app.command("extend")(extend.extend)
 app.command("compare")(compare)

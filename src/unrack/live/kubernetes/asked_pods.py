@@ -14,7 +14,7 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.manifest import pods_of, reading_of_file
-from unrack.live.kubernetes.snapshot import Reading, snapshot_of
+from unrack.live.kubernetes.snapshot import snapshot_of
 
 NOTHING = "-nothing-"
 """A job of the study that is not to be in it, as a study without any is none."""
@@ -35,7 +35,7 @@ def asked_pods(now: Path, manifest: Path | None, study: Path) -> tuple[list[dict
     names = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
     if twice := {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in reading.pods}.intersection(names):
         raise InputError(str(manifest), f"{min(twice)}, which is there already", "pods of other names, or --job")
-    taken = snapshot_of(Reading(reading.at_s, reading.nodes, [*reading.pods, *_later(pods, reading.at_s)]))
+    taken = snapshot_of(replace(reading, pods=[*reading.pods, *_later(pods, reading.at_s)]))
     mine = taken.table["id"].is_in(names)
     row = {"id": NOTHING, "submit": 0.0, "run": 1.0, "request": 1.0, "tasks": 1, "cores": 1, "memory": 0}
     others = pl.concat([taken.table.filter(~mine), pl.DataFrame([row])], how="diagonal_relaxed")

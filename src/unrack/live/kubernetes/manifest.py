@@ -12,7 +12,9 @@ import msgspec
 from unrack.errors import InputError
 from unrack.kubernetes_text.objects import inside, table
 from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.snapshot import Reading
+from unrack.live.kubernetes.volumes.claims import NAMES, Volumes
 
 REPLICAS = {
     "Deployment": "replicas", "ReplicaSet": "replicas", "StatefulSet": "replicas", "ReplicationController": "replicas",
@@ -42,13 +44,15 @@ def pods_of(path: Path) -> list[Pod]:
 def reading_of_file(path: Path, at_s: float) -> Reading:
     """The nodes and pods of what ``kubectl get nodes,pods --all-namespaces -o json`` printed, or a snapshot wrote.
 
+    Claims of volumes and volumes are read if they are in it.
+
     Raises
     ------
     InputError
         It cannot be read, or is something else.
     """
     (content,) = _documents(path) or [{}]
-    nodes, pods = list[Node](), list[Pod]()
+    nodes, pods, volumes = list[Node](), list[Pod](), Volumes()
     items = content.get("items")
     for place, item in enumerate(items if isinstance(items, list) else ()):
         kind = item.get("kind") if isinstance(item, Mapping) else None
@@ -57,19 +61,22 @@ def reading_of_file(path: Path, at_s: float) -> Reading:
                 nodes.append(msgspec.convert(item, Node))
             elif kind == "Pod":
                 pods.append(msgspec.convert(item, Pod))
+            elif kind in NAMES:
+                volumes.take(NAMES[kind], [(None, msgspec.convert(item, Other))], "")
         except msgspec.ValidationError as error:
             raise InputError(f"{path}, items.{place}", str(error), f"a {kind}") from None
     if not nodes:
         want = "what kubectl get nodes,pods --all-namespaces -o json prints"
         raise InputError(str(path), "no nodes", want)
     said = content.get("at_s")
-    return Reading(float(said) if isinstance(said, int | float) else at_s, nodes, pods)
+    return Reading(float(said) if isinstance(said, int | float) else at_s, nodes, pods, volumes)
 
 
 def written(reading: Reading) -> bytes:
     """A reading as :func:`reading_of_file` reads it."""
     items = [{"kind": "Node", **msgspec.to_builtins(node)} for node in reading.nodes]
     items += [{"kind": "Pod", **msgspec.to_builtins(pod)} for pod in reading.pods]
+    items += [{"kind": kind, **msgspec.to_builtins(one)} for kind, one in reading.volumes.objects()]
     return msgspec.json.encode({"kind": "List", "apiVersion": "v1", "at_s": reading.at_s, "items": items})
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -20,11 +21,13 @@ from unrack.errors import InputError
 from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import inside, moment_s
 from unrack.live.kubernetes.client.access import Access
+from unrack.live.kubernetes.client.answers import DeniedError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import NODES, PODS, Node, Pod
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.kubernetes.run_time import RUN_TIME, limit_s
+from unrack.live.kubernetes.volumes.claims import KINDS, Volumes, claimed_by, uses
 from unrack.live.study_file import in_use, workload_of, write_study
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
@@ -53,7 +56,6 @@ _UNKEPT: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("topology spread", lambda pod: pod.spec.topology_spread_constraints),
     ("its gang, of which each starts alone", lambda pod: pod.spec.scheduling_group or GANG & set(pod.metadata.labels)),
     ("claims of devices", lambda pod: pod.spec.resource_claims),
-    ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
     ("ports of its node", lambda pod: any(port.get("hostPort") for one in pod.spec.containers for port in one.ports)),
 )
 """What waiting pods may ask for and is not kept; and how it is seen."""
@@ -69,6 +71,7 @@ class Reading:
     at_s: float  # when, s since 1970
     nodes: Sequence[Node]
     pods: Sequence[Pod]
+    volumes: Volumes = field(default_factory=Volumes, compare=False)  # as far as it lets us look
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +110,13 @@ def reading_of(access: Access, timeout_s: float = 30.0) -> Reading:
 
 
 async def read_now(connection: Connection, at_s: float) -> Reading:
-    """All nodes and pods that there are."""
-    nodes, pods = await connection.list(NODES), await connection.list(PODS)
-    return Reading(at_s, nodes.objects, pods.objects)
+    """All nodes and pods that there are, and volumes if it may see these."""
+    nodes, pods, volumes = await connection.list(NODES), await connection.list(PODS), Volumes()
+    for kind in KINDS:
+        with suppress(DeniedError):
+            listed = await connection.list(kind)
+            volumes.take(kind, [(None, one) for one in listed.objects], "")
+    return Reading(at_s, nodes.objects, pods.objects, volumes)
 
 
 def snapshot_of(
@@ -142,7 +149,8 @@ def snapshot_of(
     machines = machines_of(reading.nodes, asked, Counter(pod.spec.node_name for pod in runs))
     tally: Counter[str] = Counter()
     rows = list(_running(runs, asked, machines, reading.at_s, longest_us, tally))
-    rows += _waiting(waiting, asked[len(runs) :], machines, reading.at_s, longest_us, tally)
+    kept_off = [_without_volumes(pod, machines, reading.volumes, runs, tally) for pod in waiting]
+    rows += _waiting(waiting, asked[len(runs) :], kept_off, machines, reading.at_s, longest_us, tally)
     notes = [f"{what}: {count} pod{'s' * (count != 1)}." for what, count in tally.items()]
     if any((pod.spec.priority or 0) > min((one.spec.priority or 0 for one in runs), default=0) for pod in waiting):
         notes.append("No pod is preempted, though some wait with a priority above that of others that run.")
@@ -182,22 +190,23 @@ def _running(
 
 
 def _waiting(
-    pods: Sequence[Pod], asked: Sequence[Mapping[str, Fraction]], machines: Machines, at_s: float, longest_us: int,
-    tally: Counter[str],
+    pods: Sequence[Pod], asked: Sequence[Mapping[str, Fraction]], kept_off: Sequence[set[str]], machines: Machines,
+    at_s: float, longest_us: int, tally: Counter[str],
 ) -> list[Row]:  # fmt: skip
-    """Pods that wait, in order of their creation, a µs apart."""
-    without: dict[str, list[str]] = {}
+    """Pods that wait, in order of their creation, a µs apart; ``kept_off``: nodes that their volumes are not for."""
+    closed: dict[str, set[str]] = {}
     rows = list[Row]()
-    for pod, amounts in zip(pods, asked, strict=True):
+    for pod, amounts, off in zip(pods, asked, kept_off, strict=True):
         where = asks_where(pod)
-        if where not in without:
-            without[where] = [name for name, node in machines.nodes.items() if not may_run(pod, node)]
+        if where not in closed:
+            closed[where] = {name for name, node in machines.nodes.items() if not may_run(pod, node)}
+        without = closed[where] | off
         gates = [str(one.get("name")) for one in pod.spec.scheduling_gates]
         absent = sorted(key for key, amount in amounts.items() if amount and not _is_known(key, machines))
         waits_for = f"its gates {', '.join(gates)}" if gates else ""
         if not waits_for and absent:
             waits_for = f"{', '.join(absent)}, which no node has"
-        elif not waits_for and set(without[where]) >= set(machines.nodes) - machines.drained:
+        elif not waits_for and without >= set(machines.nodes) - machines.drained:
             waits_for = "a node that it may run on"
         if waits_for:
             tally[f"Waits for something else ({'its gates' if gates else waits_for})"] += 1
@@ -208,10 +217,25 @@ def _waiting(
         rows.append({
             **_row(pod, amounts, machines), "run": run_s, "request": run_s, "waits_for": waits_for or None,
             "submit": None if waits_for else (len(rows) + 1) / SECOND_US,
-            "exc_nodes": compress(without[where]) or None,
+            "exc_nodes": compress([name for name in machines.nodes if name in without]) or None,
             "waited_s": None if created is None else max(0, round(at_s - created)),
         })  # fmt: skip
     return rows
+
+
+def _without_volumes(
+    pod: Pod, machines: Machines, volumes: Volumes, runs: Sequence[Pod], tally: Counter[str]
+) -> set[str]:
+    """The nodes that the volumes of a pod are not for; where some are not bound yet, none, and a note."""
+    if not claimed_by(pod):
+        return set()
+    found = volumes.keep_off(
+        pod, machines.nodes, lambda claim: any(uses(one, claim, pod.metadata.namespace) for one in runs)
+    )
+    if isinstance(found, str):
+        tally["Not kept of a pod: volumes that are not bound, not known or in use"] += 1
+        return set()
+    return found
 
 
 def _row(pod: Pod, amounts: Mapping[str, Fraction], machines: Machines) -> Row:
@@ -273,8 +297,3 @@ def _moment(text: str | None) -> float | None:
 
 def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
-
-
-def is_claimed(volume: Mapping[str, Any]) -> bool:
-    """True if a volume of a pod is one that may be on some nodes only."""
-    return "persistentVolumeClaim" in volume or "ephemeral" in volume

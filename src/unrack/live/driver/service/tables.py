@@ -92,6 +92,14 @@ class LogTable(Strict):
     form: Literal["auto", "json", "text"] = "auto"
 
 
+def spec_of(policy: PolicySpec) -> Spec:
+    """A policy as a journal has it, which is read from other folders, too."""
+    if not policy.file:
+        return {"label": policy.label, "name": policy.name, **dict(policy.parameters)}
+    path, colon, name = policy.file.rpartition(":")
+    return {"label": policy.label, "file": f"{Path(path).absolute()}{colon}{name}"}
+
+
 class ServiceTable(Strict):
     """What a site file says of the driver, whatever the orchestrator; made by :meth:`load`."""
 
@@ -168,11 +176,7 @@ class ServiceTable(Strict):
     @property
     def spec(self) -> Spec:
         """The policy as a journal has it, which is read from other folders, too."""
-        policy = self.policy_spec
-        if not policy.file:
-            return {"label": policy.label, "name": policy.name, **dict(policy.parameters)}
-        path, colon, name = policy.file.rpartition(":")
-        return {"label": policy.label, "file": f"{Path(path).absolute()}{colon}{name}"}
+        return spec_of(self.policy_spec)
 
     def _places(self, beside: Path) -> dict[str, Any]:
         """The paths of the file, from its folder on."""

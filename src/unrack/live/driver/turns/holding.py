@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from unrack.core import Core
 from unrack.events import Adopted, Expected, Expired, Started, Withdrawn
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, together
 from unrack.ledger.state import RUNNING
@@ -183,7 +184,7 @@ class Holding(Part):
         if stands is None:
             return False
         asked, lease = stands
-        lease = self._with_claims(asked, lease)
+        lease = with_claims(self.epoch.core, asked, lease)
         ran_us = 0 if not job.start_s else max(0, self.now - self._moment_us(job.start_s))
         said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts, parts=job.parts)
         entry.said = said
@@ -192,22 +193,6 @@ class Holding(Part):
         if is_short(entry.stage):
             self._recall_from(entry)
         return True
-
-    def _with_claims(self, asked: Job, lease: Lease) -> Lease:
-        """A lease with what its job claims of places, wherever these are free."""
-        if lease.parts:
-            each = [self._with_claims(*one) for one in zip(asked.every, lease.parts, strict=True)]
-            return together(lease.job, each)
-        claimed, places = self.epoch.core.state.claimed, self.epoch.names.cluster.places
-        if claimed is None or not asked.demand.devices:
-            return lease
-        amounts = {
-            (kind, name): np.array([amount], np.int64)
-            for kind, of in asked.demand.devices.items()
-            for name, amount in of.items()
-        }
-        claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
-        return lease._replace(claims=claims)
 
     def _recall_from(self, entry: Entry) -> None:
         """Starts that were decided on what another's job holds now will not come about."""
@@ -255,3 +240,20 @@ class Holding(Part):
         }
         if len(rows):
             yield Lease(-1, rows, claims=NO_CLAIMS), plain, True
+
+
+def with_claims(core: Core, asked: Job, lease: Lease) -> Lease:
+    """A lease with what its job claims of places, wherever these are free."""
+    if lease.parts:
+        each = [with_claims(core, *one) for one in zip(asked.every, lease.parts, strict=True)]
+        return together(lease.job, each)
+    claimed, places = core.state.claimed, core.state.cluster.places
+    if claimed is None or not asked.demand.devices:
+        return lease
+    amounts = {
+        (kind, name): np.array([amount], np.int64)
+        for kind, of in asked.demand.devices.items()
+        for name, amount in of.items()
+    }
+    claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
+    return lease._replace(claims=claims)

@@ -34,6 +34,7 @@ from unrack.live.kubernetes.gangs.naming import KINDS
 from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, take_back
 from unrack.live.kubernetes.remote.pool import KIND, NONE_TAKEN, Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
+from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -80,7 +81,7 @@ class KubernetesAdapter:
         self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
         self.longest_us = added.longest_us
         self.picture = Picture(scheduler, preempts(policy))
-        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES))
+        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
         self.devices = self.watching.devices
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
@@ -209,15 +210,18 @@ class KubernetesAdapter:
         terms, beside, members = self._terms[1], self.picture.beside, own.keys if isinstance(own, Gang) else (key,)
         with self.picture.lock:
             required = [beside.required(*one) for one in zip(members, _pods(own), strict=True)]
-            if not any(map(beside.matters, required)):
+            without = {pod.metadata.uid: self.picture.without_volumes(pod) for pod in _pods(own)}
+            if why := next((one for one in without.values() if isinstance(one, str)), ""):
+                return Problem(why), ()
+            if not any(map(beside.matters, required)) and not any(without.values()):
                 return self._asks(key, own)
             if isinstance(own, Gang) and (words := next((one.words for one in required if any(one)), "")):
                 why = f"a pod of its gang asks for {words}: not kept of gangs by this scheduler"
                 return Problem(why, misread=True), ()
             off = set[str]().union(*map(beside.forbidden, _pods(own), required))
         if isinstance(own, Gang):
-            return _together(own, key, lambda pod, key: terms.asked(pod, key, off))
-        found = terms.asked(own, key, off)
+            return _together(own, key, lambda pod, key: terms.asked(pod, key, off | set(without[pod.metadata.uid])))
+        found = terms.asked(own, key, off | set(without[own.metadata.uid]))
         first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
         return (found if first else Problem(WAITS)), ()
 

@@ -12,14 +12,14 @@ import msgspec
 from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import moment_s
 from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.constraints.beside import says_too_much
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted
-from unrack.live.kubernetes.snapshot import is_claimed
 
 OLD_LABEL = "pod-group.scheduling.sigs.k8s.io"
 OVER = ("Succeeded", "Failed")
 _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("a gang by the label pod-group.scheduling.sigs.k8s.io", lambda pod: OLD_LABEL in pod.metadata.labels),
-    ("volumes, which may be on some nodes only", lambda pod: any(map(is_claimed, pod.spec.volumes))),
+    ("more affinity, spread or ports than can be looked up for all pods", says_too_much),
 )
 """What a pod may require and is not kept; and how it is seen."""
 Amounts = Mapping[str, int]

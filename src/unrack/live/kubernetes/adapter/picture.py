@@ -17,6 +17,8 @@ from unrack.live.kubernetes.gangs.gathering import Gathering
 from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.run_time import limit_s
+from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
+from unrack.live.kubernetes.volumes.claims import Volumes, claimed_by, uses
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes on which nothing is started, whichever pods tolerate them."""
@@ -78,7 +80,7 @@ class Picture:
         self._came = 0
         self.gangs = Gathering(self.shown)
         self.tiers = frozenset[Tier]()
-        self.beside = Beside(self.nodes)
+        self.beside, self.volumes = Beside(self.nodes), Volumes()
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ class Picture:
                 self.nodes.pop(before.metadata.name, None)
             elif after is not None:
                 self.nodes[after.metadata.name] = after
+            self.beside.version += 1
             self.nodes_version += 1
             self.version += 1
 
@@ -123,6 +126,8 @@ class Picture:
                 name = (after or before or Other()).metadata.name
                 self.beside.namespaces[name] = {} if after is None else after.metadata.labels
             self.beside.version += 1
+        elif kind in OF_VOLUMES:
+            self.volumes.take(kind, changes, lacking)
         else:
             self.gangs.groups.take(kind, changes, lacking)
         self.version += 1
@@ -194,19 +199,37 @@ class Picture:
             return "it is gated"
         return "" if node is not None and is_usable(node) else f"node {name} is not there, not ready or cordoned"
 
+    def held(self, name: str) -> Counter[str]:
+        """What pods hold of a node, and those that are being bound to it: those that are being ended count, too."""
+        return self._held.get(name, Counter[str]())
+
     def has_room(self, key: str, name: str) -> bool:
-        """True if nothing that is seen on a node keeps a pod from fitting: those that are being ended count, too."""
-        held = self._held.get(name, Counter[str]())
+        """True if nothing that is seen on a node keeps a pod from fitting."""
+        held = self.held(name)
         free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
         return not beyond(asked_of(self.pods[key]), free)
 
     def keeps_off(self, key: str, name: str) -> str:
         """Why a pod may not run on a node beside the pods that are there or are being bound; ``""``: it may."""
         pod = self.pods[key]
+        kept = self.without_volumes(pod)
+        if kept and (isinstance(kept, str) or name in kept):
+            return kept if isinstance(kept, str) else f"a volume that it claims is not for node {name}"
         terms = self.beside.required(key, pod)
         if not self.beside.matters(terms) or name not in self.beside.forbidden(pod, terms):
             return ""
         return f"pods that are there by now keep it off node {name}"
+
+    def without_volumes(self, pod: Pod) -> set[str] | str:
+        """The nodes on which a pod has not the volumes that it claims; or why it has them nowhere now."""
+        if not pod.spec.volumes or not claimed_by(pod):
+            return set()
+        at = pod.metadata
+
+        def is_used(claim: str) -> bool:
+            return any(uses(one, claim, at.namespace) for one, _, _ in self.holding() if one.metadata.uid != at.uid)
+
+        return self.volumes.keep_off(pod, self.nodes, is_used)
 
     def assume(self, key: str, name: str) -> None:
         """A pod is being bound."""

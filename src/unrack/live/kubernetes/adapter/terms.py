@@ -147,9 +147,8 @@ class Terms:
         if off:
             left = [name for name in here if name not in off]
             if not left:
-                return Problem(
-                    f"affinity, spread or ports of pods keep it off all of {len(here)} nodes that it may run on"
-                )
+                by = "affinity, spread or ports of pods, or its volumes,"
+                return Problem(f"{by} keep it off all of {len(here)} nodes that it may run on")
             if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
                 return Problem(why)
             here = left

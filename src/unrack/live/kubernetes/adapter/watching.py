@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -39,15 +40,19 @@ class Watching:
         How the server is reached, and what is kept up to date.
     timeout_s
         How long an answer may take, s.
-    also
-        Other kinds that are watched if the server has them and lets us look.
+    also, claims
+        Other kinds that are watched if the server has them and lets us look; and those of claims of devices.
     """
 
-    def __init__(self, access: Access, picture: Picture, timeout_s: float, also: Sequence[Kind[Other]] = ()) -> None:
-        self.picture, self._timeout_s, self._access, self._also = picture, timeout_s, access, also
-        self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self._do_later)
+    def __init__(
+        self, access: Access, picture: Picture, timeout_s: float, also: Sequence[Kind[Other]] = (),
+        claims: Sequence[Kind[Any]] = KINDS,
+    ) -> None:  # fmt: skip
+        self.picture, self._timeout_s, self._access = picture, timeout_s, access
+        self._also, self._claims = also, claims
+        self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self.begin)
         self._missing = dict[str, str]()  # why nothing is known of devices, by kind
-        kinds: list[Kind[Any]] = [NODES, PODS, *also, *KINDS]
+        kinds: list[Kind[Any]] = [NODES, PODS, *also, *claims]
         self._why = {kind.path(): "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
         self._told, self._ready = threading.Event(), threading.Event()
@@ -72,9 +77,13 @@ class Watching:
         self._told.wait(self._timeout_s)
         if self._failed is not None:
             raise self._failed
-        for what, why in self._why.items():
-            if why:
-                raise UnreachableError(f"{what}: {why}")
+        if why := self.behind:
+            raise UnreachableError(why)
+
+    @property
+    def behind(self) -> str:
+        """Why what is known may be out of date; ``""``: it is current."""
+        return next((f"{what}: {why}" for what, why in self._why.items() if why), "")
 
     def changed(self) -> bool:
         """True if anything was told that has not been read, and what is known is current: it is worth a look."""
@@ -82,10 +91,11 @@ class Watching:
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something in its loop, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.begin(work).result()
 
-    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop)
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something in its loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def connection(self) -> Connection:
@@ -123,7 +133,7 @@ class Watching:
             works = [
                 self._follow(NODES, self.picture.take_nodes), self._follow(PODS, self.picture.take_pods), self._write(),
                 *(self._follow_if_there(kind, partial(self.picture.take_others, kind)) for kind in self._also),
-                *(self._follow_if_there(kind, partial(self._take_devices, kind)) for kind in KINDS),
+                *(self._follow_if_there(kind, partial(self._take_devices, kind)) for kind in self._claims),
             ]  # fmt: skip
             tasks = [asyncio.create_task(work) for work in works]
             self._ready.set()

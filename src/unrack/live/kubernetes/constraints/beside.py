@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from unrack.kubernetes_text.objects import entries
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.constraints.ports import Port, ports_of
-from unrack.live.kubernetes.constraints.selecting import Labels, Term, terms_of
+from unrack.live.kubernetes.constraints.selecting import REQUIRED, Labels, Term, terms_of
 from unrack.live.kubernetes.constraints.spread import Spread, spreads_of, too_many
+
+MOST_TERMS, MOST_PORTS, MOST_CHARACTERS = 32, 256, 20_000
+"""How much a pod may require of those beside it: terms of affinity and spread, ports of its node, and characters."""
 
 
 class Terms(NamedTuple):
@@ -26,8 +30,19 @@ class Terms(NamedTuple):
         return ", ".join(word for word, some in zip(words, self, strict=True) if some)
 
 
+def says_too_much(pod: Pod) -> bool:
+    """True if a pod requires so much of the pods beside it that looking it up would take the time of all others."""
+    affinity, spreads = pod.spec.affinity, pod.spec.topology_spread_constraints
+    terms = [entries(affinity, kind, REQUIRED) for kind in ("podAffinity", "podAntiAffinity")]
+    if sum(map(len, terms)) + len(spreads) > MOST_TERMS or len(ports_of(pod)) > MOST_PORTS:
+        return True
+    return bool(any(terms) or spreads) and len(repr((terms, spreads))) > MOST_CHARACTERS
+
+
 def required_beside(pod: Pod) -> Terms:
-    """What a pod requires of the pods beside it."""
+    """What a pod requires of the pods beside it; of one that says too much, nothing: it is not to be started."""
+    if says_too_much(pod):
+        return Terms((), (), (), ())
     return Terms(terms_of(pod, "podAffinity"), terms_of(pod, "podAntiAffinity"), spreads_of(pod), ports_of(pod))
 
 
@@ -39,7 +54,7 @@ class Beside:
     namespaces
         The labels of each.
     version
-        Another number whenever anything has changed.
+        Another number whenever anything has changed, labels of nodes included.
     known
         What pods require, by key, as far as that was asked for.
     """
@@ -51,6 +66,7 @@ class Beside:
         self._on: dict[str, dict[str, Pod]] = {}
         self._where: dict[str, str] = {}
         self._repel: dict[str, tuple[Pod, tuple[Term, ...]]] = {}
+        self._repelled_at, self._repelled_by = -1, dict[tuple[str, frozenset[tuple[str, str]]], set[str]]()
         self.known = dict[str, Terms]()
 
     def put(self, key: str, pod: Pod | None, node: str) -> None:
@@ -96,7 +112,15 @@ class Beside:
         return found
 
     def _repelled(self, pod: Pod) -> set[str]:
-        """The nodes of which a pod that is there wants none such beside it."""
+        """The nodes of which a pod that is there wants none such beside it; the same for all of equal labels."""
+        if self._repelled_at != self.version:
+            self._repelled_at, self._repelled_by = self.version, {}
+        alike = pod.metadata.namespace, frozenset(pod.metadata.labels.items())
+        if alike not in self._repelled_by:
+            self._repelled_by[alike] = self._look_for_repelled(pod)
+        return set(self._repelled_by[alike])
+
+    def _look_for_repelled(self, pod: Pod) -> set[str]:
         places: dict[str, set[str]] = {}
         for key, (_, terms) in self._repel.items():
             labels = self._labels(self._where[key])

@@ -88,6 +88,6 @@ def _group(kind: Kind[Other]) -> str:
 def _count(said: Any, what: str) -> int | str:
     """A number of pods; or that it is none."""
     text = str(said)
-    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MOST:
+    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= _MOST:
         return int(text)
     return f"{what} is {text[:40]!r}, not a number of pods"

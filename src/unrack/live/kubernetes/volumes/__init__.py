@@ -1,0 +1,1 @@
+"""Volumes that pods claim, which may be on some nodes only."""
