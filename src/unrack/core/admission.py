@@ -250,7 +250,7 @@ FEW_KINDS = 8
 
 def places(cluster: Cluster, cores: Ints, mb: Ints) -> Ints:
     """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
-    kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
+    kinds, counts = cluster.sizes
     room = np.zeros(len(cores), np.int64)
     for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
         if node_cores == 0:
@@ -337,7 +337,7 @@ def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> Bools:
     if lends:
         cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
         return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
-    if len(np.unique(cluster.cores)) * len(np.unique(cluster.memory_mb)) <= FEW_KINDS:
+    if len(jobs) == 1 or len(cluster.sizes[1]) <= FEW_KINDS:
         return places(cluster, jobs.cores, jobs.memory_mb) < jobs.tasks
     asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
     return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)
