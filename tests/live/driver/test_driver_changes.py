@@ -12,6 +12,7 @@ from plain import RUNS, WAITS, key_of
 from worlds import POOL, PlainWorld
 
 from unrack.live.driver.seen import UnreachableError
+from unrack.live.driver.state.stage import Phase
 
 
 def one_thing(world: PlainWorld, random: Random) -> None:
@@ -40,8 +41,8 @@ def one_thing(world: PlainWorld, random: Random) -> None:
             them.mark(random.choice(["n1", "n2", "n3"]), random.choice([True, False]))
         case "nodes":
             them.mark("n9", random.choice([True, None] if "n9" in them.nodes else [True]))
-        case "refuse" if some:
-            them.refuse[some] = 2
+        case "refuse":
+            them.refuse.update(dict.fromkeys(waiting[:4], 4))
         case "stuck" if some:
             (them.stuck.discard if some in them.stuck else them.stuck.add)(some)
         case "crash":
@@ -107,3 +108,16 @@ def test_jobs_that_have_not_changed_are_not_asked_about_again() -> None:
     world.them.mark("n2", False)  # other nodes make no job ask otherwise here
     world.go(3)
     assert set(adapter.asked_about) == {key_of(201)}
+
+
+def test_all_jobs_whose_time_has_come_are_asked_about_in_one_turn() -> None:
+    world = PlainWorld(tells=True)
+    adapter: Any = world.driver.orchestrator
+    adapter._refused = {key_of(number): 2_000_000 for number in (1, 2, 3)}
+    for _ in range(3):
+        world.them.submit(run_s=100, limit_s=200)
+    world.go(5)
+    assert {entry.phase for entry in world.driver.table} == {Phase.ASIDE}
+    while world.phase(key_of(1)) == Phase.ASIDE:
+        world.go()
+    assert {entry.phase for entry in world.driver.table} == {world.phase(key_of(1))}
