@@ -185,7 +185,7 @@ def test_a_share_asks_for_what_it_consumes_rounded_up() -> None:
         (claim(Given("m", DRIVER, "nvme", "nvme-0", admin_access=True)), "AdminAccess"),
         (claim(Given("m", DRIVER, "nvme", "nvme-0", share_id="share")), "NotShared"),
         (claim(Given("m", DRIVER, "box", "box-0")), "NotShared"),
-        (claim(Given("m", DRIVER, "box", "box-0", share_id="s", consumed_capacity={"capacity": "lots"})), "NotAttachable"),
+        (claim(Given("m", DRIVER, "box", "box-0", share_id="s", consumed_capacity={"capacity": "x"})), "NotAttachable"),
         (claim(Given("m", DRIVER, "nvme", "nvme-0"), node("n" * 101)), "NotAttachable"),
     ],
 )  # fmt: skip
