@@ -94,6 +94,7 @@ class Admission:
         self._lacking: dict[int, int] = {}  # component → as of `_unmet`
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
         self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
+        self._known: dict[tuple[bytes, tuple[object, ...], bytes], tuple[int, bytes]] = {}  # of those added, by asks
         self._apart: set[int] = set()  # who has room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
@@ -192,8 +193,15 @@ class Admission:
 
     def add(self, row: JobTable, pace: Pace) -> None:
         """Look at one more job, the only row, and how it runs on devices."""
-        self._unmet.append(int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]))
-        self._impossible += self._too_big(row)
+        asked = tuple((key, int(amounts[0])) for key, amounts in row.devices.items())
+        alike = row.asks[: MEMORY + 1].tobytes(), asked, pace.model.tobytes()
+        if alike not in self._known or Ability.POSSIBLE in self.traits.does:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[alike] = int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]), self._too_big(row)
+        unmeetable, impossible = self._known[alike]
+        self._unmet.append(unmeetable)
+        self._impossible += impossible
 
     def never(self, job: int) -> bool:
         """Whether a job can never start."""
@@ -244,6 +252,8 @@ class Admission:
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
 
+MOST_KNOWN = 1000
+"""Of how many added jobs that ask for different things it is kept whether they could never start."""
 FEW_KINDS = 8
 """Kinds of nodes up to which every job is looked at by itself: finding those that ask alike would take longer."""
 

@@ -152,7 +152,7 @@ class Assumed:
             if beside or view.held:
                 view.now_status = self._ledger.status.copy()
                 view.now_status[self.running[WHO, :over]] = FINISHED
-        more = [(runs.end_us, job) for job, runs in islice(beside.items(), count, None)]
+        more = [(runs.end_us, job) for job, runs in islice(reversed(beside.items()), len(beside) - count)]
         if len(more) == 1:
             (end, job) = more[0]
             first, last = (int(np.searchsorted(found[ENDS_US], end, side)) for side in ("left", "right"))

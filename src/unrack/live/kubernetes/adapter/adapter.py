@@ -172,7 +172,7 @@ class KubernetesAdapter:
         said = self._terms[1].said(_pods(own))
         due_us = None if found.deadline_us is None else since_us + found.deadline_us
         every = [replace(one, submit_us=since_us, deadline_us=due_us, said={**one.said, **said}) for one in found.every]
-        return Asked(replace(every[0], components=tuple(every[1:])))
+        return Asked(replace(every[0], components=tuple(every[1:])) if every[1:] else every[0])
 
     def _tell(self, pod: Pod, reason: str, note: str) -> None:
         """Tell a pod something in an event, once."""
