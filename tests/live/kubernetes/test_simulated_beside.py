@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -70,7 +69,6 @@ def test_a_simulation_of_the_same_pods_gives_the_same_order_and_places_or_says_w
         journal.append(rest)
     past = past_of(tmp_path)
     found = compare(past)
-    print(found._replace(different=[]), Counter(pair.cause for pair in found.different))
     assert found.jobs == jobs
     assert found.pairs > 300
     assert UNEXPLAINED not in found.causes, found.different
