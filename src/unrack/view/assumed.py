@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import islice
 from operator import index
 from types import MappingProxyType
 from typing import NamedTuple, SupportsIndex
@@ -152,7 +151,7 @@ class Assumed:
             if beside or view.held:
                 view.now_status = self._ledger.status.copy()
                 view.now_status[self.running[WHO, :over]] = FINISHED
-        more = [(runs.end_us, job) for job, runs in islice(reversed(beside.items()), len(beside) - count)]
+        more = [(beside[job].end_us, job) for job in [*beside][count:]]
         if len(more) == 1:
             (end, job) = more[0]
             first, last = (int(np.searchsorted(found[ENDS_US], end, side)) for side in ("left", "right"))

@@ -40,7 +40,7 @@ def facts_of(stage: Stage) -> dict[str, Any]:
 
 
 def _fields(part: Any) -> Iterator[tuple[str, Any]]:
-    for name in _names(type(part)):
+    for name in _names(part.__class__):
         value = getattr(part, name)
         if is_dataclass(value):
             yield from _fields(value)
