@@ -1,6 +1,7 @@
 """How many pods are bound a second, and how long each waits for that: ``unrack kubernetes run`` on a real API server.
 
-``make k8sbox`` first. Server, etcd and driver share the machine with whatever else runs there: its load is printed.
+``make k8sbox`` first. Server, etcd and driver share the machine with whatever else runs there: its load is printed, and
+what the driver and the servers have used of the processors.
 
     python benchmarks/binding_pods.py --nodes 1000 --pods 10000 --rate 100
     python benchmarks/binding_pods.py --gpus --pods 240
@@ -64,6 +65,11 @@ def cpu_s(pid: int) -> float:
     """Seconds of a processor that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def servers_s(bed: KubernetesBed) -> str:
+    """The same of the servers, in words."""
+    return ", ".join(f"{name} {cpu_s(process.pid):.1f}" for name, process in bed._running.items())
 
 
 def begun(
@@ -188,6 +194,7 @@ def main() -> None:
         for i in range(given.pods):
             bed.add_pod(f"p{i:05}", asks)
         seen = Seen(bed)
+        print(f"CPU s of servers before: {servers_s(bed)}")
         driver = begun(bed, Path(folder), given.policy)
         try:
             while len(seen.bound) < given.pods:
@@ -196,8 +203,10 @@ def main() -> None:
             print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {given.nodes} nodes")
             used = cpu_s(driver.pid)
             print(
-                f"{given.pods} pods: {given.pods / (times[-1] - times[0]):.0f} bound a second, {used:.1f} CPU s in all"
+                f"{given.pods} pods: {given.pods / (times[-1] - times[0]):.0f} bound a second, {used:.1f} CPU s of the "
+                f"driver from its start on: {given.pods / used:.0f} a CPU second"
             )
+            print(f"CPU s of servers by then: {servers_s(bed)}")
             used, began = cpu_s(driver.pid), time.monotonic()
             count = given.rate * given.seconds
             for i in range(count):

@@ -254,6 +254,12 @@ class Cluster(Sealed):
         return suppliers_of(self.devices, self.cores, self.memory_mb)
 
     @cached_property
+    def sizes(self) -> tuple[Ints, Ints]:
+        """int64[2, sizes]: cores and MB of nodes, each pair once; int64[sizes]: how many nodes have them."""
+        sizes, counts = np.unique(np.stack([self.cores, self.memory_mb]), axis=1, return_counts=True)
+        return sizes, counts
+
+    @cached_property
     def number_of(self) -> Mapping[str, int]:
         """Name of a node → its number; nodes without names are called ``node<number>``."""
         return by_name(self.names, len(self))

@@ -94,6 +94,7 @@ class Admission:
         self._lacking: dict[int, int] = {}  # component → as of `_unmet`
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
         self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
+        self._known: dict[tuple[bytes, tuple[object, ...], bytes], tuple[int, bytes]] = {}  # of those added, by asks
         self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
@@ -192,8 +193,15 @@ class Admission:
 
     def add(self, row: JobTable, pace: Pace) -> None:
         """Look at one more job, the only row, and how it runs on devices."""
-        self._unmet.append(int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]))
-        self._impossible += self._too_big(row)
+        asked = tuple((key, int(amounts[0])) for key, amounts in row.devices.items())
+        alike = row.asks[: MEMORY + 1].tobytes(), asked, pace.model.tobytes()
+        if alike not in self._known or Ability.POSSIBLE in self.traits.does:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[alike] = int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]), self._too_big(row)
+        unmeetable, impossible = self._known[alike]
+        self._unmet.append(unmeetable)
+        self._impossible += impossible
 
     def never(self, job: int) -> bool:
         """Whether a job can never start."""
@@ -244,13 +252,15 @@ class Admission:
         return Reason(Code.TOO_BIG, f"places for tasks of {cores} cores and {mb} MB", tasks, room)
 
 
+MOST_KNOWN = 1000
+"""Of how many added jobs that ask for different things it is kept whether they could never start."""
 FEW_KINDS = 8
 """Kinds of nodes up to which every job is looked at by itself: finding those that ask alike would take longer."""
 
 
 def places(cluster: Cluster, cores: Ints, mb: Ints) -> Ints:
     """int64[asks]: how many tasks of so many cores and MB the whole cluster, empty, can hold."""
-    kinds, counts = np.unique(np.stack([cluster.cores, cluster.memory_mb]), axis=1, return_counts=True)
+    kinds, counts = cluster.sizes
     room = np.zeros(len(cores), np.int64)
     for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
         if node_cores == 0:
@@ -337,7 +347,7 @@ def impossible(cluster: Cluster, jobs: JobTable, lends: bool = False) -> Bools:
     if lends:
         cores = places(cluster, jobs.cores, np.zeros(len(jobs), np.int64))
         return np.asarray((cores < jobs.tasks) | (jobs.tasks * jobs.memory_mb > cluster.memory_mb.sum()))
-    if len(np.unique(cluster.cores)) * len(np.unique(cluster.memory_mb)) <= FEW_KINDS:
+    if len(jobs) == 1 or len(cluster.sizes[1]) <= FEW_KINDS:
         return places(cluster, jobs.cores, jobs.memory_mb) < jobs.tasks
     asks, inverse = np.unique(jobs.asks[[CORES, MEMORY]], axis=1, return_inverse=True)
     return np.asarray(places(cluster, asks[0], asks[1])[inverse.ravel()] < jobs.tasks)

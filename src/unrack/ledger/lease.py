@@ -156,6 +156,8 @@ def summed(rows: Ints, keys: int = 1) -> Ints:
     >>> summed(np.array([[7, 1], [2, 5], [7, 3]])).tolist()
     [[2, 5], [7, 4]]
     """
+    if len(rows) < 2:
+        return rows.copy()
     once, at = np.unique(rows[:, :keys], axis=0, return_inverse=True)
     total = np.zeros((len(once), rows.shape[1] - keys), np.int64)
     np.add.at(total, at.ravel(), rows[:, keys:])

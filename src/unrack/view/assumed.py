@@ -85,6 +85,8 @@ class Assumed:
     def __init__(self, view: View, trust: bool) -> None:
         self._ledger, self._trust = view, trust
         self.running = view.running[:, : view.running_count]
+        # those on the ledger, how many of them not, who beside them and how many: as they are shown to run now
+        self._shown: tuple[Ints, int, Mapping[int, AssumedRun], int] = self.running[:, :0], -1, NOBODY, 0
         self._state = assumed(view._state)
         self._view = Beside(self._state, view._store)
         self._view.contention = view.contention
@@ -130,21 +132,38 @@ class Assumed:
         if devices is not None:
             state.devices, self._view.devices = devices.shown, devices.view
             state.seen.devices = devices.shown.reader
-        running = self.running[:, over:]
-        if beside:
-            more = np.array([(runs.end_us, job) for job, runs in beside.items()], np.int64).T
-            running = np.concatenate([running, more], axis=1)
-            running = running[:, np.lexsort((running[WHO], running[ENDS_US]))]
-        state.running = np.ascontiguousarray(running)
-        state.running_count, state.seen.running = running.shape[1], sealed(state.running)
-        if beside or self._view.held:
-            self._view.held = beside
-            status = ledger.status.copy()
-            status[self.running[WHO, :over]] = FINISHED
-            status[list(beside)] = RUNNING
-            self._view.now_status = status
+        self._let_run(over, beside)
         self._view.now, self._view.lendable = now, None
         return self._view
+
+    def _let_run(self, over: int, beside: Mapping[int, AssumedRun]) -> None:
+        """Show as running all on the ledger but the first, and some beside them: most often those of before, and more.
+
+        O(running) to copy where only one more runs.
+        """
+        state, view, (running, were, whose, count) = self._state, self._view, self._shown
+        if running is self.running and were == over and whose is beside:
+            if count == len(beside):
+                return
+            found = state.running
+        else:
+            found, count = self.running[:, over:], 0
+            if beside or view.held:
+                view.now_status = self._ledger.status.copy()
+                view.now_status[self.running[WHO, :over]] = FINISHED
+        more = [(beside[job].end_us, job) for job in [*beside][count:]]
+        if len(more) == 1:
+            (end, job) = more[0]
+            first, last = (int(np.searchsorted(found[ENDS_US], end, side)) for side in ("left", "right"))
+            found = np.insert(found, first + np.searchsorted(found[WHO, first:last], job), more[0], axis=1)
+        elif more:
+            found = np.concatenate([found, np.array(more, np.int64).T], axis=1)
+            found = found[:, np.lexsort((found[WHO], found[ENDS_US]))]
+        if view.now_status is not None:
+            view.now_status[[job for _, job in more]] = RUNNING
+        state.running = np.ascontiguousarray(found)
+        state.running_count, state.seen.running = found.shape[1], sealed(state.running)
+        view.held, self._shown = beside, (self.running, over, beside, len(beside))
 
     def _holders(self, ended: Ints, beside: Mapping[int, AssumedRun]) -> Ints:
         """Jobs that hold something of each place, as of :attr:`unrack.ledger.claims.Claimed.holders`."""

@@ -162,17 +162,20 @@ class Cluster:
 
 
 class Plain:
-    """The adapter of such a cluster."""
+    """The adapter of such a cluster; ``tells``: whether it says which jobs have changed."""
 
     name = "Plain"
     cut_short = frozenset({CANCELLED})
 
     def __init__(
-        self, cluster: Cluster, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, timeout_s: int = 10
-    ) -> None:
+        self, cluster: Cluster, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, timeout_s: int = 10,
+        tells: bool = False,
+    ) -> None:  # fmt: skip
         self.cluster, self.policy, self.pools = cluster, policy, pools
         self.start_timeout_us, self.longest_us = timeout_s * 1_000_000, 86_400_000_000
         self._version = -1
+        self._told: tuple[tuple[SeenNode, ...], dict[str, SeenJob]] | None = None
+        self._tells, self.asked_about = tells, list[str]()
         self._refused: dict[str, int] = {}
 
     def changed(self, now: int) -> bool:
@@ -183,7 +186,14 @@ class Plain:
         self.cluster.reach()
         self._version = self.cluster.version
         nodes = tuple(SeenNode(name, usable) for name, usable in self.cluster.nodes.items())
-        return Seen(self.cluster.clock.wall_s, nodes, {key: self._shown(job) for key, job in self.cluster.jobs.items()})
+        jobs, changed = {key: self._shown(job) for key, job in self.cluster.jobs.items()}, None
+        if self._tells:
+            if self._told is not None:
+                before = self._told[1]
+                changed = frozenset(key for key in jobs.keys() | before.keys() if jobs.get(key) != before.get(key))
+                nodes = self._told[0] if nodes == self._told[0] else nodes
+            self._told = nodes, jobs
+        return Seen(self.cluster.clock.wall_s, nodes, jobs, changed=changed)
 
     def _shown(self, job: PlainJob) -> SeenJob:
         def second(at_us: int) -> int:
@@ -213,6 +223,7 @@ class Plain:
         return Job(0, own.key, now, own.limit_s * 1_000_000, None, 0, "u", "", Demand(own.nodes, own.cores, 0, devices))
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+        self.asked_about.append(entry.key)
         if job.own.problem:
             return Problem(job.own.problem)
         if job.key in self._refused:

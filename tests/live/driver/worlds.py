@@ -86,11 +86,12 @@ class PlainWorld(Driven):
     """A plain orchestrator and a driver."""
 
     def __init__(
-        self, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, timeout_s: int = 10, **more: Any
-    ) -> None:
+        self, policy: Any = "easy", pools: list[dict[str, Any]] | None = None, timeout_s: int = 10, tells: bool = False,
+        **more: Any,
+    ) -> None:  # fmt: skip
         clock = HandClock()
         self.them = Cluster(clock, **more)
-        self.options = policy, pools, timeout_s
+        self.options = policy, pools, timeout_s, tells
         super().__init__(clock)
 
     def adapter(self) -> Orchestrator:

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.live.fabric.contract import Attachment
-from unrack.live.kubernetes.client.objects import Metadata
+from unrack.live.kubernetes.client.objects import Condition, Metadata
+from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.composer.catalogue import Catalogue, PoolKeys, catalogue_of
-from unrack.live.kubernetes.composer.objects import (
-    Allocation,
-    ClaimStatus,
-    Condition,
-    DeviceStatus,
-    ResourceClaim,
-    ResourceSlice,
-    Result,
-    Results,
-)
 from unrack.live.kubernetes.composer.slices import Publisher, avoided_in
 from unrack.live.kubernetes.composer.steps import Situation, next_steps
 from unrack.live.kubernetes.composer.wanted import Problem, Sight, Wanted, wanted_by
+from unrack.live.kubernetes.devices.objects import (
+    AllocatedDevice,
+    AllocatedDevices,
+    Allocation,
+    Claim,
+    ClaimStatus,
+    DeviceStatus,
+)
 
+Given = AllocatedDevice
 DRIVER, OWNER = "fabric.unrack.io", "k8s.x."
 NODES = {"nodes": [{"count": 4, "cores": 8, "names": "n[0-3]"}], "nodes_per_rack": 2}
 NVME = {"kind": "nvme", "count": 3, "quantities": {"bandwidth_mb_s": "2 GB/s", "capacity_mb": "600 GB"}}
@@ -45,12 +45,12 @@ def several(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"nodeSelectorTerms": [*node("n1")["nodeSelectorTerms"], *terms]}
 
 
-def claim(result: Result, where: dict[str, Any] | None = None, since: str = "t", **more: Any) -> ResourceClaim:
-    allocation = Allocation(Results([result]), node("n1") if where is None else where, since)
-    return ResourceClaim(Metadata("c", "default", "u1"), ClaimStatus(allocation, **more))
+def claim(result: AllocatedDevice, where: dict[str, Any] | None = None, since: str = "t", **more: Any) -> Claim:
+    allocation = Allocation(AllocatedDevices([result]), node("n1") if where is None else where, since)
+    return Claim(Metadata("c", "default", "u1"), status=ClaimStatus(allocation, **more))
 
 
-def wanted(one: ResourceClaim, of: Catalogue | None = None) -> Wanted:
+def wanted(one: Claim, of: Catalogue | None = None) -> Wanted:
     (found,) = wanted_by(one, of or catalogue(NVME, BOX), DRIVER, OWNER)
     return found
 
@@ -104,11 +104,11 @@ def test_names_of_nodes_are_needed_where_not_all_reach_a_pool() -> None:
     assert catalogue_of(Cluster.from_dict({**bare, "pools": [NVME]}), {}, "f").pools["nvme"].nodes is None
 
 
-def written(publisher: Publisher, of: Catalogue, there: list[ResourceSlice], **avoided: str) -> list[ResourceSlice]:
+def written(publisher: Publisher, of: Catalogue, there: list[Other], **avoided: str) -> list[Other]:
     """The slices that are there afterwards, as if the server took all as it came."""
     changes = publisher.changes(of, {("nvme", name.replace("_", "-")): since for name, since in avoided.items()}, there)
     kept = {one.metadata.name: one for one in there}
-    kept |= {name: ResourceSlice(Metadata(name), spec) for name, spec in changes.write}
+    kept |= {name: Other(Metadata(name), spec) for name, spec in changes.write}
     return [one for name, one in kept.items() if one not in changes.end]
 
 
@@ -130,9 +130,7 @@ def test_what_was_cut_off_is_begun_again_with_a_newer_generation() -> None:
     publisher, many = Publisher(DRIVER, "kubernetes.io/hostname"), catalogue({**NVME, "count": 150})
     first = written(publisher, many, [])
     fewer = catalogue({**NVME, "count": 140})
-    half = [
-        ResourceSlice(Metadata(name), spec) for name, spec in publisher.changes(fewer, {}, first).write[:1]
-    ] + first[1:]
+    half = [Other(Metadata(name), spec) for name, spec in publisher.changes(fewer, {}, first).write[:1]] + first[1:]
     again = written(Publisher(DRIVER, "kubernetes.io/hostname"), fewer, half)
     assert {one.spec["pool"]["generation"] for one in again} == {3}
 
@@ -140,7 +138,7 @@ def test_what_was_cut_off_is_begun_again_with_a_newer_generation() -> None:
 def test_what_the_server_writes_otherwise_is_not_written_again_for_ever() -> None:
     publisher, of = Publisher(DRIVER, "kubernetes.io/hostname"), catalogue(NVME)
     ((name, spec),) = publisher.changes(of, {}, []).write
-    made = ResourceSlice(Metadata(name), {**spec, "new": "default"})
+    made = Other(Metadata(name), {**spec, "new": "default"})
     assert publisher.changes(of, {}, [made]).write
     publisher.took(name, spec, made)
     assert not publisher.changes(of, {}, [made]).write
@@ -157,18 +155,20 @@ def test_a_device_that_is_avoided_is_so_after_a_restart() -> None:
 
 
 def test_a_claim_that_is_allocated_again_is_another_operation() -> None:
-    result = Result("main", DRIVER, "nvme", "nvme-1")
+    result = Given("main", DRIVER, "nvme", "nvme-1")
     names = {wanted(claim(result)).operation, wanted(claim(result, since="u")).operation}
     names |= {
         wanted(claim(result, node("n2"))).operation,
-        wanted(claim(Result("main", DRIVER, "nvme", "nvme-0"))).operation,
+        wanted(claim(Given("main", DRIVER, "nvme", "nvme-0"))).operation,
     }
     assert len(names) == 4
     assert wanted(claim(result)).attachment == Attachment(wanted(claim(result)).operation, "u1", "n1", ("nvme-1",), {})
 
 
 def test_a_share_asks_for_what_it_consumes_rounded_up() -> None:
-    share = Result("m", DRIVER, "box", "box-0", "s", False, {"capacity": "1000000001", "shares": "1"})
+    share = Given(
+        "m", DRIVER, "box", "box-0", share_id="s", consumed_capacity={"capacity": "1000000001", "shares": "1"}
+    )
     found = wanted(claim(share)).attachment
     assert found is not None
     assert found.amounts == {"shares": 1, "capacity_mb": 954}
@@ -177,19 +177,19 @@ def test_a_share_asks_for_what_it_consumes_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
-        (claim(Result("m", DRIVER, "nvme", "nvme-0"), {}), "NoNode"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-0"), several({})), "NoNode"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-0"), several(*node("n2")["nodeSelectorTerms"])), "NoNode"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-9")), "NoDevice"),
-        (claim(Result("m", DRIVER, "gone", "nvme-0")), "NoDevice"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-0", "", True)), "AdminAccess"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-0", "share")), "NotShared"),
-        (claim(Result("m", DRIVER, "box", "box-0")), "NotShared"),
-        (claim(Result("m", DRIVER, "box", "box-0", "s", False, {"capacity": "lots"})), "NotAttachable"),
-        (claim(Result("m", DRIVER, "nvme", "nvme-0"), node("n" * 101)), "NotAttachable"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0"), {}), "NoNode"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0"), several({})), "NoNode"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0"), several(*node("n2")["nodeSelectorTerms"])), "NoNode"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-9")), "NoDevice"),
+        (claim(Given("m", DRIVER, "gone", "nvme-0")), "NoDevice"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0", admin_access=True)), "AdminAccess"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0", share_id="share")), "NotShared"),
+        (claim(Given("m", DRIVER, "box", "box-0")), "NotShared"),
+        (claim(Given("m", DRIVER, "box", "box-0", share_id="s", consumed_capacity={"capacity": "x"})), "NotAttachable"),
+        (claim(Given("m", DRIVER, "nvme", "nvme-0"), node("n" * 101)), "NotAttachable"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_attached_says_why(one: ResourceClaim, reason: str) -> None:
+def test_what_cannot_be_attached_says_why(one: Claim, reason: str) -> None:
     found = wanted(one)
     assert found.attachment is None
     assert found.problem is not None
@@ -197,10 +197,8 @@ def test_what_cannot_be_attached_says_why(one: ResourceClaim, reason: str) -> No
 
 
 def test_devices_of_others_are_not_ours() -> None:
-    assert (
-        list(wanted_by(claim(Result("m", "gpu.example.com", "nvme", "nvme-0")), catalogue(NVME), DRIVER, OWNER)) == []
-    )
-    assert list(wanted_by(ResourceClaim(), catalogue(NVME), DRIVER, OWNER)) == []
+    assert list(wanted_by(claim(Given("m", "gpu.example.com", "nvme", "nvme-0")), catalogue(NVME), DRIVER, OWNER)) == []
+    assert list(wanted_by(Claim(), catalogue(NVME), DRIVER, OWNER)) == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +214,7 @@ def test_devices_of_others_are_not_ours() -> None:
 def test_what_a_claim_was_told_is_read_from_it(conditions: list[Condition], sight: Sight) -> None:
     status = DeviceStatus(DRIVER, "nvme", "nvme-0", "", conditions)
     other = DeviceStatus(DRIVER, "nvme", "nvme-1", "", [Condition("unrack.io/AttachFailed", "True")])
-    assert wanted(claim(Result("m", DRIVER, "nvme", "nvme-0"), devices=[other, status])).sight == sight
+    assert wanted(claim(Given("m", DRIVER, "nvme", "nvme-0"), devices=[other, status])).sight == sight
 
 
 # What is done
@@ -236,7 +234,7 @@ def situations(draw: st.DrawFn) -> Situation:
             sight = draw(st.sampled_from(Sight))
             problem = draw(st.sampled_from([None, None, Problem("NoDevice", "gone")]))
             rank = draw(st.sampled_from("ab")), "", ""
-            result = Result("m", DRIVER, "p", device)
+            result = Given("m", DRIVER, "p", device)
             wants[name] = Wanted(name, ("", name), result, rank, sight, device[-1:], None if problem else one, problem)
     some = st.sets(st.sampled_from(names)) if names else st.just(set())
     whole = draw(some) & attached.keys()

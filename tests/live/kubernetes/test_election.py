@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -9,10 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from api_admin import AdminError
 from driven_pods import DrivenPods, overbooked
+from free_ports import PortBlock
 from k8s_bed import DRIVER, KubernetesBed
 
 from unrack.errors import InputError
@@ -141,6 +145,50 @@ def test_replicas_of_the_command_take_over_from_one_that_is_killed(bed: Kubernet
         for one in running:
             one.kill()
             one.wait()
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_replica_that_waits_is_well_and_not_ready_until_it_leads(bed: KubernetesBed, tmp_path: Path) -> None:
+    bed.clear()
+    bed.add_nodes(["n1"], {"cpu": "2", "memory": "8Gi"})
+    block = PortBlock()
+    table = {
+        "state": str(tmp_path / "state"), "kubeconfig": str(bed.kubeconfig(DRIVER)),
+        "metrics": {"address": f"127.0.0.1:{block.ports[0]}"}, "election": {"duration": "2 s"}, "timeout": "1 s",
+    }  # fmt: skip
+    stop, ready = Stop(), list[object]()
+    with striving(bed, "another") as other:
+        until(lambda: other.leads)
+        thread = Thread(target=serve, args=(KubernetesSite.of(table), stop, ready.append))
+        thread.start()
+        try:
+            until(lambda: bool(listening(block.ports[0])))
+            assert asked(block.ports[0], "/healthz")[0] == 200
+            code, said = asked(block.ports[0], "/readyz")
+            assert code == 503
+            assert "another replica leads" in said
+            assert ready == []
+            other._ended.set()
+            until(lambda: len(ready) == 1, 60)
+            until(lambda: asked(block.ports[0], "/readyz")[0] == 200, 30)
+        finally:
+            stop.ask()
+            thread.join(30)
+            block.give_back()
+    assert not thread.is_alive()
+
+
+def listening(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def test_a_service_steps_down_and_leads_again(new_kubernetes: Callable[..., KubernetesBed], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Decided, Detaching, Phase, Released, Running, Stopped, attached_of
 from unrack.live.driver.state.steps import recalled
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import Table, ranked
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.fabric.contract import Fabric
 from unrack.live.watch.log import Events
@@ -53,7 +53,8 @@ class Acting:
             self.attachments.detach(entry, now)
         attaching = self.table.in_phase(Phase.ATTACHING)
         if attaching:
-            leaving = {device for entry in self.table if (one := attached_of(entry.stage)) for device in one.leaving}
+            stages = (entry.stage for entry in self.table.unsettled.values())
+            leaving = {device for stage in stages if (one := attached_of(stage)) for device in one.leaving}
             attaching = [entry for entry in attaching if not leaving.intersection(entry.devices)]
         for entry in attaching:
             assert isinstance(entry.stage, Decided)
@@ -85,7 +86,7 @@ class Acting:
     def _due(self, now: int) -> list[Order]:
         """The orders that are to be given now."""
         found: list[Order] = []
-        acting = [entry for entry in self.table.in_phase(ACTS) if _is_due(entry)]
+        acting = ranked(one for one in self.table.unsettled.values() if one.phase in ACTS and _is_due(one))
         self._given = {entry.key: self._given[entry.key] for entry in acting if entry.key in self._given}
         for entry in acting:
             phase, at = self._given.get(entry.key, (None, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
@@ -12,7 +13,7 @@ from unrack.live.driver.acting import Acting
 from unrack.live.driver.clock import Clock
 from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.portable import Names
-from unrack.live.driver.seen import Seen, Shown
+from unrack.live.driver.seen import Seen, SeenNode, Shown
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import APART, FALLBACK, STARTED, Beginning, Epoch, Spec
@@ -86,6 +87,8 @@ class Driver:
         self._turned_us = -1
         self._used: Used | None = None
         self._missed: frozenset[str] = frozenset()
+        self._changed: frozenset[str] | None = None  # which jobs are to be looked at; ``None``: all
+        self._nodes: Sequence[SeenNode] | None = None  # which the core was told of
         self._read_again = True
         self.unreadable: tuple[str, ...] = ()
 
@@ -119,6 +122,8 @@ class Driver:
             reading = self.orchestrator.read(self.table)
             read_s, now = time.perf_counter() - began, self.clock.now()
             self._used = reading.used or self._used
+            if self._changed is not None:
+                self._changed = None if reading.changed is None else self._changed | reading.changed
         self.meters.looked(read_s)
         if reading is not None and reading.unreadable != self.unreadable:
             self.unreadable = reading.unreadable
@@ -145,12 +150,12 @@ class Driver:
 
     def _deadline_passed(self, now: int) -> bool:
         """Whether something has to be looked at though nothing is reported."""
-        for entry in self.table:
+        for entry in self.table.in_order((*self.table.unsettled, *self.table.due(now))):
             stage, again_us = entry.stage, entry.trouble.again_us
             if isinstance(stage, Released) and now - stage.released_us > self.orchestrator.start_timeout_us:
                 return True
             if stage.phase == Phase.ASIDE and again_us is not None and again_us <= now:
-                entry.trouble = entry.trouble._replace(again_us=None)
+                self.table.look_again(entry, None)
                 return True
             if stage.phase == Phase.RECALLING or stage.phase in NOT_HELD:
                 return True
@@ -164,7 +169,8 @@ class Driver:
         notes = Notes(self.epoch, self.table, self.orchestrator, now, self._missed)
         turn = Turn(notes)
         if reading is not None:
-            turn.read(reading)
+            turn.read(reading, self._changed, reading.nodes is not self._nodes)
+            self._changed, self._nodes = frozenset(), reading.nodes
             self._missed = frozenset(turn.notes.missing)
             self._read_again = bool(turn.notes.missing) or turn.notes.look_again
         self._read_again |= self.acting.fabric_done(turn)
@@ -243,7 +249,8 @@ class Driver:
 
     def _wants_apart(self, reading: Seen, names: Names, new: bool) -> bool:
         """True if a job that waits, or one that is not known yet, has tasks that must be kept apart."""
-        held = (job for job in reading.jobs.values() if job.shown == Shown.HELD and job.ours)
+        some = reading.jobs.keys() & self._changed if new and self._changed is not None else reading.jobs
+        held = (job for key in some if (job := reading.jobs[key]).shown == Shown.HELD and job.ours)
         return any(
             self.orchestrator.wants_apart(job, names) for job in held if not new or self.table.get(job.key) is None
         )
@@ -303,6 +310,7 @@ class Driver:
                 entry.stage = ASIDE
         epoch.begun()
         before, self.epoch, self.wanted_us, self._read_again = self.epoch, epoch, now, True
+        self._changed, self._nodes = None, None
         self._turned_us = now
         self.table.taken()
         record = {

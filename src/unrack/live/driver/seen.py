@@ -72,8 +72,10 @@ class Seen(NamedTuple):
     """All that there is at one moment."""
 
     at_s: float  # when, by the clock of this machine, s since 1970
-    nodes: tuple[SeenNode, ...]
+    nodes: tuple[SeenNode, ...]  # the same object as in the reading before only if nothing of them has changed
     jobs: Mapping[str, SeenJob]  # by key; those that are over as long as they are remembered
     own: Any = None  # what the adapter has it from; only the adapter looks at it
     unreadable: tuple[str, ...] = ()  # what could not be understood, a sentence for each
     used: Used | None = None  # what accounts and users have used; ``None``: not known, or nobody goes by it
+    # keys of the jobs that came, went, or may be seen or ask otherwise than in the reading before; ``None``: all may
+    changed: frozenset[str] | None = None

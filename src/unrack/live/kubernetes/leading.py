@@ -26,6 +26,7 @@ from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Kind
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.machine.processes import process
+from unrack.live.watch.health import Health
 
 LEASES = Kind("/apis/coordination.k8s.io/v1", "leases", Other)
 SLICE_S = 0.1
@@ -162,6 +163,14 @@ class Leadership:
         names = () if new else (self._lease.name,)
         path = LEASES.path(self._lease.namespace, *names)
         await connection.ask("POST" if new else "PUT", path, body=msgspec.json.encode(content))
+
+
+class Standby(Health):
+    """What is told of a replica that waits: it is well, and not ready."""
+
+    def told(self, is_ready: bool = False) -> tuple[bool, dict[str, Any]]:
+        """As of :class:`Health`."""
+        return not is_ready, {"status": "standby", "reason": "another replica leads"}
 
 
 class Term(Stop):

@@ -10,10 +10,11 @@ from unrack.live.driver.service.rehearsal import Rehearsal
 from unrack.live.driver.service.service import Stop
 from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
 from unrack.live.kubernetes.client.access import access_here
-from unrack.live.kubernetes.leading import Leadership, Term
+from unrack.live.kubernetes.leading import Leadership, Standby, Term
 from unrack.live.kubernetes.site import KubernetesSite
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
+from unrack.live.watch.server import WatchServer
 
 
 def serve(site: KubernetesSite, stop: Stop | None = None, ready: Callable[[Driver], None] | None = None) -> None:
@@ -31,21 +32,36 @@ def serve(site: KubernetesSite, stop: Stop | None = None, ready: Callable[[Drive
     log = Events("kubernetes")
     with Leadership(access_here(site.kubeconfig, site.context), site.election.of) as leadership:
         log.info("waiting for the lease", lease=site.election.lease, identity=leadership.identity)
-        while leadership.wait(stop):
+        while _waited(site, stop, leadership):
             log.info("leading", lease=site.election.lease)
             _serve(site, Term(stop, leadership), ready, lambda: leadership.leads)
             if not stop.asked:
                 log.warning("leading no longer: the lease could not be renewed", lease=site.election.lease)
 
 
+def _waited(site: KubernetesSite, stop: Stop, leadership: Leadership) -> bool:
+    """Wait until it leads, and say meanwhile that another does; False: it is to end."""
+    metrics = site.metrics
+    if metrics.address is None or leadership.leads:
+        return leadership.wait(stop)
+    server = WatchServer(metrics.address, _meters(site), Standby(0, "kubernetes"), metrics.allow_remote)
+    try:
+        return leadership.wait(stop)
+    finally:
+        server.close()
+
+
+def _meters(site: KubernetesSite) -> Meters:
+    return Meters(site.policy_spec.label, [site.scheduler], site.metrics.address is not None, "Kubernetes")
+
+
 def _serve(
     site: KubernetesSite, stop: Stop | None, ready: Callable[[Driver], None] | None,
     leads: Callable[[], bool] | None = None,
 ) -> None:  # fmt: skip
-    meters = Meters(site.policy_spec.label, [site.scheduler], site.metrics.address is not None, "Kubernetes")
     adapter = _adapter(site, leads=leads)
     try:
-        service.serve(site, adapter, meters, stop, ready, adapter.servers)
+        service.serve(site, adapter, _meters(site), stop, ready, adapter.servers)
     finally:
         adapter.close()
 

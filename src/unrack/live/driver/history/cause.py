@@ -57,7 +57,7 @@ def there_is(past: Past, fact: Fact) -> bool:
     """Whether the journal tells anything of a class: if not, adding it changes nothing."""
     told = past.told
     if fact == Fact.FOREIGN:
-        return any(stay.adopted for stay in told.stays)
+        return any(stay.adopted and not stay.rest for stay in told.stays)
     if fact == Fact.LEFT:
         return any(not stay.adopted and not stay.ran for stay in told.stays)
     if fact == Fact.FAILED:

@@ -63,7 +63,7 @@ def compare(past: Past, at_once: bool = False) -> Comparison:
     UnrackError
         The simulation fails.
     """
-    base = frozenset() if at_once else frozenset({Fact.LATE})
+    base = frozenset({Fact.PARTS} if at_once else {Fact.PARTS, Fact.LATE})
     played = play(past, base)
     jobs = compared(past)
     live = np.array([decided_us(stay) for stay in jobs], np.int64)
@@ -102,6 +102,8 @@ def _places(past: Past, played: Played) -> dict[str, list[str]]:
     log = played.log
     for attempt, job in enumerate(log.attempt_job.tolist()):
         rows = log.rows[log.attempt_rows[attempt] : log.attempt_rows[attempt + 1]]
+        if played.stays[job].rest:
+            continue
         nodes = nodes_of(np.asarray(rows, np.int64)).tolist()
         found[played.stays[job].key] = sorted(past.names.nodes[node] for node in nodes)
     return found

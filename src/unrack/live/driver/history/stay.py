@@ -58,6 +58,7 @@ class Stay:
     submit_s: int = 0  # when it was submitted, s since 1970
     restarts: int = 0  # as they were counted last
     expected_us: int = 0  # of a job that was adopted: how much longer it was expected to run then
+    rest: bool = False  # of such a job: it is what runs on of one of ours of which a part has ended
     short: bool = False  # of such a job: the core had less free than it was seen to hold
     became: Became = Became.OPEN
     why: str = ""

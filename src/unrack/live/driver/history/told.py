@@ -16,6 +16,8 @@ from unrack.live.driver.history.stay import NOT_YET, Attempt, Became, Stay
 from unrack.live.driver.portable import Portable
 from unrack.live.driver.state.stage import Phase
 
+ELSEWHERE = "started elsewhere"
+"""Why a running job is taken away whose parts are others by now: what is left of it is adopted at once."""
 GOES_ON = ("counted anew", "not ours")
 """Reasons for which a running job is taken away to be adopted again at once."""
 
@@ -162,6 +164,8 @@ class Fold:
                 if why in GOES_ON:
                     return
                 runs = last is not None and last.became == Became.OPEN
+                if why == ELSEWHERE and last is not None and runs and last.started_us >= 0:
+                    last.ended_us = now
                 self._close(stay, Became.ENDED if runs and last.started_us >= 0 else Became.LEFT, why, now)  # type: ignore[union-attr]  # it runs
 
     def _submitted(self, job: dict[str, Any], now: int, entries: Mapping[str, Any], begins: bool) -> None:
@@ -178,7 +182,10 @@ class Fold:
         entry = entries.get(key) or {}
         stay = self._open.get(key)
         if stay is None:
-            stay = self._new(Stay(key, bool(entry.get("ours")), entry.get("decided_us", NOT_YET) < 0, job, now))
+            was = self._latest.get(key)
+            rest = was is not None and was.left_us == now and was.why == ELSEWHERE and (was.ran or was.rest)
+            adopted = rest or entry.get("decided_us", NOT_YET) < 0
+            stay = self._new(Stay(key, bool(entry.get("ours")), adopted, job, now, rest=rest))
             if not stay.adopted:  # its start was decided before the journal begins
                 queued = entry.get("queued_us", NOT_YET)
                 stay.came_us = queued if queued >= 0 else entry["seen_us"]

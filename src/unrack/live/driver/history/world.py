@@ -50,6 +50,7 @@ OUTSIDE = FAIL
 class Fact(StrEnum):
     """A class of things that a journal tells, and that a simulation has only if it is told of them."""
 
+    PARTS = "parts of jobs ended before the others"
     LATE = "starts were acknowledged late"
     FOREIGN = "jobs of others held nodes meanwhile"
     LEFT = "jobs waited that left without having run"
@@ -106,7 +107,7 @@ class ToldWorld(Kernel):
         self.names, self.fates = past.names, fates
         self.slowdown = None  # the times are those that were, with all that slowed jobs down
         self.failing = {row: list(fate.undone_us) for row, fate in enumerate(fates) if fate.undone_us}
-        self.row_of = {fate.stay.key: row for row, fate in enumerate(fates)}
+        self.row_of = {fate.stay.key: row for row, fate in enumerate(fates) if not fate.stay.rest}
         self.outside: list[Outside] = []
         self.anew, self.cut = False, 0
         self.looks = told.rounds_us if Fact.LOOKS in facts else []
@@ -291,7 +292,7 @@ def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
             for one in stay.attempts if one.became in (Became.FAILED, Became.AGAIN) and one.freed_us >= 0
         )  # fmt: skip
         if stay.adopted:
-            if Fact.FOREIGN in facts and last is not None:
+            if (Fact.PARTS if stay.rest else Fact.FOREIGN) in facts and last is not None:
                 found.append(Fate(stay, max(end - stay.came_us, 1)))
         elif stay.ours and stay.ran and last is not None:
             late = Fact.LATE in facts
@@ -309,4 +310,5 @@ def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
 def _asks(past: Past, stay: Stay) -> Job:
     """What a job asks; of one that was adopted it does not matter, as it is placed already."""
     at_us = stay.came_us if stay.last is None else stay.last.decided_us
-    return replace(past.windows.asks(job_of_record(stay.job), at_us), id=stay.key)
+    key = f"{stay.key}~{stay.came_us}" if stay.rest else stay.key
+    return replace(past.windows.asks(job_of_record(stay.job), at_us), id=key)

@@ -102,7 +102,7 @@ class Entry:
         found: dict[str, Any] = {"key": self.key, "phase": self.phase, "seen_us": self.seen_us}
         for part in filter(None, (self.said, self.known, self.own, self.trouble)):
             defaults = part._field_defaults
-            found |= {name: value for name, value in part._asdict().items() if value != defaults[name]}
+            found |= {name: value for name, value in zip(part._fields, part, strict=True) if value != defaults[name]}
         own = {"placed": self.placed, "ours": self.ours, "why": self.why}
         return found | facts_of(self.stage) | {name: value for name, value in own.items() if value}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Literal
 
 from unrack.live.driver.state.stage import (
@@ -39,12 +40,17 @@ def facts_of(stage: Stage) -> dict[str, Any]:
 
 
 def _fields(part: Any) -> Iterator[tuple[str, Any]]:
-    for one in fields(part):
-        value = getattr(part, one.name)
+    for name in _names(part.__class__):
+        value = getattr(part, name)
         if is_dataclass(value):
             yield from _fields(value)
         else:
-            yield one.name, value
+            yield name, value
+
+
+@cache
+def _names(of: type[Any]) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(of))
 
 
 def stage_of_record(record: Mapping[str, Any]) -> Stage:

@@ -18,7 +18,8 @@ from unrack.live.records import lease_of_record, lease_record
 def note_promises(epoch: Epoch, table: Table) -> None:
     """Note with each job that waits what it is promised now."""
     made = epoch.core.state.promises.by_job()
-    for entry in table:
+    made_to = (entry.key for number in made if (entry := table.found(number)) is not None)
+    for entry in table.in_order((*table.promised, *made_to)):
         number = entry.number if entry.lease is None else None
         promise = None if number is None else made.get(number)
         record = None if promise is None else _record(promise, epoch.names)

@@ -200,6 +200,19 @@ def grant_of(stage: Stage | None) -> Grant | None:
             return None
 
 
+def is_settled(stage: Stage) -> bool:
+    """True if a job stays as it is until something else is seen of it, or asked by it: it waits, or just runs."""
+    match stage:
+        case Idle():
+            return True
+        case Running():
+            return not stage.intent.grant.short and stage.more.given_s is None
+        case Foreign():
+            return not is_short(stage)
+        case _:
+            return False
+
+
 def is_short(stage: Stage) -> bool:
     """True if it holds less in the core than is seen, because more was not free."""
     grant = grant_of(stage)

@@ -62,7 +62,7 @@ class Coming(Part):
     def until(self, entry: Entry, problem: Problem) -> None:
         """Look at a job again when its time has come, which no event tells."""
         if problem.again_us is not None:
-            entry.trouble = entry.trouble._replace(again_us=problem.again_us)
+            self.table.look_again(entry, problem.again_us)
 
     def admitted(self, entry: Entry, job: SeenJob) -> Asked | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
@@ -103,7 +103,7 @@ class Coming(Part):
         entry.said = entry.said._replace(restarts=job.restarts)
         entry.own = self.orchestrator.queued(entry, job)
         if found.again_us is not None:  # it may have no other place
-            entry.trouble = entry.trouble._replace(again_us=found.again_us)
+            self.table.look_again(entry, found.again_us)
         try:
             number, decisions = self.epoch.submit(Submitted(asked), self.now)
         except RefusedError as error:

@@ -50,6 +50,7 @@ class Deciding(Part):
         self.table.move(entry, decided(entry.stage, intent))
         entry.place(entry.nodes)
         entry.own = self.orchestrator.placed(entry, lease, self.epoch.names)
+        self.table.touch(entry)
 
     def _stops(self, entry: Entry, decision: Requeue) -> None:
         if not isinstance(entry.stage, Foreign):

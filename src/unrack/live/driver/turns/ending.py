@@ -116,6 +116,7 @@ class Ending(Part):
         else:
             self.table.move(entry, Idle(Phase.WAITING, why[:300]))
         entry.trouble = trouble
+        self.table.look_again(entry, trouble.again_us)
 
     def aside(self, entry: Entry, why: str) -> None:
         """Take a waiting job out of the queue."""

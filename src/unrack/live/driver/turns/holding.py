@@ -92,10 +92,8 @@ class Holding(Part):
     def late(self) -> None:
         """Expect the ends of jobs that run beyond theirs a little later."""
         state = self.epoch.core.state
-        count = state.running_count
-        for number, end in zip(state.running[1, :count].tolist(), state.running[0, :count].tolist(), strict=True):
-            if end > self.now:
-                break
+        over = int(np.searchsorted(state.running[0, : state.running_count], self.now, "right"))
+        for number in state.running[1, :over].tolist():
             self.epoch.tell(Expected(number, self.now + LATER_US), self.now)
 
     def more_time(self) -> list[Decision]:

@@ -7,10 +7,12 @@ and of new ones as the orchestrator has them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from unrack.events import Drained, Repaired
 from unrack.live.driver.seen import Seen, Shown
 from unrack.live.driver.state.entry import Entry
-from unrack.live.driver.state.stage import Phase
+from unrack.live.driver.state.table import ranked
 from unrack.live.driver.turns.coming import Coming
 from unrack.live.driver.turns.deciding import Deciding
 from unrack.live.driver.turns.ending import Ending
@@ -42,12 +44,24 @@ class Turn:
         self.ending = Ending(self.notes, self.holding, self.coming)
         self.reactions = Reactions(self.notes, self.ending)
 
-    def read(self, seen: Seen) -> None:
-        """Tell the core what has changed since the reading before."""
+    def read(self, seen: Seen, changed: Collection[str] | None, other_nodes: bool) -> None:
+        """Tell the core what has changed since the reading before.
+
+        Parameters
+        ----------
+        changed
+            Keys of the jobs that are to be looked at, beside those that may change by themselves and those that the
+            driver has changed since; ``None``: all are.
+        other_nodes
+            Whether the nodes are to be looked at.
+        """
         self.notes.wall_s = seen.at_s
-        known = self.table.in_phase(tuple(Phase))
         self.notes.orchestrator.turn(seen, self.table, self.now)
-        self._nodes_back(seen)
+        keys = None if changed is None else {*changed, *self._changeable()}
+        self.table.touched.clear()
+        known = self._known(keys)
+        if other_nodes:
+            self._nodes_back(seen)
         shown = {entry.key: seen.jobs.get(entry.key) for entry in known}
         for entry in known:
             if (job := shown[entry.key]) is None:
@@ -60,17 +74,32 @@ class Turn:
         for entry in known:
             if self.table.get(entry.key) is entry and (job := shown[entry.key]) is not None:
                 self.reactions.react(GOES_ON, entry, job)
-        new = sorted((job for key, job in seen.jobs.items() if self.table.get(key) is None), key=lambda job: job.rank)
+        some = seen.jobs if keys is None else [key for key in sorted(keys) if key in seen.jobs]
+        new = sorted((seen.jobs[key] for key in some if self.table.get(key) is None), key=lambda job: job.rank)
         for job in new:
             if job.shown == Shown.RUNS:
                 self.holding.foreign(job)
-        self._nodes_that_drain(seen)
+        if other_nodes:
+            self._nodes_that_drain(seen)
         for job in new:
             if job.shown == Shown.FREE and self.table.ended_as(job) is not None:
                 self.coming.come_back(job)
         for job in new:
             if job.shown == Shown.HELD and job.ours:
                 self.coming.come(job)
+
+    def _changeable(self) -> Iterator[str]:
+        """The jobs that are looked at though nothing else is seen of them."""
+        yield from self.table.unsettled
+        yield from self.table.touched
+        yield from self.table.due(self.now)
+        yield from self.notes.missed
+
+    def _known(self, keys: Collection[str] | None) -> list[Entry]:
+        """The jobs with these keys that are known, in the order in which they came; ``None``: all."""
+        if keys is None:
+            return ranked(self.table)
+        return ranked(entry for key in keys if (entry := self.table.get(key)) is not None)
 
     def _nodes_back(self, seen: Seen) -> None:
         state, names = self.epoch.core.state, self.epoch.names

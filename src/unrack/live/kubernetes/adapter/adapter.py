@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Act, Answer, Asked, Order, Problem
@@ -17,13 +16,14 @@ from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.driver.state.table import Table
 from unrack.live.kubernetes.adapter.nominations import Nominations
 from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture, key_of
+from unrack.live.kubernetes.adapter.reading import Nodes, Readings, operations_of
 from unrack.live.kubernetes.adapter.terms import Added, Terms
-from unrack.live.kubernetes.adapter.tiers import Tier, preempts
+from unrack.live.kubernetes.adapter.tiers import preempts
 from unrack.live.kubernetes.adapter.watching import Watching
 from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import DeniedError
-from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.client.others import NAMESPACES
 from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
@@ -32,23 +32,11 @@ from unrack.live.kubernetes.gangs.asking import asked_together, standing_togethe
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
 from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, take_back
-from unrack.live.kubernetes.remote.pool import KIND, NONE_TAKEN, Taken
+from unrack.live.kubernetes.remote.pool import KIND, Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
-
-
-class Nodes(NamedTuple):
-    """The nodes of a reading, who may preempt whom there, and a number that is another once any of that is."""
-
-    version: int
-    of: Mapping[str, Node]
-    tiers: frozenset[Tier]
-    offer: int  # another number once other devices are offered to claims
-    # taken, held: of the GPUs that are served those that are not for clients, and those that clients have
-    taken: Taken = NONE_TAKEN
-    held: frozenset[str] = frozenset()
 
 
 class KubernetesAdapter:
@@ -90,6 +78,8 @@ class KubernetesAdapter:
             self.servers = ServerFabric(added.servers, self.watching, self.picture, scheduler)
         self._now, self._at_s = 0, 0.0
         self._terms: tuple[tuple[int, int, Taken], Terms] | None = None
+        self.readings = Readings(self.picture, self.devices, self.servers)
+        self._late = set[str]()  # keys of those that could not have started before now, whatever was free
         self._asked: dict[str, tuple[Pod | Gang, Terms, Hashable, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
 
@@ -105,45 +95,37 @@ class KubernetesAdapter:
     def read(self, table: Table) -> Seen:
         """All that there is now; of pods that are over those that are in the table."""
         self.watching.check()
-        picture = self.picture
-        with picture.lock:
-            picture.read_version = picture.version
-            known = {key for entry in table for key, _ in members_of(entry)}
-            picture.gone = {key: job for key, job in picture.gone.items() if key in known or table.get(key) is not None}
-            found = {
-                key: job for key, job in picture.shown.items() if job.shown != Shown.OVER or table.get(key) is not None
-            }
-            given = NONE_TAKEN if self.servers is None else self.servers.taken(_operations(table))
-            held = frozenset(device for entry in table for device in entry.devices)
-            taken, gangs = picture.gangs.gathered(table, picture.gone)
-            found = {key: job for key, job in (found | picture.gone).items() if key not in taken} | gangs
-            nodes = Nodes(
-                picture.nodes_version, dict(picture.nodes), picture.tiers, self.devices.store.offer, given, held
-            )
-            unreadable = tuple(picture.unreadable.values())
-            return Seen(time.time(), picture.seen_nodes(), found, nodes, unreadable)
+        return self.readings.read(table)
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""
         return self._terms_of(seen.own).beginning(self.policy)
 
     def _terms_of(self, nodes: Nodes) -> Terms:
-        version = nodes.version, nodes.offer, nodes.taken
-        if self._terms is None or self._terms[0] != version:
-            self._terms = version, Terms(nodes.of, self.added, nodes.tiers, self.devices, nodes.taken, nodes.held)
+        if self._terms is None or self._terms[0] != nodes.terms:
+            self._terms = nodes.terms, Terms(nodes.of, self.added, nodes.tiers, self.devices, nodes.taken, nodes.held)
         return self._terms[1]
 
     def turn(self, seen: Seen, table: Table, now: int) -> None:
         """A turn begins."""
         self._now, self._at_s = now, seen.at_s
-        for kept, there in ((self._asked, seen.jobs), (self._told, self.picture.pods)):
-            for key in [key for key in kept if key not in there]:
-                del kept[key]
+        jobs = [(key, seen.jobs.get(key)) for key in (seen.jobs if seen.changed is None else seen.changed)]
+        for key, job in jobs:
+            if job is None or job.shown == Shown.OVER:
+                self._asked.pop(key, None)
+                self._late.discard(key)
+            if key not in self.picture.pods:
+                self._told.pop(key, None)
         with self.picture.lock:
-            self.in_turn.begin(seen, table, self.picture.beside.known)
-        for key, job in seen.jobs.items():  # which pods of a gang ask is another matter than what they ask
-            entry = table.get(key) if isinstance(job.own, Gang) else None
-            if entry is not None and entry.phase in OPEN and (own := self.queued(entry, job)) != entry.own:
+            self.in_turn.begin(seen, table, self.picture.beside.requiring)
+        for key, job in jobs:  # which pods of a gang ask is another matter than what they ask
+            entry = table.get(key) if job is not None and isinstance(job.own, Gang) else None
+            if (
+                job is not None
+                and entry is not None
+                and entry.phase in OPEN
+                and (own := self.queued(entry, job)) != entry.own
+            ):
                 entry.own = own
                 table.touch(entry)
         if self.servers is not None:
@@ -152,7 +134,7 @@ class KubernetesAdapter:
     def _look_after_clients(self, seen: Seen, table: Table) -> None:
         """Tell clients that their servers are gone, or stop them, as the site wants it."""
         assert self.servers is not None
-        self.servers.clear(_operations(table))
+        self.servers.clear(operations_of(table))
         running = [
             (job.own, entry.operations)
             for entry in table
@@ -173,19 +155,25 @@ class KubernetesAdapter:
             return wait
         found, own = self._asks_beside(entry.key, job.own)[0], job.own
         if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
+            self._late.add(entry.key)
             return Problem(behind, since_us=self._now)
         if isinstance(found, Problem):
             comes = own.comes if isinstance(own, Gang) else bool(own.spec.scheduling_gates)
             for pod in () if comes or found.why == WAITS else _pods(own):
                 self._tell(pod, "FailedScheduling", found.why)
+            if comes:
+                self._late.add(entry.key)
             return replace(found, since_us=self._now) if comes else found
         since_us, since_s = entry.known.since_us, own.since_s if isinstance(own, Gang) else job.submit_s
-        if since_us is None:
+        if entry.key in self._late:
+            self._late.discard(entry.key)
+            since_us = self._now
+        elif since_us is None:
             since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
         said = self._terms[1].said(_pods(own))
         due_us = None if found.deadline_us is None else since_us + found.deadline_us
         every = [replace(one, submit_us=since_us, deadline_us=due_us, said={**one.said, **said}) for one in found.every]
-        return Asked(replace(every[0], components=tuple(every[1:])))
+        return Asked(replace(every[0], components=tuple(every[1:])) if every[1:] else every[0])
 
     def _tell(self, pod: Pod, reason: str, note: str) -> None:
         """Tell a pod something in an event, once."""
@@ -383,10 +371,6 @@ def _claims(pod: Pod) -> bool:
 
 def _pods(own: Pod | Gang) -> tuple[Pod, ...]:
     return own.pods if isinstance(own, Gang) else (own,)
-
-
-def _operations(table: Table) -> list[str]:
-    return [operation for entry in table for operation in entry.operations]
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from unrack.kubernetes_text.asked import asked_by
 from unrack.kubernetes_text.objects import moment_s
-from unrack.live.kubernetes.client.objects import Node, Pod
+from unrack.live.kubernetes.client.objects import Node, Pod, PodSpec
 from unrack.live.kubernetes.constraints.beside import says_too_much
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted
 
 OLD_LABEL = "pod-group.scheduling.sigs.k8s.io"
 OVER = ("Succeeded", "Failed")
+MOST_KEPT = 4000
+"""Characters of what pods ask up to which it is remembered: most pods are made from few templates."""
 _REFUSED: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
     ("a gang by the label pod-group.scheduling.sigs.k8s.io", lambda pod: OLD_LABEL in pod.metadata.labels),
     ("more affinity, spread or ports than can be looked up for all pods", says_too_much),
@@ -34,7 +38,18 @@ def asked_of(pod: Pod) -> Amounts:
     ValueError
         An amount is no quantity.
     """
-    return _whole({**asked_by(msgspec.to_builtins(pod)), PODS_OF_NODE: Fraction(1)}, math.ceil)
+    of = pod.spec
+    part = PodSpec(
+        containers=of.containers, init_containers=of.init_containers, overhead=of.overhead, resources=of.resources
+    )  # fmt: skip
+    said = msgspec.json.encode(part)
+    return _asked(said) if len(said) <= MOST_KEPT else _asked.__wrapped__(said)
+
+
+@lru_cache(1000)
+def _asked(spec: bytes) -> Amounts:
+    asked = asked_by({"spec": msgspec.json.decode(spec)})
+    return MappingProxyType(_whole({**asked, PODS_OF_NODE: Fraction(1)}, math.ceil))
 
 
 def room_of(node: Node) -> Amounts:

@@ -64,6 +64,8 @@ class Picture:
         that was read last.
     tiers
         The tiers of the pods that are ours, and were.
+    changed, claiming
+        Keys of the pods that changed since it was cleared; of those that claim devices or volumes and have no node.
     """
 
     def __init__(self, scheduler: str, preempts: bool = False) -> None:
@@ -72,12 +74,15 @@ class Picture:
         self.shown, self.gone = dict[str, SeenJob](), dict[str, SeenJob]()
         self.version = self.nodes_version = 0
         self.read_version = -1
+        self.changed, self.claiming = set[str](), set[str]()
         self.unreadable: dict[str, str] = {}
         self._assumed: dict[str, str] = {}  # key → the node to which it is being bound, or is, which was not told yet
         self._holds: dict[str, tuple[str, Amounts]] = {}
         self._held: dict[str, Counter[str]] = {}
+        self._rooms: dict[str, Amounts] = {}
         self._ranks: dict[str, int] = {}
         self._came = 0
+        self._nodes: tuple[int, tuple[SeenNode, ...]] = -1, ()  # as of this version
         self.gangs = Gathering(self.shown)
         self.tiers = frozenset[Tier]()
         self.beside, self.volumes = Beside(self.nodes), Volumes()
@@ -95,6 +100,7 @@ class Picture:
             elif after is not None:
                 self.nodes[after.metadata.name] = after
             self.beside.version += 1
+            self._rooms.clear()
             self.nodes_version += 1
             self.version += 1
 
@@ -133,6 +139,8 @@ class Picture:
         self.version += 1
 
     def _go(self, key: str) -> None:
+        self.changed.add(key)
+        self.claiming.discard(key)
         self._hold(key, "", None)
         was = self.shown.pop(key, None)
         if was is not None:
@@ -149,7 +157,10 @@ class Picture:
     def _show(self, key: str) -> None:
         """Say anew what a pod is, and what it holds."""
         pod = self.pods[key]
+        self.changed.add(key)
         at, ours = pod.metadata, pod.spec.scheduler_name == self.scheduler
+        claims = pod.spec.resource_claims or claimed_by(pod)
+        (self.claiming.add if claims and not pod.spec.node_name else self.claiming.discard)(key)
         over = pod.status.phase in OVER or (bool(at.deletion_timestamp) and not pod.spec.node_name)
         if pod.spec.node_name or over:
             self._assumed.pop(key, None)
@@ -206,7 +217,9 @@ class Picture:
     def has_room(self, key: str, name: str) -> bool:
         """True if nothing that is seen on a node keeps a pod from fitting."""
         held = self.held(name)
-        free = {resource: amount - held[resource] for resource, amount in room_of(self.nodes[name]).items()}
+        if name not in self._rooms:
+            self._rooms[name] = room_of(self.nodes[name])
+        free = {resource: amount - held[resource] for resource, amount in self._rooms[name].items()}
         return not beyond(asked_of(self.pods[key]), free)
 
     def keeps_off(self, key: str, name: str) -> str:
@@ -250,8 +263,11 @@ class Picture:
         return {pod.metadata.uid for pod in self.pods.values() if pod.status.phase not in OVER}
 
     def seen_nodes(self) -> tuple[SeenNode, ...]:
-        """The nodes, by name."""
-        return tuple(SeenNode(name, is_usable(self.nodes[name])) for name in sorted(self.nodes))
+        """The nodes, by name; the same object as long as nothing of them has changed that matters."""
+        if self._nodes[0] != self.nodes_version:
+            found = tuple(SeenNode(name, is_usable(self.nodes[name])) for name in sorted(self.nodes))
+            self._nodes = self.nodes_version, found
+        return self._nodes[1]
 
 
 def _matters(node: Node) -> Any:

@@ -154,12 +154,13 @@ class Terms:
             here = left
         request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         job = self._job(pod, key, asks, request_us)
-        devices = {kind: dict(of) for kind, of in job.demand.devices.items()}
-        for (kind, quantity), amount in more.devices.items():
-            if amount < devices.setdefault(kind, {}).get(quantity, 0):
-                return Problem(f"{ASKS}: less {kind}.{quantity} than its containers ask for", misread=True)
-            devices[kind][quantity] = amount
-        job = replace(job, demand=replace(job.demand, devices=devices))
+        if more.devices:
+            devices = {kind: dict(of) for kind, of in job.demand.devices.items()}
+            for (kind, quantity), amount in more.devices.items():
+                if amount < devices.setdefault(kind, {}).get(quantity, 0):
+                    return Problem(f"{ASKS}: less {kind}.{quantity} than its containers ask for", misread=True)
+                devices[kind][quantity] = amount
+            job = replace(job, demand=replace(job.demand, devices=devices))
         if pod.spec.resource_claims:
             if self.counters is None or self._claimable is None:
                 return Problem("it asks for claims of devices: not kept by this scheduler", misread=True)

@@ -123,10 +123,11 @@ class NodeSpec(Part, frozen=True):
 
 
 class Condition(Part, frozen=True):
-    """What holds of a node: its type is "Ready", its status "True", "False" or "Unknown"."""
+    """What holds of a node, or of a device of a claim: its type, its status "True", "False" or "Unknown", and why."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
 
 
 class NodeStatus(Part, frozen=True):

@@ -17,6 +17,9 @@ class Other(Part, frozen=True):
     status: dict[str, Any] = field(default_factory=dict)
 
 
+RESOURCE = "/apis/resource.k8s.io/v1"
+SLICES = Kind(RESOURCE, "resourceslices", Other, namespaced=False)
+"""What drivers publish of their devices, as it was written; :mod:`devices.objects` has it by fields."""
 NAMESPACES = Kind("/api/v1", "namespaces", Other, namespaced=False)
 POD_GROUPS = Kind("/apis/scheduling.k8s.io/v1beta1", "podgroups", Other)
 PLUGINS_POD_GROUPS = Kind("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", Other)

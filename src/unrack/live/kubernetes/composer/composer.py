@@ -14,14 +14,15 @@ from unrack.live.kubernetes.client.answers import AbsentError, ConflictError, De
 from unrack.live.kubernetes.client.backoff import Backoff
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Kind
+from unrack.live.kubernetes.client.others import NAMESPACES, SLICES, Other
 from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
 from unrack.live.kubernetes.composer.catalogue import Catalogue
 from unrack.live.kubernetes.composer.hands import Hands
-from unrack.live.kubernetes.composer.objects import CLAIMS, NAMESPACES, SLICES, ResourceClaim, ResourceSlice
 from unrack.live.kubernetes.composer.slices import Changes, Publisher, avoided_in
 from unrack.live.kubernetes.composer.steps import Situation, Steps, next_steps
 from unrack.live.kubernetes.composer.telling import Told, publish, tell_claim
 from unrack.live.kubernetes.composer.wanted import Problem, Sight, Wanted, owner_of, wanted_by
+from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
 
@@ -70,7 +71,7 @@ class Composer:
         self.publisher = Publisher(settings.driver, settings.node_label)
         self.owner = ""
         self.wanted: dict[str, Wanted] = {}
-        self._claims, self._slices = Known[ResourceClaim](), Known[ResourceSlice]()
+        self._claims, self._slices = Known[Claim](), Known[Other]()
         self._of_claim: dict[tuple[str, str], list[str]] = {}
         self._since: dict[str, float] = {}
         self._telling = set[tuple[str, str]]()
@@ -258,7 +259,7 @@ class Composer:
             self._news.set()
             await asyncio.sleep(self.settings.look_s)
 
-    def _take_claims(self, changes: list[tuple[ResourceClaim | None, ResourceClaim | None]]) -> None:
+    def _take_claims(self, changes: list[tuple[Claim | None, Claim | None]]) -> None:
         for before, after in changes:
             one = after or before
             assert one is not None
@@ -271,7 +272,7 @@ class Composer:
                 self.wanted[each.operation] = each
                 self._of_claim.setdefault(key, []).append(each.operation)
 
-    def _take_slices(self, changes: list[tuple[ResourceSlice | None, ResourceSlice | None]]) -> None:
+    def _take_slices(self, changes: list[tuple[Other | None, Other | None]]) -> None:
         self._to_publish = self._to_publish or bool(changes)
 
     def _take_catalogue(self, catalogue: Catalogue) -> None:

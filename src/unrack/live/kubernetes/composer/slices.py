@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.composer.catalogue import TAINT, Catalogue, PublishedPool
-from unrack.live.kubernetes.composer.objects import ResourceSlice
 
 MOST_DEVICES = 64
 """Of a slice: with taints no more are allowed."""
@@ -20,7 +20,7 @@ class Changes(NamedTuple):
     """What makes the slices those that are wanted: first these are written, then those ended."""
 
     write: tuple[tuple[str, Spec], ...]
-    end: tuple[ResourceSlice, ...]
+    end: tuple[Other, ...]
 
 
 class Publisher:
@@ -36,20 +36,20 @@ class Publisher:
         self.driver, self.node_label = driver, node_label
         self._taken: dict[str, tuple[Spec, Spec]] = {}
 
-    def took(self, name: str, told: Spec, made: ResourceSlice) -> None:
+    def took(self, name: str, told: Spec, made: Other) -> None:
         """The API server made this of what it was told."""
         self._taken[name] = told, made.spec
 
-    def changes(self, catalogue: Catalogue, avoided: Avoided, there: Iterable[ResourceSlice]) -> Changes:
+    def changes(self, catalogue: Catalogue, avoided: Avoided, there: Iterable[Other]) -> Changes:
         """What has to be written.
 
         A pool of which anything differs gets a new generation, in all of its slices: those of an older one count as
         gone, and the new one as not there yet until all of them are written.
         """
-        by_pool = dict[str, list[ResourceSlice]]()
+        by_pool = dict[str, list[Other]]()
         for one in there:
             by_pool.setdefault(_pool_of(one).get("name", ""), []).append(one)
-        write, end = list[tuple[str, Spec]](), list[ResourceSlice]()
+        write, end = list[tuple[str, Spec]](), list[Other]()
         for name, pool in sorted(catalogue.pools.items()):
             known = {one.metadata.name: one for one in by_pool.pop(name, [])}
             generations = [_generation(one) for one in known.values()]
@@ -63,7 +63,7 @@ class Publisher:
         end += [one for pool in by_pool.values() for one in pool]
         return Changes(tuple(write), tuple(sorted(end, key=lambda one: one.metadata.name)))
 
-    def _is_same(self, name: str, spec: Spec, one: ResourceSlice) -> bool:
+    def _is_same(self, name: str, spec: Spec, one: Other) -> bool:
         return one.spec == spec or self._taken.get(name) == (spec, one.spec)
 
     def _specs(self, pool: PublishedPool, avoided: Avoided, generation: int) -> dict[str, Spec]:
@@ -82,7 +82,7 @@ class Publisher:
         }
 
 
-def avoided_in(there: Iterable[ResourceSlice]) -> dict[tuple[str, str], str]:
+def avoided_in(there: Iterable[Other]) -> dict[tuple[str, str], str]:
     """The devices that slices say are to be avoided, and since when."""
     found = dict[tuple[str, str], tuple[int, str]]()
     for one in there:
@@ -101,9 +101,9 @@ def _tainted(content: Mapping[str, Any], since: str | None) -> Spec:
     return {**content, "taints": [{"key": TAINT, "effect": "NoSchedule", "timeAdded": since}]}
 
 
-def _pool_of(one: ResourceSlice) -> Mapping[str, Any]:
+def _pool_of(one: Other) -> Mapping[str, Any]:
     return one.spec.get("pool") or {}
 
 
-def _generation(one: ResourceSlice) -> int:
+def _generation(one: Other) -> int:
     return int(_pool_of(one).get("generation", 0))

@@ -13,14 +13,16 @@ from unrack.errors import InputError
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError
 from unrack.live.kubernetes.client.connection import Connection, decoded
 from unrack.live.kubernetes.client.orders import create, delete, replace
+from unrack.live.kubernetes.client.others import RESOURCE, SLICES, Other
 from unrack.live.kubernetes.composer.catalogue import ATTACHED, FAILED, Catalogue
-from unrack.live.kubernetes.composer.objects import CLAIMS, GROUP, SLICES, ResourceClaim, ResourceSlice
 from unrack.live.kubernetes.composer.slices import Changes, Publisher
 from unrack.live.kubernetes.composer.wanted import LOST, Problem, Sight, Wanted, wanted_by
+from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.printable import printable
 
 Told = Sequence[tuple[Wanted, Problem | None]]
 _MOST_MESSAGE = 1000
+API = RESOURCE.removeprefix("/apis/")
 _NEEDED = {"bindsToNode", "bindingConditions", "bindingFailureConditions", "allowMultipleAllocations"}
 """Without these a pod would be bound before its devices are there, or nothing be shared."""
 
@@ -42,7 +44,7 @@ async def tell_claim(connection: Connection, told: Told, catalogue: Catalogue, d
         content = await connection.ask("GET", path)
     except AbsentError:
         return False
-    claim: ResourceClaim = decoded(msgspec.json.Decoder(ResourceClaim), content, path)
+    claim: Claim = decoded(msgspec.json.Decoder(Claim), content, path)
     current = {one.operation: one for one in wanted_by(claim, catalogue, driver, owner)}
     whole = msgspec.json.decode(content)
     entries: list[dict[str, Any]] = whole["status"].get("devices") or []
@@ -82,7 +84,7 @@ def _enter(entries: list[dict[str, Any]], one: Wanted, conditions: Mapping[str, 
     """Put the conditions into the entry of a device, which is made if there is none; others of its conditions stay."""
     result = one.result
     key = {"driver": result.driver, "pool": result.pool, "device": result.device}
-    key |= {"shareID": result.share} if result.share else {}
+    key |= {"shareID": result.share_id} if result.share_id else {}
     entry = next(
         (entry for entry in entries if all(entry.get(name) == key.get(name) for name in (*key, "shareID"))), None
     )
@@ -101,7 +103,7 @@ def _keys(spec: Mapping[str, Any]) -> set[str]:
 
 
 async def publish(
-    connection: Connection, changes: Changes, publisher: Publisher, there: dict[tuple[str, str], ResourceSlice]
+    connection: Connection, changes: Changes, publisher: Publisher, there: dict[tuple[str, str], Other]
 ) -> None:
     """Write slices, and keep what is there up to date. If it is cut off, it is begun again from what is there.
 
@@ -115,7 +117,7 @@ async def publish(
     for name, spec in changes.write:
         known = there.get(("", name))
         metadata = {"name": name} | ({} if known is None else {"resourceVersion": known.metadata.resource_version})
-        content = {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+        content = {"apiVersion": API, "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
         try:
             made = await (
                 create(connection, SLICES, content) if known is None else replace(connection, SLICES, content, name)

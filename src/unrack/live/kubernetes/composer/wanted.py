@@ -13,7 +13,7 @@ from unrack.kubernetes_text.objects import quantity
 from unrack.live.fabric.contract import Attachment
 from unrack.live.fabric.names import checked
 from unrack.live.kubernetes.composer.catalogue import ATTACHED, FAILED, Catalogue
-from unrack.live.kubernetes.composer.objects import Allocation, ResourceClaim, Result
+from unrack.live.kubernetes.devices.objects import AllocatedDevice, Allocation, Claim
 
 LOST = "AttachmentLost"
 """The reason of a device that was there and is not any more."""
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
 
     operation: str
     claim: tuple[str, str]  # namespace and name
-    result: Result
+    result: AllocatedDevice
     rank: tuple[str, str, str]  # of two that want the same device, the least goes first
     sight: Sight
     switch: str = ""
@@ -56,7 +56,7 @@ def owner_of(cluster_uid: str, driver: str) -> str:
     return f"k8s.{_digest(cluster_uid, driver)}."
 
 
-def wanted_by(claim: ResourceClaim, catalogue: Catalogue, driver: str, owner: str) -> Iterator[Wanted]:
+def wanted_by(claim: Claim, catalogue: Catalogue, driver: str, owner: str) -> Iterator[Wanted]:
     """What a claim wants of a driver.
 
     The name of an operation says which claim, device, node and allocation it is for: a claim that is allocated once
@@ -70,7 +70,7 @@ def wanted_by(claim: ResourceClaim, catalogue: Catalogue, driver: str, owner: st
         if result.driver != driver:
             continue
         consumed = "\n".join(f"{name} {amount}" for name, amount in sorted(result.consumed_capacity.items()))
-        own = _digest(result.pool, result.device, result.share, node, since, consumed)
+        own = _digest(result.pool, result.device, result.share_id, node, since, consumed)
         found = Wanted(
             f"{owner}{at.uid}.{own}", (at.namespace, at.name), result, (since, at.namespace, at.name),
             _sight(claim, result), (device.switch if (device := catalogue.devices.get(_key(result))) else result.pool),
@@ -79,7 +79,9 @@ def wanted_by(claim: ResourceClaim, catalogue: Catalogue, driver: str, owner: st
         yield found._replace(problem=asked) if isinstance(asked, Problem) else found._replace(attachment=asked)
 
 
-def _attachment(operation: str, uid: str, node: str, result: Result, catalogue: Catalogue) -> Attachment | Problem:
+def _attachment(
+    operation: str, uid: str, node: str, result: AllocatedDevice, catalogue: Catalogue
+) -> Attachment | Problem:
     device = catalogue.devices.get(_key(result))
     if result.admin_access:
         return Problem("AdminAccess", "devices behind a fabric are attached for claims, not for administrators")
@@ -87,7 +89,7 @@ def _attachment(operation: str, uid: str, node: str, result: Result, catalogue: 
         return Problem("NoNode", "the allocation is not for exactly one node, by metadata.name")
     if device is None:
         return Problem("NoDevice", f"there is no device {result.device} in the pool {result.pool} any more")
-    if bool(device.amounts) != bool(result.share):
+    if bool(device.amounts) != bool(result.share_id):
         return Problem("NotShared", "the device was given away as shared when it was not, or the other way round")
     amounts = dict[str, int]()
     try:
@@ -111,9 +113,10 @@ def _node_of(allocation: Allocation) -> str:
     return str(named.pop()) if len(named) == 1 and is_named else ""
 
 
-def _sight(claim: ResourceClaim, result: Result) -> Sight:
+def _sight(claim: Claim, result: AllocatedDevice) -> Sight:
+    its = result.driver, result.pool, result.device, result.share_id
     for one in claim.status.devices:
-        if (one.driver, one.pool, one.device, one.share) == (result.driver, result.pool, result.device, result.share):
+        if (one.driver, one.pool, one.device, one.share_id) == its:
             said = {condition.type: condition for condition in one.conditions}
             if FAILED in said and said[FAILED].status == "True":
                 return Sight.FAILED
@@ -124,7 +127,7 @@ def _sight(claim: ResourceClaim, result: Result) -> Sight:
     return Sight.NEW
 
 
-def _key(result: Result) -> tuple[str, str]:
+def _key(result: AllocatedDevice) -> tuple[str, str]:
     return result.pool, result.device
 
 

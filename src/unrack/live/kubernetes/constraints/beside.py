@@ -55,8 +55,8 @@ class Beside:
         The labels of each.
     version
         Another number whenever anything has changed, labels of nodes included.
-    known
-        What pods require, by key, as far as that was asked for.
+    requiring
+        What pods require that require anything, by key, as far as that was asked for.
     """
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
@@ -67,7 +67,7 @@ class Beside:
         self._where: dict[str, str] = {}
         self._repel: dict[str, tuple[Pod, tuple[Term, ...]]] = {}
         self._repelled_at, self._repelled_by = -1, dict[tuple[str, frozenset[tuple[str, str]]], set[str]]()
-        self.known = dict[str, Terms]()
+        self._known, self.requiring = dict[str, Terms](), dict[str, Terms]()
 
     def put(self, key: str, pod: Pod | None, node: str) -> None:
         """A pod has a node, or is being bound to it; ``""``: it has none any more."""
@@ -85,14 +85,22 @@ class Beside:
 
     def required(self, key: str, pod: Pod) -> Terms:
         """What a pod requires of the pods beside it, remembered until :meth:`forget`."""
-        found = self.known.get(key)
+        found = self._known.get(key)
         if found is None:
-            found = self.known[key] = required_beside(pod)
+            found = self._known[key] = required_beside(pod)
+            if any(found):
+                self.requiring[key] = found
         return found
 
     def forget(self, key: str) -> None:
         """A pod is gone."""
-        self.known.pop(key, None)
+        self._known.pop(key, None)
+        self.requiring.pop(key, None)
+
+    @property
+    def repels(self) -> bool:
+        """True if a pod that is there wants some others not beside it."""
+        return bool(self._repel)
 
     def matters(self, terms: Terms) -> bool:
         """True if where other pods are may matter to a pod that requires this."""

@@ -22,7 +22,7 @@ class InTurn:
     def begin(self, seen: Seen, table: Table, required: dict[str, Terms]) -> None:
         """A turn begins: those come first that have a decided place, and that are not seen there yet."""
         self._first = {}
-        for entry in table.in_phase(STARTING) if any(map(any, required.values())) else ():
+        for entry in table.in_phase(STARTING) if required else ():
             job = seen.jobs.get(entry.key)
             if job is not None and job.shown != Shown.RUNS and isinstance(job.own, Pod) and entry.key in required:
                 for way in _ways(job.own, required[entry.key]):

@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import field
 
 from unrack.live.kubernetes.client.objects import Condition, Kind, Metadata, Part
-
-GROUP = "/apis/resource.k8s.io/v1"
+from unrack.live.kubernetes.client.others import RESOURCE
 
 
 class Pool(Part, frozen=True):
@@ -258,6 +257,6 @@ class Claim(Part, frozen=True):
     status: ClaimStatus = ClaimStatus()
 
 
-SLICES = Kind(GROUP, "resourceslices", Slice, namespaced=False)
-CLASSES = Kind(GROUP, "deviceclasses", DeviceClass, namespaced=False)
-CLAIMS = Kind(GROUP, "resourceclaims", Claim)
+SLICES = Kind(RESOURCE, "resourceslices", Slice, namespaced=False)
+CLASSES = Kind(RESOURCE, "deviceclasses", DeviceClass, namespaced=False)
+CLAIMS = Kind(RESOURCE, "resourceclaims", Claim)

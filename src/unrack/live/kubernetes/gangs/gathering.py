@@ -84,7 +84,7 @@ class Gathering:
         """The pods that are no jobs by themselves, and the gangs that are, by key."""
         taken, found = set[str](), dict[str, SeenJob]()
         self.behind = {}
-        for entry in table:
+        for entry in table.in_order(table.keeping):
             if members := members_of(entry):
                 taken.update(key for key, _ in members)
                 if (job := self._begun(entry, members, gone)) is not None:
