@@ -49,7 +49,7 @@ class Commands:
         assert isinstance(axis, CommandFile)
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             words = {"{level}": f"{number(level):.12g}"}
 
             def reached(usage: Usage) -> Reached:

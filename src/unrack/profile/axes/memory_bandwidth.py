@@ -58,7 +58,7 @@ class Generator:
         argv += [sys.executable, "-m", "unrack.profile.axes.generator"]
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             started = marked([*argv, f"{number(level):g}", str(axis.reads)], rig.token, stdout=subprocess.PIPE)
             assert started.stdout is not None
             try:

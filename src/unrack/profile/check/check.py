@@ -25,7 +25,7 @@ from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 from unrack.profile.models.drives import drive_times
-from unrack.profile.running.copies import Started, prepare, scratch_of, start
+from unrack.profile.running.copies import Started, in_front, prepare, scratch, start
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, combined
@@ -61,9 +61,8 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
     found: list[Outcome] = []
     predicted = [{how.value: predict(mix, how) for how in Together} for mix in mixes.mixes]
     inputs = _inputs(mixes)
-    with Journal() as journal:
-        scratch = scratch_of(folder)
-        rig = Rig(machine, journal, scratch, 1, 0, inputs)
+    with Journal() as journal, scratch(folder) as large:
+        rig = Rig(machine, journal, large, 1, 0, inputs)
         with capped_drive(rig, mixes.size_mb, max(len(mix.jobs) for mix in mixes.mixes)) as drive:
             for mix, predictions in zip(mixes.mixes, predicted, strict=True):
                 runs, loads = [], []
@@ -74,8 +73,6 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
                 measured = tuple(fmean(times) for times in zip(*runs, strict=True))
                 found.append(Outcome(mix, measured, predictions, tuple(loads)))
                 write_whole(folder / CHECK, json.dumps(summary_of(found), indent=1, ensure_ascii=False) + "\n")
-        if not any(scratch.iterdir()):
-            scratch.rmdir()
     return found
 
 
@@ -158,7 +155,7 @@ def times_of(job: Job, how: Together) -> list[float]:
 def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
     """Run a mix once for real: seconds of each job."""
     with ExitStack() as stack:
-        shared = stack.enter_context(drive(mb_s))
+        shared = stack.enter_context(drive(mb_s, Held()))
         held = [_held(job, shared, rig, stack) for job in mix.jobs]
         outputs = [stack.enter_context(TemporaryFile()) for _ in mix.jobs]
         for number, job in enumerate(mix.jobs):
@@ -194,8 +191,8 @@ def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
         rack = Rig(rig.machine, rig.journal, rig.scratch, own.file.cores, own.memory_mb)
         actuator = actuator_of(axis, rig.machine, rig.journal)
         at = stack.enter_context(actuator.stand(axis, rack))
-        held = held.beside(stack.enter_context(at(level)))
-    return held
+        held = held.beside(stack.enter_context(at(level, held)))
+    return stack.enter_context(in_front(held, rig))
 
 
 def _numbered(held: Held, number: int) -> Held:
