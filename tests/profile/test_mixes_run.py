@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,10 @@ from test_leftovers import lacking
 from unrack.errors import InputError, UnrackError
 from unrack.profile.application import application_of
 from unrack.profile.axes.axis import AxisFile, Level, number
-from unrack.profile.check.check import CHECK, Outcome, predict, summary_of
+from unrack.profile.check.check import CHECK, Outcome, summary_of
 from unrack.profile.check.mixes import read_mixes
-from unrack.profile.running.records import RUNS, Writer
+from unrack.profile.check.predicted import DEMAND, MODELS, predict
+from unrack.profile.running.records import RUNS, Run, Writer
 from unrack.profile.running.session import run_session
 from unrack.slowdown.combined import Together
 
@@ -35,22 +38,28 @@ def calm(axis: AxisFile, level: Level) -> float:
 
 
 def profile(
-    folder: Path, name: str, axes: str, speed: Callable[[AxisFile, Level], float] = linear, keys: str = ""
-) -> None:
+    folder: Path, name: str, axes: str, speed: Callable[[AxisFile, Level], float] = linear, keys: str = "",
+    demand: float = 1.0,
+) -> None:  # fmt: skip
+    """``demand``: the share of a drive of 20 MB/s that it asks for alone."""
     home = folder / name
     home.mkdir()
     text = f'name = "{name}"\ncommand = ["true"]\n{keys}{axes}'
     (home / "app.toml").write_text(text)
     (home / "probe.json").write_text(json.dumps({"folder": str(folder)}))
     writer = Writer(home / RUNS)
-    run_session(application_of(text, folder, "app.toml"), NONE, bench(speed, 1e-6), writer.add)
+    reached = 20 * (demand - 0.1 / 10)  # a tenth of a second, of ten, is not counted
+    run_session(
+        application_of(text, folder, "app.toml"), NONE, bench(speed, 1e-6),
+        lambda one: writer.add(replace(one, reached=reached, wanted=20.0) if isinstance(one, Run) else one),
+    )  # fmt: skip
     writer.close()
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     profile(tmp_path, "reader", DRIVES + CPU)
-    profile(tmp_path, "calm", DRIVES, calm)
+    profile(tmp_path, "calm", DRIVES, calm, demand=0.25)
     profile(tmp_path, "thinker", CPU)
     return tmp_path
 
@@ -61,7 +70,7 @@ def mixes(folder: Path, text: str, profiles: str = '["reader", "calm", "thinker"
     return path
 
 
-def predicted(folder: Path, jobs: str, how: Together = Together.ADD) -> list[float]:
+def predicted(folder: Path, jobs: str, how: str = Together.ADD) -> list[float]:
     found = read_mixes(mixes(folder, f"[[mixes]]\njobs = [{jobs}]\n"))
     return [round(time, 2) for time in predict(found.mixes[0], how)]
 
@@ -91,9 +100,31 @@ def test_slowdowns_of_a_job_combine_by_each_rule(folder: Path) -> None:
     assert by == pytest.approx({how: 10 + (10 - 10 * speed) * 1.5 for how, speed in beside.items()}, abs=0.05)
 
 
-def test_the_rule_that_is_nearest_is_offered(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ('{app = "reader"}, {app = "reader", at = 5}', [15, 15]),
+        ('{app = "reader"}, {app = "calm"}', [12.5, 10]),  # a quarter of the drive is asked for, and had
+        ('{app = "calm"}, {app = "reader", at = 5}, {app = "thinker"}', [10, 11.25, 10]),
+        ('{app = "calm"}, {app = "calm"}, {app = "reader"}', [10, 10, 15]),
+        # with half of the cores' time it takes 15 s, and asks for two thirds; a half is left to it
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "reader"}', [20, 20]),
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "calm"}', [15, 10]),
+    ],
+)
+def test_shares_by_demand_leave_the_rest_to_the_others(folder: Path, jobs: str, expected: list[float]) -> None:
+    assert predicted(folder, jobs, DEMAND) == pytest.approx(expected, abs=0.02)
+
+
+def test_who_counted_no_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
+    path = folder / f"calm/{RUNS}"
+    path.write_text(re.sub(r'"reached": [0-9.]+', '"reached": null', path.read_text()))
+    assert predicted(folder, '{app = "reader"}, {app = "calm"}', DEMAND) == pytest.approx([20, 20], abs=0.02)
+
+
+def test_the_model_that_is_nearest_is_offered(folder: Path) -> None:
     found = read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "reader"}, {app = "calm"}]\n'))
-    rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
+    rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0), "demand": (10.2, 10.0)}
     summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
     assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})
@@ -204,4 +235,4 @@ def test_jobs_of_a_mix_have_links_and_quotas_of_their_own(tmp_path: Path) -> Non
     path = mixes(tmp_path, f"repeats = 1\n[[mixes]]\njobs = [{jobs}]\n", '["reader", "talker"]')
     found = json.loads(called("check", path, "-o", tmp_path / "out", "--json"))
     assert [one["job"] for one in found["jobs"]] == ["reader", "talker", "talker, cpu 0.5, network 0.5"]
-    assert len(found["rules"]) == 3
+    assert list(found["rules"]) == list(MODELS)

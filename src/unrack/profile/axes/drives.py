@@ -42,6 +42,8 @@ class DrivesFile(AxisFile):
         return value
 
 
+AHEAD_S = 0.1
+"""So long a group may be ahead of its cap."""
 REQUEST_KB = 128
 """The most that is read ahead, or in one request. A loop device has as much of both as what is below it, which can be
 megabytes: a tenth of a second of a slow drive, in which those that read ahead have it to themselves."""
@@ -128,7 +130,7 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                         del usage
                         moved = made.moved(where)
                         took = time.monotonic() - begun
-                        rate = max(0, max(moved) - 0.1 * cap) / took / 1e6  # a tenth of a second may be ahead
+                        rate = max(0, max(moved) - AHEAD_S * cap) / took / 1e6
                         return at_most(rate, mb_s, "bytes of its group")
 
                     yield Held((made.door,), words={"drive": device, "mount": f"{mount}/{{copy}}"}, reached=reached)
