@@ -50,12 +50,15 @@ def check(
 def _page(found: dict[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
+    from unrack.profile.check.predicted import MODELS
+
     columns = ["begins", "alone", "measured", "predicted", "off"]
     table = grid("predicted against measured, seconds", ["mix", "job"], columns)
     for one in found["jobs"]:
         numbers = [f"{one[name]:.2f}" for name in ("at_s", "alone_s", "measured_s", "predicted_s")]
         table.add_row(one["mix"], one["job"], *numbers, f"{one['error']:+.1%}")
     yield table
-    for how, numbers in found["rules"].items():
+    for model, numbers in found["rules"].items():
         off = [f"{numbers[name]:.1%} {words}" for name, words in _OFF.items()]
-        yield Text(f"{how}: off by {', '.join(off)}{' (offered)' if how == found['offered'] else ''}")
+        offered = " (offered)" if model == found["offered"] else ""
+        yield Text(f"{model} ({MODELS[model]}): off by {', '.join(off)}{offered}")

@@ -23,7 +23,10 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier runs of the folder.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure an application on this machine; a run that was interrupted goes on where it was."""
+    """Measure an application on this machine; a run that was interrupted goes on where it was.
+
+    It goes before other programs, and is refused where its controls drift (docs/profile.md).
+    """
     from unrack.cli.profile.fit import answer
     from unrack.profile.application import read_application
     from unrack.profile.machine.machine import Machine

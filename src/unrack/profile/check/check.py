@@ -19,7 +19,7 @@ from unrack.profile.axes.table import actuator_of
 from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
 from unrack.profile.check.predicted import MODELS, predict
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import Machine
+from unrack.profile.machine.machine import Machine, usable_cores
 from unrack.profile.running.copies import Started, in_front, prepare, scratch, start
 from unrack.study.results.record import write_whole
 
@@ -53,6 +53,8 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
         rig = Rig(machine, journal, large, 1, 0, inputs)
         with capped_drive(rig, mixes.size_mb, max(len(mix.jobs) for mix in mixes.mixes)) as drive:
             for mix, predictions in zip(mixes.mixes, predicted, strict=True):
+                if (asked := sum(job.profile.application.file.cores for job in mix.jobs)) > len(usable_cores()):
+                    say(f"{mix.name}: {asked} cores for {len(usable_cores())}; that jobs share them is not predicted")
                 runs, loads = [], []
                 for turn in range(mixes.repeats):
                     say(f"{mix.name}: {', '.join(job.label for job in mix.jobs)}; run {turn + 1} of {mixes.repeats}")

@@ -21,8 +21,13 @@ from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
 DEMAND = "demand"
-MODELS = (*(how.value for how in Together), DEMAND)
-"""Tables by sharers, with levels of a job's own by each rule; and shares by demand. Of equals the first is offered."""
+MODELS = {
+    Together.ADD.value: "tables by sharers, delays add up",
+    Together.MIN.value: "tables by sharers, the largest delay counts",
+    Together.PRODUCT.value: "tables by sharers, speeds multiply",
+    DEMAND: "shares of the drive by what each asks for",
+}
+"""Model → what it is; of two that are equally near the first is offered."""
 
 
 def predict(mix: Mix, model: str) -> tuple[float, ...]:

@@ -114,6 +114,7 @@ def clean(folder: Path | None = None) -> tuple[int, list[str]]:
     for path in sorted((folder or default_folder()).glob("unrack-*.jsonl")):
         with suppress(FileNotFoundError), path.open("a", encoding="utf-8") as file:
             if _locked(file, path):
+                time.sleep(0.05)  # what becomes a program just now has its word a moment after it let go of the lock
                 left += _undo_all(path, path.stem)
                 done += 1
     return done, left
