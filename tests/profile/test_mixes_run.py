@@ -19,7 +19,7 @@ from unrack.profile.application import application_of
 from unrack.profile.axes.axis import AxisFile, Level, number
 from unrack.profile.check.check import CHECK, Outcome, summary_of
 from unrack.profile.check.mixes import read_mixes
-from unrack.profile.check.predicted import DEMAND, MODELS, predict
+from unrack.profile.check.predicted import DEMAND, MODELS, STAGES, predict
 from unrack.profile.running.records import RUNS, Run, Writer
 from unrack.profile.running.session import run_session
 from unrack.slowdown.combined import Together
@@ -116,6 +116,23 @@ def test_shares_by_demand_leave_the_rest_to_the_others(folder: Path, jobs: str, 
     assert predicted(folder, jobs, DEMAND) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ('{app = "reader"}, {app = "reader", at = 5}', [15, 15]),
+        ('{app = "calm"}', [10]),
+        ('{app = "reader"}, {app = "calm"}', [12.5, 12.5]),  # 5 s beside it: then its quarter is read
+        ('{app = "calm"}, {app = "reader", at = 5}, {app = "thinker"}', [10, 10, 10]),
+        ('{app = "calm"}, {app = "calm"}, {app = "calm", at = 1}', [14.5, 14.5, 14]),  # read at 7, 7 and 7.5 s
+        # half of the cores' time makes 15 s of 10, half of the drive 20, and both 25: of that 8 are done when it is alone
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "reader"}', [23, 20]),
+        ('{app = "calm", at = 3}, {app = "thinker", levels = {cpu = 0.5}}', [10, 15]),
+    ],
+)
+def test_stages_use_the_drive_first_and_leave_it_then(folder: Path, jobs: str, expected: list[float]) -> None:
+    assert predicted(folder, jobs, STAGES) == pytest.approx(expected, abs=0.02)
+
+
 def test_who_counted_no_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
     path = folder / f"calm/{RUNS}"
     path.write_text(re.sub(r'"reached": [0-9.]+', '"reached": null', path.read_text()))
@@ -124,7 +141,8 @@ def test_who_counted_no_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
 
 def test_the_model_that_is_nearest_is_offered(folder: Path) -> None:
     found = read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "reader"}, {app = "calm"}]\n'))
-    rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0), "demand": (10.2, 10.0)}
+    rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
+    rules |= {"demand": (10.2, 10.0), "stages": (9.0, 9.0)}
     summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
     assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})

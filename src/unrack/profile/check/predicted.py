@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.profile.check.mixes import Job, Mix, alone_s
 from unrack.profile.models.drives import drive_demand, drive_times
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Together, combined
-from unrack.slowdown.contract import Slowdown
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
-DEMAND = "demand"
+DEMAND, STAGES = "demand", "stages"
 MODELS = {
     Together.ADD.value: "tables by sharers, delays add up",
     Together.MIN.value: "tables by sharers, the largest delay counts",
     Together.PRODUCT.value: "tables by sharers, speeds multiply",
     DEMAND: "shares of the drive by what each asks for",
+    STAGES: "first the drive, in equal shares, and then the rest without it",
 }
 """Model → what it is; of two that are equally near the first is offered."""
+
+
+class Part(NamedTuple):
+    """A part of a job, which begins when the one before it has ended."""
+
+    seconds: float  # that it takes at a speed of 1
+    on: bool  # whether it uses the drive
+    asked: float = 0.0  # the share of the drive that it asks for
+    speeds: Sequence[float] = (1.0,)  # with no other on the drive, with one more, …
 
 
 def predict(mix: Mix, model: str) -> tuple[float, ...]:
@@ -35,55 +47,61 @@ def predict(mix: Mix, model: str) -> tuple[float, ...]:
 
     Levels that hold for a job alone slow it down throughout.
     """
-    submit = np.array([round(job.at_s * SECOND_US) for job in mix.jobs])
-    order = np.argsort(submit, kind="stable")
-    on = np.array([job.drives is not None for job in mix.jobs])[order]
-    own = np.array([own_speed(job) for job in mix.jobs])
-    alone = np.array([alone_s(job.profile) for job in mix.jobs])
-    shared: Slowdown
-    if model == DEMAND:
-        alone /= own
-        asked = own * [0.0 if job.drives is None else drive_demand(job.profile, job.drives) for job in mix.jobs]
-        shared = DemandSpeeds(asked[order], on)
-    else:
-        speeds = [speeds_of(job, Together(model)) for job in mix.jobs]
-        shared = SharerSpeeds([speeds[i] for i in order.tolist()], on)
-    cores = np.array([job.profile.application.file.cores for job in mix.jobs])
+    parts = [(job, part) for job, one in enumerate(mix.jobs) for part in parts_of(one, model, len(mix.jobs))]
+    submit = np.array([round(mix.jobs[job].at_s * SECOND_US) for job, _ in parts])
+    order = np.lexsort((np.arange(len(parts)), submit)).tolist()
+    rows = [parts[i][1] for i in order]
+    first = [job != before for (before, _), (job, _) in pairwise([(-1, None), *parts])]
+    cores = np.array([mix.jobs[job].profile.application.file.cores for job, _ in parts])
     jobs = job_table(
         submit_us=submit,
-        work_us=np.array([round(seconds * SECOND_US) for seconds in alone]),
-        tasks=np.ones(len(alone), np.int64),
+        work_us=np.array([max(1, round(part.seconds * SECOND_US)) for _, part in parts]),
+        tasks=np.ones(len(parts), np.int64),
         cores=cores,
-    )
+        extra=pl.DataFrame({"dependency": [None if new else f"afterok:{i}" for i, new in enumerate(first)]},
+                           schema={"dependency": pl.String}),
+    )  # fmt: skip
     cluster = Cluster.homogeneous(nodes=1, cores=int(cores.sum()))
-    workload = Workload(mix.name, jobs, Intake("", "", len(alone), len(alone)))
-    rows = simulate(cluster, workload, "easy", world=World(slowdowns=shared)).jobs.sort("job")
-    return tuple(end - begun for begun, end in rows.select("submit_s", "end_s").rows())
+    workload = Workload(mix.name, jobs, Intake("", "", len(parts), len(parts)))
+    shared = DemandSpeeds(rows) if model == DEMAND else SharerSpeeds(rows)
+    ends = simulate(cluster, workload, "easy", world=World(slowdowns=shared)).jobs.sort("job")["end_s"].to_list()
+    last = dict(zip((job for job, _ in parts), ends, strict=True))
+    return tuple(last[i] - round(job.at_s * SECOND_US) / SECOND_US for i, job in enumerate(mix.jobs))
 
 
-def own_speed(job: Job) -> float:
-    """The speed of a job alone on the drive under its own levels; the delays of several add up."""
-    return float(combined([np.ones(1), *_own(job, 1)], Together.ADD)[0])
+def parts_of(job: Job, model: str, jobs: int) -> list[Part]:
+    """What a job is for a model; ``jobs``: of how many."""
+    alone, on = alone_s(job.profile), job.drives is not None
+    demand = drive_demand(job.profile, job.drives) if job.drives else 0.0
+    own = float(slowed(job, [1.0])[0])
+    if model == DEMAND:
+        return [Part(alone / own, on, demand * own)]
+    if model == STAGES:
+        reads = Part(demand * alone, True, 1.0, slowed(job, [1 / sharers for sharers in range(1, jobs + 1)]))
+        return [reads] * on + [Part((1 - demand) * alone / own, False)]
+    times = drive_times(job.profile, job.drives) if job.drives else {(1, 1): 1.0}
+    speeds = [times[1, 1] / times[1, k] for k in range(1, 1 + max(k for d, k in times if d == 1))]
+    return [Part(alone, on, demand, slowed(job, speeds, Together(model)))]
 
 
-def _own(job: Job, many: int) -> list[Floats]:
-    return [np.full(many, job.profile.fit(axis).curve()(level)) for axis, level in job.levels]
+def slowed(job: Job, speeds: Sequence[float], how: Together = Together.ADD) -> Sequence[float]:
+    """Speeds of a job under its own levels too."""
+    own = [np.full(len(speeds), job.profile.fit(axis).curve()(level)) for axis, level in job.levels]
+    return [float(speed) for speed in combined([np.array(speeds), *own], how)]
 
 
-def speeds_of(job: Job, how: Together) -> list[float]:
-    """Speeds of a job alone on the drive, beside one more sharer, …, under its own levels."""
-    times = {(1, 1): 1.0} if job.drives is None else drive_times(job.profile, job.drives)
-    row = np.array([times[1, 1] / times[1, k] for k in range(1, 1 + max(k for d, k in times if d == 1))])
-    return [float(speed) for speed in combined([row, *_own(job, len(row))], how)]
+class SharerSpeeds:
+    """By how many use the drive; see :class:`unrack.slowdown.contract.Slowdown`.
 
+    Unlike the models of a study, each job has speeds of its own, whatever the others run. ``parts``: by rows of the
+    job table.
+    """
 
-class _OnOneDrive:
-    """What models of a drive have in common; see :class:`unrack.slowdown.contract.Slowdown`. ``on``: who uses it."""
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts, self._on = parts, np.array([part.on for part in parts])
 
-    def __init__(self, on: Bools) -> None:
-        self._on = on
-
-    def _sharers(self, view: View) -> Ints:
+    def sharers(self, view: View) -> Ints:
+        """int64[k]: those that use the drive now."""
         running = view.running[1, : view.running_count]
         return np.sort(running[self._on[running]])
 
@@ -92,39 +110,25 @@ class _OnOneDrive:
         running = view.running[1, : view.running_count]
         return np.sort(running[self._on[running] | (running == lease.job)])
 
+    def speeds(self, view: View, jobs: Ints) -> Floats:
+        """float64[jobs]: their speeds now."""
+        others = len(self.sharers(view)) - 1
+        return np.array([self._parts[job].speeds[others if self._on[job] else 0] for job in jobs.tolist()])
+
     def feels(self, before: Lease, after: Lease) -> bool:
         """False: a job keeps the drive."""
         del before, after
         return False
 
 
-class SharerSpeeds(_OnOneDrive):
-    """By how many use the drive; each job has a row of its own (unlike the models of a study), whatever the others run.
-
-    ``rows``: of each job by rows of the job table, speeds alone, with one more sharer, ….
-    """
-
-    def __init__(self, rows: Sequence[Sequence[float]], on: Bools) -> None:
-        super().__init__(on)
-        self._rows = rows
-
-    def speeds(self, view: View, jobs: Ints) -> Floats:
-        """float64[jobs]: their speeds now."""
-        others = len(self._sharers(view)) - 1
-        return np.array([self._rows[job][others if self._on[job] else 0] for job in jobs.tolist()])
-
-
-class DemandSpeeds(_OnOneDrive):
+class DemandSpeeds(SharerSpeeds):
     """By the share of the drive that each asks for: one that asks for less than its part leaves the rest to others."""
 
-    def __init__(self, asked: Floats, on: Bools) -> None:
-        super().__init__(on)
-        self._asked = asked
-
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
-        sharers, speeds = self._sharers(view), np.ones(len(self._on))
-        speeds[sharers] = max_min(self._asked[sharers]) / self._asked[sharers]
+        sharers, speeds = self.sharers(view), np.ones(len(self._parts))
+        asked = np.array([self._parts[job].asked for job in sharers.tolist()])
+        speeds[sharers] = max_min(asked) / asked
         return speeds[jobs]
 
 
