@@ -124,7 +124,7 @@ def test_shares_by_demand_leave_the_rest_to_the_others(folder: Path, jobs: str, 
         ('{app = "reader"}, {app = "calm"}', [12.5, 12.5]),  # 5 s beside it: then its quarter is read
         ('{app = "calm"}, {app = "reader", at = 5}, {app = "thinker"}', [10, 10, 10]),
         ('{app = "calm"}, {app = "calm"}, {app = "calm", at = 1}', [14.5, 14.5, 14]),  # read at 7, 7 and 7.5 s
-        # half of the cores' time makes 15 s of 10, half of the drive 20, and both 25: of that 8 are done when it is alone
+        # half of the cores' time makes 15 s of 10, half of the drive 20, and both 25: 8 are done when it is alone
         ('{app = "reader", levels = {cpu = 0.5}}, {app = "reader"}', [23, 20]),
         ('{app = "calm", at = 3}, {app = "thinker", levels = {cpu = 0.5}}', [10, 15]),
     ],
