@@ -20,6 +20,7 @@ from unrack.profile.axes.axis import AxisFile, Level, number
 from unrack.profile.check.check import CHECK, Outcome, summary_of
 from unrack.profile.check.mixes import read_mixes
 from unrack.profile.check.predicted import DEMAND, MODELS, STAGES, predict
+from unrack.profile.machine.cgroups import Group
 from unrack.profile.running.records import RUNS, Run, Writer
 from unrack.profile.running.session import run_session
 from unrack.slowdown.combined import Together
@@ -238,6 +239,21 @@ def test_a_job_of_a_mix_that_fails_is_said(tmp_path: Path) -> None:
     app.write_text(app.read_text().replace('"true"', '"false"'))
     path = mixes(tmp_path, '[[mixes]]\njobs = [{app = "reader"}]\n', '["reader"]')
     with pytest.raises(UnrackError, match="reader: false: exit code 1"):
+        called("check", path, "-o", tmp_path / "out")
+
+
+def test_a_level_of_a_mix_that_is_missed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := lacking("drives", tmp_path) or lacking("cpu", tmp_path):
+        pytest.skip(why)
+    profile(tmp_path, "reader", DRIVES + CPU)
+    app = tmp_path / "reader/app.toml"
+    busy = "import time\nwhile time.process_time() < 0.4: pass"
+    app.write_text(app.read_text().replace('["true"]', json.dumps([sys.executable, "-c", busy])))
+    monkeypatch.setattr(Group, "limit_cpu", lambda group, cores: None)
+    path = mixes(tmp_path, '[[mixes]]\njobs = [{app = "reader", levels = {cpu = 0.25}}]\n', '["reader"]')
+    with pytest.raises(
+        UnrackError, match=r"mix 1, reader, cpu 0.25: not held: 0\.\d+ of 0.25 \(time of its processes\)"
+    ):
         called("check", path, "-o", tmp_path / "out")
 
 

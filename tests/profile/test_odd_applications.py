@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from test_cli import called
 from test_leftovers import ROOT, lacking, runs, wait_for
+from typer.testing import CliRunner
 
+from unrack.cli.main import app
 from unrack.errors import InputError, RunError, UnrackError
 from unrack.profile.application import application_of
 from unrack.profile.axes.axis import Held, Rig
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
-from unrack.profile.running.copies import TAIL, in_front, run_copies
+from unrack.profile.running.copies import TAIL, for_a_run, run_copies
 
 TOOK = "progress = { regex = 'took ([0-9.]+)', unit = 'seconds' }\n"
 AXES = '[[axes]]\nkind = "command"\nlevels = [1]\n'
@@ -32,11 +34,11 @@ def app_file(folder: Path, script: str, keys: str = "", axes: str = AXES) -> Pat
 
 def run_once(folder: Path, script: str, keys: str = "") -> float:
     path = app_file(folder, script, keys)
-    app = application_of(path.read_text(), folder, "app.toml")
+    one = application_of(path.read_text(), folder, "app.toml")
     with Journal(folder / "journals") as journal:
         rig = Rig(Machine(), journal, folder, 1, 0)
-        with in_front(Held(), rig) as held:
-            (copy,), _ = run_copies(app, held, journal.token)
+        with for_a_run(Held(), rig) as held:
+            (copy,), _ = run_copies(one, held, journal.token)
     return copy.time_s
 
 
@@ -109,6 +111,9 @@ def test_two_runs_do_not_write_one_folder(tmp_path: Path) -> None:
         for more in ([], ["--fresh"]):
             with pytest.raises(InputError, match="a file that another run writes"):
                 called("run", path, "-o", tmp_path / "out", *more)
+        other = app_file(tmp_path, "print('took 1')", TOOK)
+        result = CliRunner().invoke(app, ["profile", "run", str(other), "-o", str(tmp_path / "other")])
+        assert (result.exit_code, f"process {first.pid} measures on this machine too" in result.stderr) == (0, True)
     finally:
         first.terminate()
         assert first.wait() == 143

@@ -19,7 +19,7 @@ from unrack.profile.fitting.curve import Fit, fit_axis
 from unrack.profile.fitting.estimates import Estimate, drift_of, estimates_of, noise_of
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
-from unrack.profile.running.copies import in_front, run_copies, scratch
+from unrack.profile.running.copies import for_a_run, run_copies, scratch
 from unrack.profile.running.records import RUNS, Records, Run, Writer, read_records
 from unrack.profile.running.session import Measure, State, levels_of, run_session
 from unrack.study.results.record import write_whole
@@ -213,7 +213,7 @@ def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measur
 
 def _run(application: Application, held: Held, rig: Rig) -> Run:
     load = rig.machine.load
-    with in_front(held, rig) as held:
+    with for_a_run(held, rig) as held:
         copies, usage = run_copies(application, held, rig.token)
         reached = held.reached(usage)
     return Run(

@@ -44,7 +44,14 @@ def run(
 
 
 def ends_in_order() -> None:
-    """Have a SIGTERM, as of ``timeout`` and of systemd, undo what was made before it ends this process."""
+    """Have a SIGTERM, as of ``timeout`` and of systemd, undo what was made before it ends this process.
+
+    If another process measures here, that is said.
+    """
+    from unrack.profile.machine.journal import running
+
+    for pid in running():
+        typer.echo(f"warning: process {pid} measures on this machine too, and each measures the other", err=True)
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -73,12 +73,17 @@ class Held:
     reached: Callable[[Usage], Reached] = lambda _: UNKNOWN  # called when the last copy has ended
 
     def beside(self, other: Held) -> Held:
-        """Both at once: the measure of the level is this one's; of groups, only those that have none inside."""
+        """Both at once: what tells the level is this one's, unless the other is missed; of groups the inner ones."""
+
+        def reached(usage: Usage) -> Reached:
+            mine, others = self.reached(usage), other.reached(usage)
+            return mine if others.held or not mine.held else others
+
         doors = dict.fromkeys((*self.doors, *other.doors))
         outer = {str(above / Path(door).name) for door in doors for above in Path(door).parent.parents}
         return Held(
             tuple(door for door in doors if door not in outer), (*self.prefix, *other.prefix),
-            {**other.env, **self.env}, {**other.words, **self.words}, max(self.copies, other.copies), self.reached,
+            {**other.env, **self.env}, {**other.words, **self.words}, max(self.copies, other.copies), reached,
         )  # fmt: skip
 
 

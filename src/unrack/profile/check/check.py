@@ -12,15 +12,15 @@ from statistics import fmean, median
 from tempfile import TemporaryFile
 from typing import Any
 
-from unrack.errors import InputError
-from unrack.profile.axes.axis import AxisFile, Held, Level, Rig
+from unrack.errors import InputError, RunError
+from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, Usage
 from unrack.profile.axes.drives import Drive, DrivesFile, capped_drive
 from unrack.profile.axes.table import actuator_of
 from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
 from unrack.profile.check.predicted import MODELS, predict
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, usable_cores
-from unrack.profile.running.copies import Started, in_front, prepare, scratch, start
+from unrack.profile.running.copies import Started, for_a_run, prepare, scratch, start
 from unrack.study.results.record import write_whole
 
 CHECK = "check.json"
@@ -96,7 +96,13 @@ def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
                 started[number] = start(own, held[number], rig.token, number, outputs[number])
             for one in started.values():
                 one.thread.join()
-            return [started[number].copy().wall_s for number in range(len(mix.jobs))]
+            copies = [started[number].copy() for number in range(len(mix.jobs))]
+            for job, at, copy in zip(mix.jobs, held, copies, strict=True):
+                found = at.reached(Usage(copy.wall_s, copy.cpu_s))
+                if not found.held:
+                    got = f"{found.value:.4g} of {found.wanted:.4g} ({found.source})"
+                    raise RunError(f"{mix.name}, {job.label}: not held: {got}")
+            return [copy.wall_s for copy in copies]
         finally:
             for one in started.values():
                 one.end()
@@ -117,7 +123,7 @@ def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
         actuator = actuator_of(axis, rig.machine, rig.journal)
         at = stack.enter_context(actuator.stand(axis, rack))
         held = held.beside(stack.enter_context(at(level, held)))
-    return stack.enter_context(in_front(held, rig))
+    return stack.enter_context(for_a_run(held, rig))
 
 
 def _numbered(held: Held, number: int) -> Held:

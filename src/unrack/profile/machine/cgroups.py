@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -117,6 +117,16 @@ def group(machine: Machine, journal: Journal, controller: str, within: Sequence[
         made = Group(folder, home.version)
         made.put_first()
         yield made
+
+
+@contextmanager
+def in_front(machine: Machine, journal: Journal, within: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The door of a group whose processes have the time that they ask for ahead of other programs; none: no rights."""
+    with ExitStack() as stack:
+        doors: tuple[str, ...] = ()
+        with suppress(OSError):
+            doors = (stack.enter_context(group(machine, journal, "cpu", within)).door,)
+        yield doors
 
 
 def _hand_down(folder: Path, controller: str) -> None:

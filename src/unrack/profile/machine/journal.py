@@ -120,6 +120,12 @@ def clean(folder: Path | None = None) -> tuple[int, list[str]]:
     return done, left
 
 
+def running(folder: Path | None = None) -> list[int]:
+    """Processes, but for this one, that have a journal: each measures what the others do to the machine."""
+    found = {int(path.stem.split("-")[1]) for path in (folder or default_folder()).glob("unrack-*.jsonl")}
+    return sorted(pid for pid in found - {os.getpid()} if Path("/proc", str(pid)).exists())
+
+
 def _locked(file: IO[str], path: Path) -> bool:
     """Lock a journal that no process has; a child of one that was killed may have it until it becomes a program."""
     deadline = time.monotonic() + _GIVEN_UP_S

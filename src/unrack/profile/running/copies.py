@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,7 +18,7 @@ from typing import IO
 from unrack.errors import InputError, RunError
 from unrack.profile.application import Application
 from unrack.profile.axes.axis import Held, Rig, Usage
-from unrack.profile.machine.cgroups import group
+from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import OF_RUN, end_processes
 from unrack.profile.machine.machine import usable_cores
 from unrack.profile.machine.marked import marked
@@ -39,14 +39,11 @@ class Copy:
 
 
 @contextmanager
-def in_front(held: Held, rig: Rig) -> Iterator[Held]:
-    """A group in which a run has the time that it asks for ahead of other programs; all that it leaves ends with it."""
+def for_a_run(held: Held, rig: Rig) -> Iterator[Held]:
+    """Go before other programs for one run; all that it leaves behind ends with it."""
     try:
-        with ExitStack() as stack:
-            with suppress(OSError):  # not root
-                own = stack.enter_context(group(rig.machine, rig.journal, "cpu", held.doors))
-                held = held.beside(Held((own.door,)))
-            yield held
+        with in_front(rig.machine, rig.journal, held.doors) as doors:
+            yield held.beside(Held(doors))
     finally:
         end_processes(rig.token, OF_RUN)
 
