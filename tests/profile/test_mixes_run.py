@@ -134,7 +134,7 @@ def test_stages_use_the_drive_first_and_leave_it_then(folder: Path, jobs: str, e
     assert predicted(folder, jobs, STAGES) == pytest.approx(expected, abs=0.02)
 
 
-def test_who_counted_no_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
+def test_an_application_without_counted_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
     path = folder / f"calm/{RUNS}"
     path.write_text(re.sub(r'"reached": [0-9.]+', '"reached": null', path.read_text()))
     assert predicted(folder, '{app = "reader"}, {app = "calm"}', DEMAND) == pytest.approx([20, 20], abs=0.02)

@@ -1,4 +1,4 @@
-"""Applications and folders that no one planned for: what is said, what is kept, and that nothing is left behind."""
+"""Applications and folders that were not planned for: what is said, what is kept, and that nothing is left behind."""
 
 from __future__ import annotations
 

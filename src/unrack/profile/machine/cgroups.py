@@ -121,7 +121,7 @@ def group(machine: Machine, journal: Journal, controller: str, within: Sequence[
 
 @contextmanager
 def in_front(machine: Machine, journal: Journal, within: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-    """The door of a group whose processes have the time that they ask for ahead of other programs; none: no rights."""
+    """The door of a group with the time that it asks for ahead of other programs; none: it cannot be made here."""
     with ExitStack() as stack:
         doors: tuple[str, ...] = ()
         with suppress(OSError):
