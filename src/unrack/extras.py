@@ -19,7 +19,6 @@ OF_LIBRARY = {
     "aiohttp": "kubernetes",
     "msgspec": "kubernetes",
     "yaml": "kubernetes",
-    "scipy": "profile",
 }
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 

@@ -37,16 +37,26 @@ def bench(
     seed: int = 0,
     drift: Callable[[int], float] = lambda run: 1.0,
     held: Callable[[Level], bool] = lambda level: True,
+    late: float = 0.0,
+    wander: float = 0.0,
 ) -> Bench:
-    """Times of 10 s over the speed, with noise, that drift by a factor from run to run."""
-    draw, count = random.Random(seed), iter(range(10**9))
+    """Times of 10 s over the speed, with noise, that drift by a factor from run to run.
+
+    Of ten runs one is late, by ``late`` on average; all wander off by ``wander`` from run to run.
+    """
+    draw, count, far = random.Random(seed), iter(range(10**9)), [0.0]
 
     @contextmanager
     def made(axis: AxisFile) -> Iterator[Callable[[Level | None], Run]]:
         def measure(level: Level | None) -> Run:
             known = axis.base if level is None else level
             alone = 1.0 if level is None else speed(axis, level)
-            time = 10 / alone * math.exp(draw.gauss(0, noise)) * drift(next(count))
+            off = draw.gauss(0, noise)
+            if late and draw.random() < 0.1:
+                off += draw.expovariate(1 / late)
+            if wander:
+                far[0] += draw.gauss(0, wander)
+            time = 10 / alone * math.exp(off + far[0]) * drift(next(count))
             wanted = number(known) if isinstance(known, float | int) else 0.0
             return Run("", 0, 0, 0, None, (time,), wanted, wanted, level is None or held(level), "known")
 

@@ -189,15 +189,3 @@ def test_the_probe_says_why_not() -> None:
 def test_there_is_nothing_to_clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("unrack.profile.machine.journal.default_folder", lambda: tmp_path / "none")
     assert called("clean") == "nothing was left behind\n"
-
-
-def test_a_library_that_fits_need_is_missed_before_anything_is_run(
-    application: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    monkeypatch.setattr("unrack.extras.OF_LIBRARY", {"scipy": "profile"})
-    with pytest.raises(
-        UnrackError, match=r"fitting curves: got no scipy installed, wanted pip install 'unrack\[profile\]'"
-    ):
-        called("run", application, "-o", application.parent / "out")
-    assert not (application.parent / "out").exists()

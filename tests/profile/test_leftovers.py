@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from unrack.errors import RunError
 from unrack.profile.application import read_application
 from unrack.profile.axes.axis import Rig
-from unrack.profile.machine.journal import MARK, Journal, clean
+from unrack.profile.machine.journal import MARK, Journal, clean, default_folder
 from unrack.profile.machine.machine import Machine
 from unrack.profile.machine.marked import marked
 from unrack.profile.profile import bench
@@ -233,3 +234,36 @@ def test_nothing_is_left_when_a_run_fails(kind: str, tmp_path: Path) -> None:
             measure(app.axes[0].levels[0])
     assert traces(journal.token) == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("unrack-")] == []
+
+
+ALL = """
+name = "all"
+command = ["sh", "-c", "cat {mount}/blob > /dev/null; sleep 0.1; sleep 100 & echo took 1"]
+inputs = ["blob"]
+memory = "64 MB"
+warm_up = 0
+progress = { regex = "took (1)", unit = "seconds" }
+""" + "".join(f'[[axes]]\nkind = "{kind}"\n{keys}\n' for kind, keys in AXES.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_left_by_a_command_that_is_ended_at_any_moment(seed: int, tmp_path: Path) -> None:
+    if why := next(filter(None, (lacking(kind, tmp_path) for kind in AXES)), ""):
+        pytest.skip(why)
+    draw = random.Random(seed)
+    how, after_s = draw.choice((signal.SIGINT, signal.SIGTERM, signal.SIGKILL)), draw.uniform(0.3, 12)
+    (tmp_path / "blob").write_bytes(bytes(1_000_000))
+    (tmp_path / "all.toml").write_text(ALL)
+    before = traces("unrack-none")
+    argv = [sys.executable, "-m", "unrack", "profile", "run", str(tmp_path / "all.toml"), "-o", str(tmp_path / "out")]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    token = f"unrack-{process.pid}-"
+    time.sleep(after_s)
+    process.send_signal(how)
+    assert process.wait(60) in (0, 130, 143, -signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
+    if how == signal.SIGKILL:
+        clean()
+    assert traces(token) == before
+    assert list(default_folder().glob(f"{token}*")) == []
+    assert not list(tmp_path.glob("out/scratch/*"))

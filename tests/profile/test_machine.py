@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from unrack.profile.axes.axis import Held
 from unrack.profile.axes.far_memory import NumaBind
 from unrack.profile.axes.memory_throttle import Resctrl, domains, moved
 from unrack.profile.axes.table import KINDS, probe
@@ -127,6 +128,26 @@ def test_a_controller_that_groups_do_not_have_yet_is_handed_down(tmp_path: Path,
         assert found.version == 2
         assert found.folder.is_dir()
     assert not found.folder.exists()
+
+
+def test_limits_of_one_hierarchy_hold_all_as_its_groups_are_nested(tmp_path: Path, journal: Journal) -> None:
+    two = v2(tmp_path)
+    (tmp_path / "sys/fs/cgroup/cgroup.subtree_control").write_text("io")
+    with group(two, journal, "io") as drive:
+        switch = drive.folder / "cgroup.subtree_control"
+        switch.write_text("")
+        with group(two, journal, "cpu", (drive.door,)) as quota:
+            assert quota.folder.parent == drive.folder
+            assert switch.read_text() == "+cpu"
+            assert Held((drive.door,)).beside(Held((quota.door,))).doors == (quota.door,)
+        with group(two, journal, "cpu", ("/else/where/cgroup.procs",)) as other:
+            assert other.folder.parent == tmp_path / "sys/fs/cgroup"
+        switch.unlink()
+    one = v1(tmp_path / "one")
+    with group(one, journal, "io") as drive, group(one, journal, "cpu", (drive.door,)) as quota:
+        assert Held((drive.door,)).beside(Held((quota.door,))).doors == (drive.door, quota.door)
+        with group(one, journal, "cpu", (drive.door, quota.door)) as inner:
+            assert inner.folder.parent == quota.folder
 
 
 def test_why_there_is_no_group_is_said(tmp_path: Path, journal: Journal) -> None:

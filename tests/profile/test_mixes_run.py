@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,11 @@ from test_leftovers import lacking
 from unrack.errors import InputError, UnrackError
 from unrack.profile.application import application_of
 from unrack.profile.axes.axis import AxisFile, Level, number
-from unrack.profile.check.check import CHECK, Outcome, predict, summary_of
+from unrack.profile.check.check import CHECK, Outcome, summary_of
 from unrack.profile.check.mixes import read_mixes
-from unrack.profile.running.records import RUNS, Writer
+from unrack.profile.check.predicted import DEMAND, MODELS, STAGES, predict
+from unrack.profile.machine.cgroups import Group
+from unrack.profile.running.records import RUNS, Run, Writer
 from unrack.profile.running.session import run_session
 from unrack.slowdown.combined import Together
 
@@ -35,22 +39,28 @@ def calm(axis: AxisFile, level: Level) -> float:
 
 
 def profile(
-    folder: Path, name: str, axes: str, speed: Callable[[AxisFile, Level], float] = linear, keys: str = ""
-) -> None:
+    folder: Path, name: str, axes: str, speed: Callable[[AxisFile, Level], float] = linear, keys: str = "",
+    demand: float = 1.0,
+) -> None:  # fmt: skip
+    """``demand``: the share of a drive of 20 MB/s that it asks for alone."""
     home = folder / name
     home.mkdir()
     text = f'name = "{name}"\ncommand = ["true"]\n{keys}{axes}'
     (home / "app.toml").write_text(text)
     (home / "probe.json").write_text(json.dumps({"folder": str(folder)}))
     writer = Writer(home / RUNS)
-    run_session(application_of(text, folder, "app.toml"), NONE, bench(speed, 1e-6), writer.add)
+    reached = 20 * (demand - 0.1 / 10)  # a tenth of a second, of ten, is not counted
+    run_session(
+        application_of(text, folder, "app.toml"), NONE, bench(speed, 1e-6),
+        lambda one: writer.add(replace(one, reached=reached, wanted=20.0) if isinstance(one, Run) else one),
+    )  # fmt: skip
     writer.close()
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     profile(tmp_path, "reader", DRIVES + CPU)
-    profile(tmp_path, "calm", DRIVES, calm)
+    profile(tmp_path, "calm", DRIVES, calm, demand=0.25)
     profile(tmp_path, "thinker", CPU)
     return tmp_path
 
@@ -61,7 +71,7 @@ def mixes(folder: Path, text: str, profiles: str = '["reader", "calm", "thinker"
     return path
 
 
-def predicted(folder: Path, jobs: str, how: Together = Together.ADD) -> list[float]:
+def predicted(folder: Path, jobs: str, how: str = Together.ADD) -> list[float]:
     found = read_mixes(mixes(folder, f"[[mixes]]\njobs = [{jobs}]\n"))
     return [round(time, 2) for time in predict(found.mixes[0], how)]
 
@@ -91,9 +101,49 @@ def test_slowdowns_of_a_job_combine_by_each_rule(folder: Path) -> None:
     assert by == pytest.approx({how: 10 + (10 - 10 * speed) * 1.5 for how, speed in beside.items()}, abs=0.05)
 
 
-def test_the_rule_that_is_nearest_is_offered(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ('{app = "reader"}, {app = "reader", at = 5}', [15, 15]),
+        ('{app = "reader"}, {app = "calm"}', [12.5, 10]),  # a quarter of the drive is asked for, and had
+        ('{app = "calm"}, {app = "reader", at = 5}, {app = "thinker"}', [10, 11.25, 10]),
+        ('{app = "calm"}, {app = "calm"}, {app = "reader"}', [10, 10, 15]),
+        # with half of the cores' time it takes 15 s, and asks for two thirds; a half is left to it
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "reader"}', [20, 20]),
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "calm"}', [15, 10]),
+    ],
+)
+def test_shares_by_demand_leave_the_rest_to_the_others(folder: Path, jobs: str, expected: list[float]) -> None:
+    assert predicted(folder, jobs, DEMAND) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ('{app = "reader"}, {app = "reader", at = 5}', [15, 15]),
+        ('{app = "calm"}', [10]),
+        ('{app = "reader"}, {app = "calm"}', [12.5, 12.5]),  # 5 s beside it: then its quarter is read
+        ('{app = "calm"}, {app = "reader", at = 5}, {app = "thinker"}', [10, 10, 10]),
+        ('{app = "calm"}, {app = "calm"}, {app = "calm", at = 1}', [14.5, 14.5, 14]),  # read at 7, 7 and 7.5 s
+        # half of the cores' time makes 15 s of 10, half of the drive 20, and both 25: 8 are done when it is alone
+        ('{app = "reader", levels = {cpu = 0.5}}, {app = "reader"}', [23, 20]),
+        ('{app = "calm", at = 3}, {app = "thinker", levels = {cpu = 0.5}}', [10, 15]),
+    ],
+)
+def test_stages_use_the_drive_first_and_leave_it_then(folder: Path, jobs: str, expected: list[float]) -> None:
+    assert predicted(folder, jobs, STAGES) == pytest.approx(expected, abs=0.02)
+
+
+def test_an_application_without_counted_bytes_asks_for_all_of_a_drive(folder: Path) -> None:
+    path = folder / f"calm/{RUNS}"
+    path.write_text(re.sub(r'"reached": [0-9.]+', '"reached": null', path.read_text()))
+    assert predicted(folder, '{app = "reader"}, {app = "calm"}', DEMAND) == pytest.approx([20, 20], abs=0.02)
+
+
+def test_the_model_that_is_nearest_is_offered(folder: Path) -> None:
     found = read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "reader"}, {app = "calm"}]\n'))
     rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
+    rules |= {"demand": (10.2, 10.0), "stages": (9.0, 9.0)}
     summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
     assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})
@@ -192,6 +242,21 @@ def test_a_job_of_a_mix_that_fails_is_said(tmp_path: Path) -> None:
         called("check", path, "-o", tmp_path / "out")
 
 
+def test_a_level_of_a_mix_that_is_missed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := lacking("drives", tmp_path) or lacking("cpu", tmp_path):
+        pytest.skip(why)
+    profile(tmp_path, "reader", DRIVES + CPU)
+    app = tmp_path / "reader/app.toml"
+    busy = "import time\nwhile time.process_time() < 0.4: pass"
+    app.write_text(app.read_text().replace('["true"]', json.dumps([sys.executable, "-c", busy])))
+    monkeypatch.setattr(Group, "limit_cpu", lambda group, cores: None)
+    path = mixes(tmp_path, '[[mixes]]\njobs = [{app = "reader", levels = {cpu = 0.25}}]\n', '["reader"]')
+    with pytest.raises(
+        UnrackError, match=r"mix 1, reader, cpu 0.25: not held: 0\.\d+ of 0.25 \(time of its processes\)"
+    ):
+        called("check", path, "-o", tmp_path / "out")
+
+
 def test_jobs_of_a_mix_have_links_and_quotas_of_their_own(tmp_path: Path) -> None:
     if why := lacking("drives", tmp_path) or lacking("network", tmp_path) or lacking("cpu", tmp_path):
         pytest.skip(why)
@@ -204,4 +269,4 @@ def test_jobs_of_a_mix_have_links_and_quotas_of_their_own(tmp_path: Path) -> Non
     path = mixes(tmp_path, f"repeats = 1\n[[mixes]]\njobs = [{jobs}]\n", '["reader", "talker"]')
     found = json.loads(called("check", path, "-o", tmp_path / "out", "--json"))
     assert [one["job"] for one in found["jobs"]] == ["reader", "talker", "talker, cpu 0.5, network 0.5"]
-    assert len(found["rules"]) == 3
+    assert list(found["rules"]) == list(MODELS)

@@ -55,21 +55,30 @@ def test_each_axis_has_a_picture_and_its_levels(profile: Profile) -> None:
     assert not re.search(r"<script|<link|src=|href=", text)
 
 
+def test_what_a_machine_can_measure_is_said_once(profile: Profile) -> None:
+    other = Profile(profile.application, profile.records, {**PROBE, "probe": []})
+    assert page_of([profile, profile]).count("no &lt;GPU&gt;") == 1
+    assert page_of([profile, other, profile]).count("no &lt;GPU&gt;") == 2
+
+
 def test_the_picture_of_numbers_has_the_curve_in_its_band_and_the_points(profile: Profile) -> None:
     spec = chart_of(profile, profile.application.axes[0])
-    band, line, rules, points = spec["layer"]
+    band, line, runs, rules, points = spec["layer"]
     assert (band["mark"]["type"], line["mark"]["type"], rules["mark"]["type"]) == ("area", "line", "rule")
     assert [row["x"] for row in spec["data"]["values"]] == [1000, 2000, 4000]
     for row in line["data"]["values"]:
         assert row["low"] - 0.01 <= row["speed"] <= row["high"] + 0.01
         assert row["speed"] == pytest.approx(1 - row["x"] / 1e4, abs=0.01)
     assert points["encoding"]["y"]["field"] == "speed"
+    assert len(runs["data"]["values"]) == 15
 
 
 def test_the_picture_of_words_has_points_alone(profile: Profile) -> None:
     spec = chart_of(profile, profile.application.axes[3])
-    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["rule", "point"]
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["point", "rule", "point"]
     assert spec["encoding"]["x"]["type"] == "nominal"
+    for layer in (spec, spec["layer"][0]):  # in this order they are drawn
+        assert list(dict.fromkeys(row["x"] for row in layer["data"]["values"])) == ["spread", "beside"]
 
 
 def test_without_the_extra_there_are_numbers_alone(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:

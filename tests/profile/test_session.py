@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,15 @@ def test_a_level_that_is_missed_twice_ends_the_runs() -> None:
     assert sum(isinstance(one, Run) and not one.held for one in kept) == 2
 
 
+def test_a_drift_is_refused_also_if_the_sitting_ended_before_it_could_be() -> None:
+    steady = measured(application(), bench(shaped("line"), 0.001)).records
+    slower = tuple(replace(run, times_s=(run.time_s * (1.2 if run.block == 4 else 1),)) for run in steady.runs)
+    kept: list[Run | Refused] = []
+    records = run_session(application(), Records(slower, ()), bench(shaped("line"), 0.001), kept.append)
+    assert [one.block for one in records.refused] == [4]
+    assert {run.block for run in records.of("command")} == {0, 1, 2, 3, 5}
+
+
 class Stopped(Exception):  # noqa: N818
     pass
 
@@ -94,7 +104,8 @@ def test_an_interrupted_session_goes_on_where_it_was(after: int) -> None:
     records = run_session(application(), before, bench(shaped("line"), 0.001, 1), kept.append)
     assert records.runs[:after] == before.runs
     assert [run.sitting for run in records.runs] == [0] * after + [int(after > 0)] * (len(records.runs) - after)
-    assert len(records.runs) <= 55 + 11
+    whole = measured(application(), bench(shaped("line"), 0.001)).records
+    assert [run.level for run in records.runs if run.level] == [run.level for run in whole.runs if run.level]
     for level in LEVELS:
         assert sum(run.level == level for run in records.runs) >= 5
     for i, run in enumerate(records.runs):  # each has a control of its own sitting before it
@@ -164,6 +175,16 @@ def test_a_time_of_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / RUNS).write_text((tmp_path / RUNS).read_text().replace("1.5", "0.0"))
     with pytest.raises(InputError, match="wanted a run"):
         read_records(tmp_path)
+
+
+def test_a_file_of_runs_has_one_writer(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / RUNS)
+    with pytest.raises(InputError, match="a file that another run writes"):
+        Writer(tmp_path / RUNS)
+    writer.add(a_run())
+    writer.close()
+    Writer(tmp_path / RUNS).close()
+    assert len(read_records(tmp_path).runs) == 1
 
 
 def test_no_file_of_runs_is_refused(tmp_path: Path) -> None:

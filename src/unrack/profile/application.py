@@ -125,6 +125,19 @@ class Application:
         return time_us(self.file.timeout) / SECOND_US
 
     @property
+    def looks(self) -> tuple[int, ...]:
+        """After so many runs of a level its interval is looked at, whether it is narrow enough."""
+        found, most = [self.file.repeats], self.file.most_repeats
+        while found[-1] < most:
+            found.append(min(most, 2 * found[-1]))
+        return tuple(found)
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals at one look: a look at which one stops is a chance to stop at a wrong one (Bonferroni)."""
+        return 1 - (1 - self.file.confidence) / len(self.looks)
+
+    @property
     def inputs(self) -> tuple[Path, ...]:
         """The files that it reads."""
         return tuple(self.folder / name for name in self.file.inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,11 +15,11 @@ from unrack.errors import InputError, RunError
 from unrack.profile.application import Application, application_of, check_here
 from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, label_of
 from unrack.profile.axes.table import actuator_of, probe
-from unrack.profile.fitting.curve import Fit, fit_axis, monotone
+from unrack.profile.fitting.curve import Fit, fit_axis
 from unrack.profile.fitting.estimates import Estimate, drift_of, estimates_of, noise_of
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
-from unrack.profile.running.copies import run_copies, scratch_of
+from unrack.profile.running.copies import for_a_run, run_copies, scratch
 from unrack.profile.running.records import RUNS, Records, Run, Writer, read_records
 from unrack.profile.running.session import Measure, State, levels_of, run_session
 from unrack.study.results.record import write_whole
@@ -50,8 +50,9 @@ class Profile:
         RunError
             A level has too few runs that held it, or controls drifted.
         """
-        runs, levels = self.records.of(axis.label), levels_of(axis, self.records)
-        found = estimates_of(runs, levels, self.application.file.confidence)
+        runs = self.records.of(axis.label)
+        levels = levels_of(axis, runs)
+        found = estimates_of(runs, levels, self.application.confidence)
         counted = {one.level: one for one in found}
         for level in levels:
             one = counted.get(level)
@@ -152,9 +153,12 @@ def run_profile(
         As :func:`unrack.profile.running.session.run_session` says.
     """
     check_here(application)
-    monotone([1.0], [1.0], falling=True)  # what fits need is missed now, not after hours
-    _claim(folder, application, fresh)
-    with Journal() as journal:
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(Writer(folder / RUNS)) as writer, Journal() as journal:
+        if fresh:
+            writer.forget()
+        earlier = read_records(folder)
+        _claim(folder, application, earlier)
         findings = [one._asdict() for one in probe(machine, journal)]
         about = {
             "at": _now(), "digest": application.digest, "folder": str(application.folder),
@@ -162,35 +166,21 @@ def run_profile(
         }  # fmt: skip
         write_whole(folder / APP, application.text)
         write_whole(folder / PROBE, json.dumps(about, indent=1) + "\n")
-        writer = Writer(folder / RUNS)
-        rig = Rig(
-            machine, journal, scratch_of(folder), application.file.cores, application.memory_mb, application.inputs
-        )
-        try:
-            records = run_session(
-                application, read_records(folder), lambda axis: bench(application, axis, rig), writer.add, tell
+        with scratch(folder) as scratch_folder:
+            rig = Rig(
+                machine, journal, scratch_folder, application.file.cores, application.memory_mb, application.inputs
             )
-        finally:
-            writer.close()
-            if not any(rig.scratch.iterdir()):
-                rig.scratch.rmdir()
+            records = run_session(application, earlier, lambda axis: bench(application, axis, rig), writer.add, tell)
     return Profile(application, records, about)
 
 
-def _claim(folder: Path, application: Application, fresh: bool) -> None:
-    """Refuse a folder that has runs of something else; ``fresh``: forget its runs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    runs = folder / RUNS
-    if fresh:
-        runs.unlink(missing_ok=True)
-    if not runs.exists():
-        runs.touch()
-        return
+def _claim(folder: Path, application: Application, earlier: Records) -> None:
+    """Refuse a folder that has runs of something else."""
     try:
         digest = json.loads((folder / PROBE).read_text(encoding="utf-8")).get("digest")
     except (OSError, ValueError, AttributeError):
         digest = None
-    if digest != application.digest:
+    if earlier.runs and digest != application.digest:
         got = "runs of another APP.toml, or of other inputs"
         raise InputError(str(folder), got, "the same as before, another --out, or --fresh to forget them")
 
@@ -210,10 +200,10 @@ def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measur
             def measure(level: Level | None) -> Run:
                 wanted = axis.base if level is None else level
                 with ExitStack() as levels:
-                    held = Held() if wanted is None else levels.enter_context(at(wanted))
+                    held = Held() if wanted is None else levels.enter_context(at(wanted, Held()))
                     for one, other in zip(around, others, strict=True):
                         assert one.base is not None
-                        held = held.beside(levels.enter_context(other(one.base)))
+                        held = held.beside(levels.enter_context(other(one.base, held)))
                     return _run(application, held, rig)
 
             yield measure
@@ -223,8 +213,9 @@ def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measur
 
 def _run(application: Application, held: Held, rig: Rig) -> Run:
     load = rig.machine.load
-    copies, usage = run_copies(application, held, rig.token)
-    reached = held.reached(usage)
+    with for_a_run(held, rig) as held:
+        copies, usage = run_copies(application, held, rig.token)
+        reached = held.reached(usage)
     return Run(
         "", 0, 0, 0, None, tuple(copy.time_s for copy in copies), reached.value, reached.wanted, reached.held,
         reached.source, round(usage.cpu_s, 6), sum(copy.faults for copy in copies), load, _now(),

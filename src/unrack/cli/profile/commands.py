@@ -55,15 +55,18 @@ def check(
 def _outcomes(found: dict[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
+    from unrack.profile.check.predicted import MODELS
+
     columns = ["begins", "alone", "measured", "predicted", "off"]
     table = grid("predicted against measured, seconds", ["mix", "job"], columns)
     for one in found["jobs"]:
         numbers = [f"{one[name]:.2f}" for name in ("at_s", "alone_s", "measured_s", "predicted_s")]
         table.add_row(one["mix"], one["job"], *numbers, f"{one['error']:+.1%}")
     yield table
-    for how, numbers in found["rules"].items():
+    for model, numbers in found["rules"].items():
         off = [f"{numbers[name]:.1%} {words}" for name, words in _OFF.items()]
-        yield Text(f"{how}: off by {', '.join(off)}{' (offered)' if how == found['offered'] else ''}")
+        offered = " (offered)" if model == found["offered"] else ""
+        yield Text(f"{model} ({MODELS[model]}): off by {', '.join(off)}{offered}")
 
 
 def clean() -> None:
@@ -156,7 +159,10 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier runs of the folder.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure an application on this machine; a run that was interrupted goes on where it was."""
+    """Measure an application on this machine; a run that was interrupted goes on where it was.
+
+    It goes before other programs, and is refused where its controls drift (docs/profile.md).
+    """
     from unrack.profile.application import read_application
     from unrack.profile.machine.machine import Machine
     from unrack.profile.profile import keep_fit, run_profile
@@ -173,7 +179,14 @@ def run(
 
 
 def ends_in_order() -> None:
-    """Have a SIGTERM, as of ``timeout`` and of systemd, undo what was made before it ends this process."""
+    """Have a SIGTERM, as of ``timeout`` and of systemd, undo what was made before it ends this process.
+
+    If another process measures here, that is said.
+    """
+    from unrack.profile.machine.journal import running
+
+    for pid in running():
+        typer.echo(f"warning: process {pid} measures on this machine too, and each measures the other", err=True)
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -8,15 +8,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, Protocol
 
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 from unrack.resources.checked import Strict
+from unrack.units import bandwidth_mb_s
 
 Level = float | str | tuple[int, int]
 """A point of an axis: a number, a word, or (devices, sharers)."""
 Number = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
+
+
+def _bandwidth(value: str | float) -> str | float:
+    if bandwidth_mb_s(value) < 1:
+        raise ValueError("a bandwidth of 1 MB/s or more")
+    return value
+
+
+Bandwidth = Annotated[str | int | float, AfterValidator(_bandwidth)]
 TOLERANCE = 0.05
 """By how much of itself a level may be missed."""
 
@@ -63,10 +73,17 @@ class Held:
     reached: Callable[[Usage], Reached] = lambda _: UNKNOWN  # called when the last copy has ended
 
     def beside(self, other: Held) -> Held:
-        """Both at once: the measure of the level is this one's."""
+        """Both at once: what tells the level is this one's, unless the other is missed; of groups the inner ones."""
+
+        def reached(usage: Usage) -> Reached:
+            mine, others = self.reached(usage), other.reached(usage)
+            return mine if others.held or not mine.held else others
+
+        doors = dict.fromkeys((*self.doors, *other.doors))
+        outer = {str(above / Path(door).name) for door in doors for above in Path(door).parent.parents}
         return Held(
-            (*self.doors, *other.doors), (*self.prefix, *other.prefix), {**other.env, **self.env},
-            {**other.words, **self.words}, max(self.copies, other.copies), self.reached,
+            tuple(door for door in doors if door not in outer), (*self.prefix, *other.prefix),
+            {**other.env, **self.env}, {**other.words, **self.words}, max(self.copies, other.copies), reached,
         )  # fmt: skip
 
 
@@ -87,8 +104,8 @@ class Rig:
         return self.journal.token
 
 
-Stand = Callable[[Level], AbstractContextManager[Held]]
-"""Holds a level for one run."""
+Stand = Callable[[Level, Held], AbstractContextManager[Held]]
+"""Holds a level for one run, for processes for which something else may be held already."""
 
 
 class AxisFile(Strict):

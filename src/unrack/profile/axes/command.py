@@ -49,7 +49,7 @@ class Commands:
         assert isinstance(axis, CommandFile)
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             words = {"{level}": f"{number(level):.12g}"}
 
             def reached(usage: Usage) -> Reached:
@@ -79,7 +79,7 @@ def _filled(argv: Sequence[str], words: dict[str, str]) -> list[str]:
 def _said(argv: Sequence[str], rig: Rig) -> str:
     env = {**os.environ, MARK: rig.token}
     try:
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600, check=False, close_fds=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunError(f"{argv[0]}: {error}") from None
     if done.returncode:

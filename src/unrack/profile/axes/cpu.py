@@ -41,12 +41,12 @@ class Quota:
         """Nothing that levels share."""
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, held: Held) -> Iterator[Held]:
             cores = number(level) * rig.cores
             if level == axis.base:  # pinned to its cores, it can have no more
                 yield Held()
                 return
-            with group(rig.machine, rig.journal, "cpu") as made:
+            with group(rig.machine, rig.journal, "cpu", held.doors) as made:
                 made.limit_cpu(cores)
                 slack = 0.1 * cores  # what may be used before the first period ends
                 yield Held(

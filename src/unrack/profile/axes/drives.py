@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most
+from unrack.profile.axes.axis import AxisFile, Bandwidth, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -25,7 +26,7 @@ class DrivesFile(AxisFile):
 
     kind: Literal["drives"]
     levels: tuple[tuple[Several, Several], ...] = Field(min_length=1, max_length=64)  # type: ignore[assignment]
-    rate: str | int | float  # what one drive reads, and writes: "20 MB/s"
+    rate: Bandwidth  # what one drive reads, and writes: "20 MB/s"
     size: str | int | float = "256 MB"  # room on the drive, beside the inputs
     error: None = None
 
@@ -33,19 +34,19 @@ class DrivesFile(AxisFile):
     surrounds: ClassVar[bool] = True
     unit: ClassVar[str] = "drives × sharers"
 
-    @field_validator("rate")
-    @classmethod
-    def _rate(cls, value: Any) -> Any:
-        if bandwidth_mb_s(value) < 1:
-            raise ValueError("a bandwidth of 1 MB/s or more")
-        return value
-
     @field_validator("size")
     @classmethod
     def _size(cls, value: Any) -> Any:
         if memory_mb(value) < 32:
             raise ValueError("32 MB or more")
         return value
+
+
+AHEAD_S = 0.1
+"""So long a group may be ahead of its cap."""
+REQUEST_KB = 128
+"""The most that is read ahead, or in one request. A loop device has as much of both as what is below it, which can be
+megabytes: a tenth of a second of a slow drive, in which those that read ahead have it to themselves."""
 
 
 class CappedLoop:
@@ -73,17 +74,17 @@ class CappedLoop:
         with capped_drive(rig, memory_mb(axis.size), copies) as drive:
 
             @contextmanager
-            def at(level: Level) -> Iterator[Held]:
+            def at(level: Level, within: Held) -> Iterator[Held]:
                 assert isinstance(level, tuple)
                 devices, sharers = level
-                with drive(devices * mb_s) as held:
+                with drive(devices * mb_s, within) as held:
                     yield Held(held.doors, words=held.words, copies=sharers, reached=held.reached)
 
             yield at
 
 
-Drive = Callable[[float], AbstractContextManager[Held]]
-"""Holds a device at so many MB/s (a million bytes)."""
+Drive = Callable[[float, Held], AbstractContextManager[Held]]
+"""Holds a device at so many MB/s (a million bytes); see :data:`Stand`."""
 
 
 @contextmanager
@@ -104,12 +105,14 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
     size = size_mb * 2**20 + copies * sum(path.stat().st_size for path in rig.inputs) * 21 // 20
     with rig.journal.made("file", str(image)), rig.journal.made("file", str(mount)):
         with image.open("wb") as file:
-            file.truncate(-(-size // 4096) * 4096)
+            os.posix_fallocate(file.fileno(), 0, -(-size // 4096) * 4096)  # a full disk is told now, not in a run
         mount.mkdir()
         with rig.journal.made("loop", str(image)):
             device = rig.journal.called("losetup", "-f", "--show", "--direct-io=on", str(image))
             rig.journal.called("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-m", "0", device)
             where = rig.machine.text(f"/sys/block/{Path(device).name}/dev").strip()
+            for name in ("read_ahead_kb", "max_sectors_kb"):
+                rig.machine.at(f"/sys/block/{Path(device).name}/queue/{name}").write_text(f"{REQUEST_KB}")
             with _mounted(rig, device, mount):
                 for copy in range(copies):
                     (mount / str(copy)).mkdir()
@@ -117,8 +120,8 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                         shutil.copy(path, mount / str(copy) / path.name)
 
             @contextmanager
-            def drive(mb_s: float) -> Iterator[Held]:
-                with _mounted(rig, device, mount), group(rig.machine, rig.journal, "io") as made:
+            def drive(mb_s: float, within: Held) -> Iterator[Held]:
+                with _mounted(rig, device, mount), group(rig.machine, rig.journal, "io", within.doors) as made:
                     cap = round(mb_s * 1e6)
                     made.limit_device(where, cap)
                     begun = time.monotonic()
@@ -127,7 +130,7 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                         del usage
                         moved = made.moved(where)
                         took = time.monotonic() - begun
-                        rate = max(0, max(moved) - 0.1 * cap) / took / 1e6  # a tenth of a second may be ahead
+                        rate = max(0, max(moved) - AHEAD_S * cap) / took / 1e6
                         return at_most(rate, mb_s, "bytes of its group")
 
                     yield Held((made.door,), words={"drive": device, "mount": f"{mount}/{{copy}}"}, reached=reached)

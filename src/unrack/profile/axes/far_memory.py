@@ -47,7 +47,7 @@ class NumaBind:
             raise RunError(f"axis {axis.label}: a share of {bad[0]:g} by {self.name}, which can hold 0.5 and 1")
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             yield Held(
                 prefix=("numactl", f"--membind={far}" if level == 1.0 else f"--interleave={near},{far}"),
                 reached=lambda _: Reached(None, number(level), True, "bound by the kernel"),
@@ -81,9 +81,9 @@ class Zram:
             rig.journal.called("swapon", "--priority", "32000", f"/dev/zram{number_}")
 
             @contextmanager
-            def at(level: Level) -> Iterator[Held]:
+            def at(level: Level, held: Held) -> Iterator[Held]:
                 near = max(MB, round((1 - number(level)) * rig.memory_mb * MB))
-                with group(rig.machine, rig.journal, "memory") as made:
+                with group(rig.machine, rig.journal, "memory", held.doors) as made:
                     made.limit_memory(near)
 
                     def reached(usage: Usage) -> Reached:

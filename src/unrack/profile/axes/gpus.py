@@ -48,7 +48,7 @@ class VisibleDevices:
             raise RunError(f"axis {axis.label}: packed {axis.packed}, spread {axis.spread!r}; wanted as many GPUs")
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             env = {"CUDA_VISIBLE_DEVICES": axis.spread if level == "spread" else axis.packed}
             copies = 2 if level == "beside" else 1
             with ExitStack() as stack:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
 from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, about, number
+from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, usable_cores
 from unrack.profile.machine.marked import marked
@@ -58,25 +59,26 @@ class Generator:
         argv += [sys.executable, "-m", "unrack.profile.axes.generator"]
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
-            started = marked([*argv, f"{number(level):g}", str(axis.reads)], rig.token, stdout=subprocess.PIPE)
-            assert started.stdout is not None
-            try:
-                if started.stdout.readline().strip() != b"ready":
-                    raise RunError(f"axis {axis.label}: the generator did not start")
+        def at(level: Level, _: Held) -> Iterator[Held]:
+            words = [*argv, f"{number(level):g}", str(axis.reads)]
+            with (
+                in_front(rig.machine, rig.journal) as doors,
+                marked(words, rig.token, doors, stdout=subprocess.PIPE) as started,
+            ):
+                assert started.stdout is not None
+                try:
+                    if started.stdout.readline().strip() != b"ready":
+                        raise RunError(f"axis {axis.label}: the generator did not start")
 
-                def reached(usage: Usage) -> Reached:
-                    del usage
-                    started.terminate()
-                    said, _ = started.communicate(timeout=30)
-                    return about(float(said.split()[-1]), number(level), "own bytes")
+                    def reached(usage: Usage) -> Reached:
+                        del usage
+                        started.terminate()
+                        said, _ = started.communicate(timeout=30)
+                        return about(float(said.split()[-1]), number(level), "own bytes")
 
-                yield Held(reached=reached)
-            finally:
-                with suppress(ProcessLookupError):
+                    yield Held(reached=reached)
+                finally:
                     started.kill()
-                started.wait()
-                started.stdout.close()
 
         yield at
 

@@ -61,7 +61,7 @@ class Resctrl:
                 raise RunError(f"axis {axis.label}: the processor does not hold {number(level):g} %; wanted {want}")
 
         @contextmanager
-        def at(level: Level) -> Iterator[Held]:
+        def at(level: Level, _: Held) -> Iterator[Held]:
             folder = rig.machine.at(ROOT) / f"{rig.token}-{next(_NUMBERS)}"
             with rig.journal.made("resctrl", str(folder)):
                 folder.mkdir()

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most, number
+from unrack.profile.axes.axis import AxisFile, Bandwidth, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most, number
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, called
 from unrack.profile.machine.marked import marked
@@ -29,7 +29,7 @@ class NetworkFile(AxisFile):
 
     kind: Literal["network"]
     levels: tuple[Annotated[FiniteFloat, Field(gt=0, le=1)], ...] = Field(min_length=1, max_length=64)
-    rate: str | int | float  # what the link carries in each direction: "200 Mb/s"
+    rate: Bandwidth  # what the link carries in each direction: "200 Mb/s"
     serve: list[str] = Field(default=[], max_length=64)  # run on the other side, address ``{peer}``, while it runs
     port: int = Field(0, ge=0, le=65535, strict=True)  # what the other side listens at before a run begins; 0: nothing
 
@@ -37,13 +37,6 @@ class NetworkFile(AxisFile):
     falls: ClassVar[bool] = False
     surrounds: ClassVar[bool] = True
     unit: ClassVar[str] = "share of the link"
-
-    @field_validator("rate")
-    @classmethod
-    def _rate(cls, value: Any) -> Any:
-        if bandwidth_mb_s(value) < 1:
-            raise ValueError("a bandwidth of 1 MB/s or more")
-        return value
 
 
 class TokenBucket:
@@ -72,7 +65,7 @@ class TokenBucket:
         with _link(rig.journal, f"{rig.token}-{next(_NUMBERS)}") as (here, peer):
 
             @contextmanager
-            def at(level: Level) -> Iterator[Held]:
+            def at(level: Level, _: Held) -> Iterator[Held]:
                 rate = number(level) * mb_s
                 for side in (here, peer):
                     _shape(rig.journal, side, rate)

@@ -12,28 +12,16 @@ from statistics import fmean, median
 from tempfile import TemporaryFile
 from typing import Any
 
-import numpy as np
-
-from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
-from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.lease import Lease
-from unrack.profile.axes.axis import AxisFile, Held, Level, Rig
+from unrack.errors import InputError, RunError
+from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, Usage
 from unrack.profile.axes.drives import Drive, DrivesFile, capped_drive
 from unrack.profile.axes.table import actuator_of
 from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
+from unrack.profile.check.predicted import MODELS, predict
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import Machine
-from unrack.profile.models.drives import drive_times
-from unrack.profile.running.copies import Started, prepare, scratch_of, start
-from unrack.sim.simulate import simulate
-from unrack.sim.world import World
-from unrack.slowdown.combined import Together, combined
+from unrack.profile.machine.machine import Machine, usable_cores
+from unrack.profile.running.copies import Started, for_a_run, prepare, scratch, start
 from unrack.study.results.record import write_whole
-from unrack.units import SECOND_US
-from unrack.view import View
-from unrack.workload.formats.rules import Intake
-from unrack.workload.job import Workload, job_table
 
 CHECK = "check.json"
 
@@ -44,7 +32,7 @@ class Outcome:
 
     mix: Mix
     measured_s: tuple[float, ...]  # of each job
-    predicted_s: dict[str, tuple[float, ...]]  # way in which slowdowns combine → of each job
+    predicted_s: dict[str, tuple[float, ...]]  # model → of each job
     loads: tuple[float, ...]  # of the machine before each run
 
 
@@ -59,13 +47,14 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
         The machine cannot hold a level, or an application failed.
     """
     found: list[Outcome] = []
-    predicted = [{how.value: predict(mix, how) for how in Together} for mix in mixes.mixes]
+    predicted = [{model: predict(mix, model) for model in MODELS} for mix in mixes.mixes]
     inputs = _inputs(mixes)
-    with Journal() as journal:
-        scratch = scratch_of(folder)
-        rig = Rig(machine, journal, scratch, 1, 0, inputs)
+    with Journal() as journal, scratch(folder) as large:
+        rig = Rig(machine, journal, large, 1, 0, inputs)
         with capped_drive(rig, mixes.size_mb, max(len(mix.jobs) for mix in mixes.mixes)) as drive:
             for mix, predictions in zip(mixes.mixes, predicted, strict=True):
+                if (asked := sum(job.profile.application.file.cores for job in mix.jobs)) > len(usable_cores()):
+                    say(f"{mix.name}: {asked} cores for {len(usable_cores())}; that jobs share them is not predicted")
                 runs, loads = [], []
                 for turn in range(mixes.repeats):
                     say(f"{mix.name}: {', '.join(job.label for job in mix.jobs)}; run {turn + 1} of {mixes.repeats}")
@@ -74,8 +63,6 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
                 measured = tuple(fmean(times) for times in zip(*runs, strict=True))
                 found.append(Outcome(mix, measured, predictions, tuple(loads)))
                 write_whole(folder / CHECK, json.dumps(summary_of(found), indent=1, ensure_ascii=False) + "\n")
-        if not any(scratch.iterdir()):
-            scratch.rmdir()
     return found
 
 
@@ -90,75 +77,10 @@ def _inputs(mixes: Mixes) -> tuple[Path, ...]:
     return tuple(found.values())
 
 
-def predict(mix: Mix, how: Together) -> tuple[float, ...]:
-    """Seconds from beginning to end of each job, simulated: jobs that begin at once, and share one drive.
-
-    Levels that hold for a job alone slow it down throughout; how that combines with the drive is ``how``.
-    """
-    submit = np.array([round(job.at_s * SECOND_US) for job in mix.jobs])
-    order = np.argsort(submit, kind="stable").tolist()
-    times = [times_of(job, how) for job in mix.jobs]
-    drive = DriveSpeeds([times[i] for i in order], [mix.jobs[i].drives is not None for i in order])
-    cores = np.array([job.profile.application.file.cores for job in mix.jobs])
-    jobs = job_table(
-        submit_us=submit,
-        work_us=np.array([round(row[0] * SECOND_US) for row in times]),
-        tasks=np.ones(len(times), np.int64),
-        cores=cores,
-    )
-    cluster = Cluster.homogeneous(nodes=1, cores=int(cores.sum()))
-    workload = Workload(mix.name, jobs, Intake("", "", len(times), len(times)))
-    rows = simulate(cluster, workload, "easy", world=World(slowdowns=drive)).jobs.sort("job")
-    return tuple(end - begun for begun, end in rows.select("submit_s", "end_s").rows())
-
-
-class DriveSpeeds:
-    """Speeds of jobs that share one drive; see :class:`unrack.slowdown.combined.Slowdown`.
-
-    Unlike the models of a study, each job has its own row, whatever the others run.
-
-    Parameters
-    ----------
-    times
-        Of each job by rows of the job table: seconds alone, with one more sharer, ….
-    on
-        Whether it uses the drive.
-    """
-
-    def __init__(self, times: Sequence[Sequence[float]], on: Sequence[bool]) -> None:
-        self._times, self._on = times, np.array(on)
-
-    def touched(self, view: View, lease: Lease) -> Ints:
-        """int64[k]: all that use the drive, and the job of the lease."""
-        running = view.running[1, : view.running_count]
-        return np.sort(running[self._on[running] | (running == lease.job)])
-
-    def speeds(self, view: View, jobs: Ints) -> Floats:
-        """float64[jobs]: their speeds now, by how many use the drive."""
-        sharers = int(self._on[view.running[1, : view.running_count]].sum())
-        rows = [(self._times[job], sharers - 1 if self._on[job] else 0) for job in jobs.tolist()]
-        return np.array([row[0] / row[at] for row, at in rows])
-
-    def feels(self, before: Lease, after: Lease) -> bool:
-        """False: a job keeps the drive."""
-        del before, after
-        return False
-
-
-def times_of(job: Job, how: Together) -> list[float]:
-    """Seconds of a job alone, beside one more sharer of the drive, …, under its own levels."""
-    axis, alone = job.drives, alone_s(job.profile)
-    known = {(1, 1): alone} if axis is None else drive_times(job.profile, axis)
-    row = [known[1, k] for k in range(1, 1 + max(k for d, k in known if d == 1))]
-    own = [job.profile.fit(axis).curve()(level) for axis, level in job.levels]
-    speeds = [np.array([row[0] / time for time in row]), *(np.full(len(row), speed) for speed in own)]
-    return [row[0] / float(speed) for speed in combined(speeds, how)]
-
-
 def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
     """Run a mix once for real: seconds of each job."""
     with ExitStack() as stack:
-        shared = stack.enter_context(drive(mb_s))
+        shared = stack.enter_context(drive(mb_s, Held()))
         held = [_held(job, shared, rig, stack) for job in mix.jobs]
         outputs = [stack.enter_context(TemporaryFile()) for _ in mix.jobs]
         for number, job in enumerate(mix.jobs):
@@ -174,7 +96,13 @@ def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
                 started[number] = start(own, held[number], rig.token, number, outputs[number])
             for one in started.values():
                 one.thread.join()
-            return [started[number].copy().wall_s for number in range(len(mix.jobs))]
+            copies = [started[number].copy() for number in range(len(mix.jobs))]
+            for job, at, copy in zip(mix.jobs, held, copies, strict=True):
+                found = at.reached(Usage(copy.wall_s, copy.cpu_s))
+                if not found.held:
+                    got = f"{found.value:.4g} of {found.wanted:.4g} ({found.source})"
+                    raise RunError(f"{mix.name}, {job.label}: not held: {got}")
+            return [copy.wall_s for copy in copies]
         finally:
             for one in started.values():
                 one.end()
@@ -194,8 +122,8 @@ def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
         rack = Rig(rig.machine, rig.journal, rig.scratch, own.file.cores, own.memory_mb)
         actuator = actuator_of(axis, rig.machine, rig.journal)
         at = stack.enter_context(actuator.stand(axis, rack))
-        held = held.beside(stack.enter_context(at(level)))
-    return held
+        held = held.beside(stack.enter_context(at(level, held)))
+    return stack.enter_context(for_a_run(held, rig))
 
 
 def _numbered(held: Held, number: int) -> Held:
@@ -205,10 +133,10 @@ def _numbered(held: Held, number: int) -> Held:
 def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """How far predictions are off, job by job and by rule, as plain tables; the rule that is nearest is offered."""
     rules: dict[str, dict[str, float]] = {}
-    for how in Together:
+    for how in MODELS:
         off = [abs(_off(one.predicted_s[how][i], time)) for one in outcomes for i, time in enumerate(one.measured_s)]
         ends = [abs(_off(_end(one, one.predicted_s[how]), _end(one, one.measured_s))) for one in outcomes]
-        rules[how.value] = {"median": median(off), "mean": fmean(off), "most": max(off), "ends": median(ends)}
+        rules[how] = {"median": median(off), "mean": fmean(off), "most": max(off), "ends": median(ends)}
     offered = min(rules, key=lambda name: (round(rules[name]["median"], 4), list(rules).index(name)))
     jobs = [
         {"mix": one.mix.name, "job": job.label, "at_s": job.at_s, "alone_s": alone_s(job.profile),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from unrack.extras import needed_for
 from unrack.profile.axes.axis import AxisFile, number
 from unrack.profile.fitting.estimates import Estimate
 from unrack.slowdown.contention.profile import Method, fitted
@@ -22,22 +21,24 @@ Curve = Callable[[float], float]
 
 
 def monotone(values: Sequence[float], weights: Sequence[float], falling: bool) -> list[float]:
-    """The monotone values that are nearest to some, in weighted least squares (isotonic regression).
+    """The monotone values that are nearest to some, in weighted least squares: isotonic regression.
 
-    Raises
-    ------
-    MissingError
-        SciPy is not installed.
+    Neighbours in the wrong order are pooled to their mean, until there are none (pool adjacent violators).
 
     Examples
     --------
     >>> monotone([1.0, 0.7, 0.8], [1, 1, 1], falling=True)
     [1.0, 0.75, 0.75]
     """
-    with needed_for("fitting curves"):
-        from scipy.optimize import isotonic_regression
-
-    return [float(value) for value in isotonic_regression(values, weights=weights, increasing=not falling).x]
+    pools: list[tuple[float, float, int]] = []  # mean, weight, how many
+    for mean, weight in zip(values, weights, strict=True):
+        count = 1
+        while pools and (pools[-1][0] < mean if falling else pools[-1][0] > mean):
+            before, heavy, many = pools.pop()
+            mean = (before * heavy + mean * weight) / (heavy + weight)
+            weight, count = heavy + weight, count + many
+        pools.append((mean, weight, count))
+    return [mean for mean, _, count in pools for _ in range(count)]
 
 
 def _straight(points: Points) -> Curve:

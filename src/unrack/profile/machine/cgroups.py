@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from unrack.profile.machine.journal import Journal
-from unrack.profile.machine.machine import CgroupHome, Machine
+from unrack.profile.machine.machine import Machine
 
 PERIOD_US = 100_000
 _NUMBERS = count()
@@ -35,6 +35,12 @@ class Group:
             self._write("cpu.cfs_quota_us", quota)
         else:
             self._write("cpu.max", f"{quota} {PERIOD_US}")
+
+    def put_first(self) -> None:
+        """Give it the time that it asks for ahead of all other programs; ``nice`` counts within a session alone."""
+        name, most = ("cpu.shares", 2**18) if self.version == 1 else ("cpu.weight", 10_000)
+        if (self.folder / name).exists():  # else a group of another controller
+            self._write(name, most)
 
     def limit_memory(self, size: int) -> None:
         """Let it hold so many bytes in memory; the rest is swapped."""
@@ -83,8 +89,14 @@ class Group:
 
 
 @contextmanager
-def group(machine: Machine, journal: Journal, controller: str) -> Iterator[Group]:
+def group(machine: Machine, journal: Journal, controller: str, within: Sequence[str] = ()) -> Iterator[Group]:
     """A new group of a controller (named as in version 2), which is gone at the end with all processes in it.
+
+    Parameters
+    ----------
+    within
+        Doors of groups in which its processes are already. A process has one group of each hierarchy, and version 2
+        has only one, so the new group is made inside of the last of these that is of its hierarchy: all limits hold.
 
     Raises
     ------
@@ -94,19 +106,38 @@ def group(machine: Machine, journal: Journal, controller: str) -> Iterator[Group
     home = machine.cgroup(controller)
     if home is None:
         raise OSError(f"no control groups of {controller}")
-    folder = home.folder / f"{journal.token}-{next(_NUMBERS)}"
+    outer = next((Path(door).parent for door in reversed(within) if home.folder in Path(door).parents), home.folder)
+    folder = outer / f"{journal.token}-{next(_NUMBERS)}"
     with journal.made("cgroup", str(folder)):
         if home.version == 2:
-            _hand_down(home, controller)
+            for parent in (*reversed(outer.parents), outer):
+                if parent.is_relative_to(home.folder):
+                    _hand_down(parent, controller)
         folder.mkdir()
-        yield Group(folder, home.version)
+        made = Group(folder, home.version)
+        made.put_first()
+        yield made
 
 
-def _hand_down(home: CgroupHome, controller: str) -> None:
-    """Have groups below the root of version 2 the controller."""
-    switch = home.folder / "cgroup.subtree_control"
-    if controller not in switch.read_text().split():
+@contextmanager
+def in_front(machine: Machine, journal: Journal, within: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The door of a group with the time that it asks for ahead of other programs; none: it cannot be made here."""
+    with ExitStack() as stack:
+        doors: tuple[str, ...] = ()
+        with suppress(OSError):
+            doors = (stack.enter_context(group(machine, journal, "cpu", within)).door,)
+        yield doors
+
+
+def _hand_down(folder: Path, controller: str) -> None:
+    """Have groups below one of version 2 the controller, and that of time if it can be had."""
+    switch = folder / "cgroup.subtree_control"
+    had = switch.read_text().split()
+    if controller not in had:
         switch.write_text(f"+{controller}")
+    with suppress(OSError):
+        if "cpu" not in (*had, controller):
+            switch.write_text("+cpu")
 
 
 def lacks_group(machine: Machine, journal: Journal, controller: str) -> str:

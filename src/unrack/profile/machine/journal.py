@@ -20,11 +20,13 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import IO
 
-from unrack.errors import RunError
-from unrack.profile.machine.machine import Machine, called
+from unrack.errors import InputError, RunError
+from unrack.profile.machine.machine import called
 
 MARK = "UNRACK_PROFILE"
 """The variable in the environment of every process that is started."""
+OF_RUN = "UNRACK_PROFILE_RUN"
+"""The one that those of a run have beside it, and what they start in turn."""
 _GIVEN_UP_S = 5.0
 
 
@@ -47,6 +49,8 @@ class Journal:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or default_folder()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.folder.stat().st_uid != os.geteuid():  # commands are read from it, and run
+            raise InputError(str(self.folder), "a folder of another user", "one of your own, or XDG_RUNTIME_DIR set")
         while not self._opened():
             pass
 
@@ -110,9 +114,16 @@ def clean(folder: Path | None = None) -> tuple[int, list[str]]:
     for path in sorted((folder or default_folder()).glob("unrack-*.jsonl")):
         with suppress(FileNotFoundError), path.open("a", encoding="utf-8") as file:
             if _locked(file, path):
+                time.sleep(0.05)  # what becomes a program just now has its word a moment after it let go of the lock
                 left += _undo_all(path, path.stem)
                 done += 1
     return done, left
+
+
+def running(folder: Path | None = None) -> list[int]:
+    """Processes, but for this one, that have a journal: each measures what the others do to the machine."""
+    found = {int(path.stem.split("-")[1]) for path in (folder or default_folder()).glob("unrack-*.jsonl")}
+    return sorted(pid for pid in found - {os.getpid()} if Path("/proc", str(pid)).exists())
 
 
 def _locked(file: IO[str], path: Path) -> bool:
@@ -166,9 +177,9 @@ def undo(kind: str, what: Sequence[str], token: str) -> None:
     _UNDO[kind](what, token)
 
 
-def end_processes(token: str, machine: Machine | None = None) -> None:
-    """End every process that has the word in its environment, but for this one."""
-    proc, word = (machine or Machine()).at("/proc"), f"{MARK}={token}".encode()
+def end_processes(token: str, mark: str = MARK) -> None:
+    """End every process that has the word in its environment, as the variable that is named, but for this one."""
+    proc, word = Path("/proc"), f"{mark}={token}".encode()
     deadline = time.monotonic() + _GIVEN_UP_S
     while time.monotonic() < deadline:
         found = []

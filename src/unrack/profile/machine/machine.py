@@ -102,11 +102,13 @@ def usable_cores() -> list[int]:
 def called(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """What a short program printed; an OSError with what it said if it failed.
 
-    ``env``: variables beside those of this process.
+    ``env``: variables beside those of this process. It keeps a journal's lock until it becomes the program.
     """
     try:
         variables = {**os.environ, **(env or {})}
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=variables)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=60, check=False, env=variables, close_fds=False
+        )
     except subprocess.TimeoutExpired:
         raise OSError(f"{argv[0]}: no answer in a minute") from None
     if done.returncode:

@@ -22,6 +22,9 @@ def marked(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own.
 
+    It keeps the journal's lock until it becomes the program (so files are closed by that, not before), and has the word
+    from then on: a clean-up waits for it or finds it.
+
     Parameters
     ----------
     token
@@ -42,6 +45,7 @@ def marked(
         return subprocess.Popen(
             [*enter, *argv], env=variables, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout,
             stderr=subprocess.STDOUT if stdout != subprocess.PIPE else subprocess.DEVNULL, start_new_session=True,
+            close_fds=False,
         )  # fmt: skip
     except OSError as error:
         raise RunError(f"{argv[0]}: {error.strerror or error}") from None

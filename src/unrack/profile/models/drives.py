@@ -9,7 +9,7 @@ import numpy as np
 import tomli_w
 
 from unrack.profile.axes.axis import Level
-from unrack.profile.axes.drives import DrivesFile
+from unrack.profile.axes.drives import AHEAD_S, DrivesFile
 from unrack.profile.fitting.curve import monotone
 from unrack.profile.profile import Profile
 
@@ -47,6 +47,13 @@ def drive_times(profile: Profile, axis: DrivesFile) -> dict[Pair, float]:
         for sharers in range(counts[0], counts[-1] + 1):
             times[devices, sharers] = alone * float(np.interp(sharers, counts, values))
     return times
+
+
+def drive_demand(profile: Profile, axis: DrivesFile) -> float:
+    """The share of one drive that it asks for alone, above 0; where no bytes were counted all of it."""
+    runs = [run for run in profile.records.of(axis.label) if run.level is None and run.reached and run.wanted]
+    shares = [(run.reached or 0.0) / run.wanted + AHEAD_S / run.time_s for run in runs]
+    return min(1.0, sum(shares) / len(shares)) if shares else 1.0
 
 
 def pair_of(level: Level) -> Pair:

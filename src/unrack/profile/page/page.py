@@ -7,11 +7,13 @@ import math
 import shlex
 from collections.abc import Sequence
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 from unrack.extras import has_pictures
-from unrack.profile.axes.axis import AxisFile
+from unrack.profile.axes.axis import AxisFile, label_of, number
 from unrack.profile.fitting.curve import Fit
+from unrack.profile.fitting.estimates import ratios_of
 from unrack.profile.profile import Profile, is_numeric
 
 STEPS = 60
@@ -24,10 +26,12 @@ def page_of(profiles: Sequence[Profile]) -> str:
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = resources.files("unrack.profile.page").joinpath("page.html.j2").read_text(encoding="utf-8")
-    title = f"Profile of {', '.join(profile.name for profile in profiles)}"
-    return environment.from_string(template).render(
-        title=title, pictures=has_pictures(), profiles=[_shown(profile) for profile in profiles]
-    )
+    title = f"Profile{'s' * (len(profiles) > 1)} of {', '.join(profile.name for profile in profiles)}"
+    shown = [_shown(profile) for profile in profiles]
+    for one, after in pairwise(shown):  # what the same machine could measure is said once
+        if one["probe"] == after["probe"]:
+            one["probe"] = []
+    return environment.from_string(template).render(title=title, pictures=has_pictures(), profiles=shown)
 
 
 def _shown(profile: Profile) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def _drawn(profile: Profile, axis: AxisFile) -> str:
 
 
 def chart_of(profile: Profile, axis: AxisFile) -> dict[str, Any]:
-    """A Vega-Lite specification: points with their intervals; of numbers, the offered curve and its band too."""
+    """A Vega-Lite specification: runs, and levels with intervals; of numbers, the offered curve and its band too."""
     points = [
         {"level": one["level"], "x": float(one["level"]) if is_numeric(axis) else one["level"], "speed": one["speed"],
          "low": one["low"], "high": min(one["high"], 2.0)}
@@ -62,8 +66,15 @@ def chart_of(profile: Profile, axis: AxisFile) -> dict[str, Any]:
     x = {"field": "x", "type": kind, "title": axis.unit or "level", **words}
     top = max(1.0, *(point["high"] for point in points))
     y = {"field": "speed", "type": "quantitative", "title": "speed (1 = control)", "scale": {"domain": [0, top]}}
+    ratios = ratios_of(profile.records.of(axis.label))
+    runs = [
+        {"x": number(one.level) if is_numeric(axis) else label_of(one.level), "speed": math.exp(-ratio)}
+        for one in profile.estimates(axis) for ratio in ratios[one.level]
+    ]  # fmt: skip
     layers: list[dict[str, Any]] = _curve(profile.fit(axis)) if is_numeric(axis) else []
     layers += [
+        {"data": {"values": runs}, "mark": {"type": "point", "size": 60, "color": _COLOUR, "opacity": 0.5},
+         "encoding": {"y": {**y, "field": "speed"}}},
         {"mark": {"type": "rule", "color": _POINT},
          "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}}},
         {"mark": {"type": "point", "filled": True, "size": 45, "color": _POINT, "opacity": 1}, "encoding": {"y": y}},

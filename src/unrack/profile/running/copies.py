@@ -8,8 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,10 +17,14 @@ from typing import IO
 
 from unrack.errors import InputError, RunError
 from unrack.profile.application import Application
-from unrack.profile.axes.axis import Held, Usage
+from unrack.profile.axes.axis import Held, Rig, Usage
+from unrack.profile.machine.cgroups import in_front
+from unrack.profile.machine.journal import OF_RUN, end_processes
 from unrack.profile.machine.machine import usable_cores
 from unrack.profile.machine.marked import marked
 
+TAIL = 2**20
+"""So many bytes at the end of what it prints are looked at."""
 PLACEHOLDER = re.compile(r"\{(copy|mount|level|drive|peer)\}")
 
 
@@ -32,6 +36,16 @@ class Copy:
     wall_s: float  # from its start to its end
     cpu_s: float
     faults: int  # page faults that waited for a device
+
+
+@contextmanager
+def for_a_run(held: Held, rig: Rig) -> Iterator[Held]:
+    """Go before other programs for one run; all that it leaves behind ends with it."""
+    try:
+        with in_front(rig.machine, rig.journal, held.doors) as doors:
+            yield held.beside(Held(doors))
+    finally:
+        end_processes(rig.token, OF_RUN)
 
 
 def run_copies(application: Application, held: Held, token: str) -> tuple[list[Copy], Usage]:
@@ -106,7 +120,7 @@ class Started:
         where = f"{self._application.name}: {' '.join(file.command):.200}"
         if self._timed_out:
             raise RunError(f"{where}: not done after {self._application.timeout_s:g} s (timeout)")
-        self._output.seek(0)
+        self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - TAIL))
         said = self._output.read().decode(errors="replace")
         if code:
             raise RunError(f"{where}: exit code {code}: {said.strip()[-500:] or 'it said nothing'}")
@@ -129,7 +143,7 @@ def start(application: Application, held: Held, token: str, copy: int, output: I
     first = copy * cores % max(1, len(usable) - cores + 1)
     pinned = ["taskset", "-c", ",".join(map(str, usable[first : first + cores]))] if cores < len(usable) else []
     argv = [*held.prefix, *pinned, *filled(application, application.file.command, held.words, copy)]
-    process = marked(argv, token, held.doors, held.env, application.folder, output)
+    process = marked(argv, token, held.doors, {**held.env, OF_RUN: token}, application.folder, output)
     return Started(application, process, output)
 
 
@@ -138,7 +152,7 @@ def prepare(application: Application, held: Held, token: str) -> None:
     for copy in range(held.copies):
         argv = filled(application, application.file.prepare, held.words, copy)
         with TemporaryFile() as output:
-            process = marked(argv, token, (), held.env, application.folder, output)
+            process = marked(argv, token, (), {**held.env, OF_RUN: token}, application.folder, output)
             try:
                 code = process.wait(application.timeout_s)
             except subprocess.TimeoutExpired:
@@ -168,8 +182,13 @@ def filled(application: Application, argv: Sequence[str], words: Mapping[str, st
     return [PLACEHOLDER.sub(word, part) for part in argv]
 
 
-def scratch_of(out: Path) -> Path:
-    """A folder beside the results for large files."""
+@contextmanager
+def scratch(out: Path) -> Iterator[Path]:
+    """A folder beside the results for large files; it goes if it is empty at the end."""
     folder = out / "scratch"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()

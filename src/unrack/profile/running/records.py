@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -68,14 +69,21 @@ class Records:
 
 
 class Writer:
-    """Appends runs to a file; each is on disk when :meth:`add` returns."""
+    """Appends runs to a file that no other process writes; each is on disk when :meth:`add` returns."""
 
     def __init__(self, path: Path) -> None:
-        kept = path.read_bytes() if path.exists() else b""
-        whole = kept[: kept.rfind(b"\n") + 1]  # without a line that was cut off
-        self._file = path.open("r+b" if kept else "wb")
-        self._file.truncate(len(whole))
-        self._file.seek(len(whole))
+        self._file = path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise InputError(str(path), "a file that another run writes", "a folder of its own (--out)") from None
+        self._file.seek(0)
+        self._file.truncate(self._file.read().rfind(b"\n") + 1)  # without a line that was cut off
+
+    def forget(self) -> None:
+        """Forget all."""
+        self._file.truncate(0)
 
     def add(self, record: Run | Refused) -> None:
         """Write one."""

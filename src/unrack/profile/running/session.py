@@ -6,7 +6,7 @@ What measures is handed in, so that the same session runs a real application and
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -59,7 +59,9 @@ def run_session(
     """
     session = _Session(application, records, add, tell)
     for axis in application.axes:
-        if session.left(axis):
+        while session.refuse_drift(axis):  # of a sitting that was interrupted before it could
+            pass
+        if session.left(axis)[1]:
             with bench(axis) as measure:
                 session.run_axis(axis, measure)
     return session.records
@@ -77,38 +79,37 @@ class _Session:
         self.records, self._add, self._tell = records, add, tell
         self._sitting, self._order, self._widest = records.sittings, 0, float("inf")
 
-    def left(self, axis: AxisFile) -> bool:
-        """Whether runs of an axis are missing."""
-        return bool(self._active(axis, self._levels(axis)))
+    def left(self, axis: AxisFile) -> tuple[int, list[Level]]:
+        """The block to run now, and its levels in order; without levels no runs are missing.
+
+        What a block has follows from the runs before it, so that one that was interrupted ends as it would have.
+        """
+        last = max((run.block for run in self.records.runs if run.axis == axis.label), default=-1)
+        for block in range(max(0, last), last + 2):
+            own = [run for run in self.records.of(axis.label) if run.block == block]
+            if block == last and not own:
+                continue  # it was refused
+            order = self._active(axis, [run for run in self.records.of(axis.label) if run.block < block])
+            random.Random(f"{self._file.seed}, {axis.label}, {block}").shuffle(order)
+            if left := [level for level in order if level not in {run.level for run in own}]:
+                return block, left
+        return last + 1, []
 
     def run_axis(self, axis: AxisFile, measure: Measure) -> None:
         """Run blocks until no level asks for more."""
         for _ in range(self._file.warm_up):
             measure(None)
-        while active := self._active(axis, self._levels(axis)):
-            self._run_block(axis, measure, active)
-
-    def _run_block(self, axis: AxisFile, measure: Measure, active: list[Level]) -> None:
-        block, done = self._block(axis)
-        order = sorted(active, key=lambda level: (axis.points + tuple(active)).index(level))
-        random.Random(f"{self._file.seed}, {axis.label}, {block}").shuffle(order)
-        self._run(axis, block, None, measure)
-        for level in order:
-            if level not in done:
+        while (left := self.left(axis))[1]:
+            block, levels = left
+            self._run(axis, block, None, measure)
+            for level in levels:
                 self._run(axis, block, level, measure)
                 self._run(axis, block, None, measure)
-        self._refuse_drift(axis, block)
-
-    def _block(self, axis: AxisFile) -> tuple[int, set[Level]]:
-        """The block to run now, and the levels that it has already: it may have been interrupted."""
-        runs = [run for run in self.records.runs if run.axis == axis.label]
-        refused = {one.block for one in self.records.refused if one.axis == axis.label}
-        last = max((run.block for run in runs), default=-1)
-        own = [run for run in runs if run.block == last]
-        whole = not own or (own[-1].level is None and len(own) > 1) or last in refused
-        if whole or own[-1].sitting == self._sitting:
-            return last + 1, set()
-        return last, {run.level for run in own if run.level is not None}
+            if why := self.refuse_drift(axis):
+                raise RunError(
+                    f"axis {axis.label}, {why}, and {self._file.drift:.0%} are allowed; the runs are kept, "
+                    "and those of this block do not count. Run it again on a quieter machine"
+                )
 
     def _run(self, axis: AxisFile, block: int, level: Level | None, measure: Measure) -> None:
         self._tell(State(axis.label, block, label_of(level), len(self.records.runs), self._widest))
@@ -126,26 +127,21 @@ class _Session:
                 "and those that missed do not count"
             )
 
-    def _refuse_drift(self, axis: AxisFile, block: int) -> None:
-        """Refuse the block that is furthest off, if that is too far; it may be one that was interrupted before."""
+    def refuse_drift(self, axis: AxisFile) -> str:
+        """Refuse the block that is furthest off, if that is too far: which, and why; empty: none is."""
         found = drift_of(self.records.of(axis.label))
-        off, block = max(((off, block) for block, off in found.items()), default=(0.0, block))
-        if off > self._file.drift:
-            why = f"controls drifted by {off:.1%}"
-            refused = Refused(axis.label, block, why)
-            self._add(refused)
-            self.records = replace(self.records, refused=(*self.records.refused, refused))
-            raise RunError(
-                f"axis {axis.label}, block {block}: {why}, and {self._file.drift:.0%} are allowed; the runs are kept, "
-                "and those of this block do not count. Run it again on a quieter machine"
-            )
+        off, block = max(((off, block) for block, off in found.items()), default=(0.0, 0))
+        if off <= self._file.drift:
+            return ""
+        refused = Refused(axis.label, block, f"controls drifted by {off:.1%}")
+        self._add(refused)
+        self.records = replace(self.records, refused=(*self.records.refused, refused))
+        return f"block {block}: {refused.why}"
 
-    def _levels(self, axis: AxisFile) -> list[Level]:
-        return levels_of(axis, self.records)
-
-    def _active(self, axis: AxisFile, levels: list[Level]) -> list[Level]:
-        """The levels that need more runs; where none does and the axis names an error, perhaps a new one."""
-        found = {one.level: one for one in estimates_of(self.records.of(axis.label), levels, self._file.confidence)}
+    def _active(self, axis: AxisFile, runs: list[Run]) -> list[Level]:
+        """The levels that need more runs than these; where none does and the axis names an error, perhaps a new one."""
+        levels = levels_of(axis, runs)
+        found = {one.level: one for one in estimates_of(runs, levels, self._application.confidence)}
         self._widest = max((one.half for one in found.values()), default=float("inf"))
         active = [level for level in levels if level not in found or self._asks(found[level])]
         if not active and axis.error is not None and len(levels) < axis.most_levels:
@@ -154,14 +150,13 @@ class _Session:
         return active
 
     def _asks(self, one: Estimate) -> bool:
-        few, wide = one.runs < self._file.repeats, one.half > self._file.width
-        return few or (wide and one.runs < self._file.most_repeats)
+        wide = one.half > self._file.width
+        return one.runs < self._file.most_repeats and (wide or one.runs not in self._application.looks)
 
 
-def levels_of(axis: AxisFile, records: Records) -> list[Level]:
+def levels_of(axis: AxisFile, runs: Sequence[Run]) -> list[Level]:
     """The levels of an axis: those of its file, and those that were added while it was measured."""
-    added = [run.level for run in records.of(axis.label) if run.level is not None]
-    return list(dict.fromkeys((*axis.points, *added)))
+    return list(dict.fromkeys((*axis.points, *(run.level for run in runs if run.level is not None))))
 
 
 def level_to_add(axis: AxisFile, found: list[Estimate]) -> Level | None:
