@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -88,6 +90,11 @@ def test_command_files_load_nothing_heavy_at_the_top(path: Path) -> None:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for name in names:
             assert name.split(".")[0] not in HEAVY, f"{path.name} imports {name} at the top"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = f"import sys, unrack.cli.main; print(sorted({HEAVY | {'pydantic', 'rich'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_wall_clocks_and_random_state_stay_out_of_the_engine() -> None:

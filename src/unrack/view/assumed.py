@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, WHO
-from unrack.ledger.copies.assumed import assumed
+from unrack.ledger.copies.apart import assumed
 from unrack.ledger.copies.device_line import DeviceLine as DeviceLine
 from unrack.ledger.lease import Lease, ranges
 from unrack.ledger.state import FINISHED, RUNNING

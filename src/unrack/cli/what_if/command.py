@@ -23,7 +23,6 @@ from unrack.cli.options import (
 )
 from unrack.errors import InputError
 from unrack.facts import counted
-from unrack.plan.what_if.page import job_words, room_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -245,6 +244,8 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
     from rich.markup import escape
     from rich.text import Text
 
+    from unrack.plan.what_if.page import job_words
+
     def line(words: str) -> Text:
         return Text(words)
 
@@ -287,6 +288,8 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
 
 
 def _start(found: Answer) -> Iterator[str]:
+    from unrack.plan.what_if.page import room_words
+
     look = found.look
     assert look is not None
     several = len(found.asked) > 1 and found.first_s != found.start_s

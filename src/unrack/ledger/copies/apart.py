@@ -6,13 +6,25 @@ import numpy as np
 
 from unrack.ledger.claims import NO_COMPONENTS
 from unrack.ledger.columns import ASKED_US, CPU, MEM
-from unrack.ledger.copies.assumed import assumed
-from unrack.ledger.copies.draft import copied_devices
+from unrack.ledger.copies.draft import Shown, copied_devices, twin_of
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.state import ClusterState
 from unrack.resources.places import AMOUNT, PLACE
+
+
+def assumed(state: ClusterState) -> ClusterState:
+    """A state with its own columns of what is free, which may be set; nothing may be started on it: O(nodes)."""
+    twin = twin_of(state)
+    twin.free = state.free.copy()
+    if state.claimed is not None:
+        twin.claimed = twin_of(state.claimed)
+        twin.claimed.free = state.claimed.free.copy()
+    if state.memory is not None:
+        twin.memory = state.memory._replace(lent=state.memory.lent.copy())
+    twin.seen = Shown(twin)
+    return twin
 
 
 def apart(state: ClusterState, job: int) -> ClusterState:
