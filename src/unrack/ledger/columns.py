@@ -15,7 +15,7 @@ CPU, MEM = range(2)
 """Rows of ``free`` and ``total``, and of the steps of plans: cores, and MB, of each node or group of nodes."""
 ASKED_TASKS, ASKED_CORES, ASKED_MB, ASKED_US = range(4)
 """Rows of ``asks``: tasks, and of each task its cores and memory; the expected run time."""
-ENDS_US, WHO = range(2)
+ENDS_US, OF_JOB = range(2)
 """Rows of ``running``: when a job is booked to end, and which job it is; in this order."""
 FIRST_ROW, ROW_COUNT = range(2)
 """Rows of ``lease_at``: where a job's rows are in ``pool``, and how many they are."""

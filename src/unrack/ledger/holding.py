@@ -10,7 +10,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
-from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 
 MEETS = 0
@@ -97,7 +97,7 @@ def place_of(running: Ints, count: int, end: int, job: int) -> int:
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if running[ENDS_US, middle] < end or (running[ENDS_US, middle] == end and running[WHO, middle] < job):
+        if running[ENDS_US, middle] < end or (running[ENDS_US, middle] == end and running[OF_JOB, middle] < job):
             low = middle + 1
         else:
             high = middle
@@ -110,19 +110,19 @@ def insert_running(running: Ints, count: int, end: int, job: int) -> None:
     at = place_of(running, count, end, job)
     for i in range(count, at, -1):
         running[ENDS_US, i] = running[ENDS_US, i - 1]
-        running[WHO, i] = running[WHO, i - 1]
+        running[OF_JOB, i] = running[OF_JOB, i - 1]
     running[ENDS_US, at] = end
-    running[WHO, at] = job
+    running[OF_JOB, at] = job
 
 
 @inlined
 def find_running(running: Ints, count: int, end: int, job: int) -> int:
     """Where a running job is; fast if it is booked to end at ``end``."""
     at = place_of(running, count, end, job)
-    if at < count and running[WHO, at] == job:
+    if at < count and running[OF_JOB, at] == job:
         return at
     at = 0
-    while running[WHO, at] != job:
+    while running[OF_JOB, at] != job:
         at += 1
     return at
 
@@ -132,7 +132,7 @@ def remove_running(running: Ints, count: int, at: int) -> None:
     """Strike the running job at a place."""
     for i in range(at, count - 1):
         running[ENDS_US, i] = running[ENDS_US, i + 1]
-        running[WHO, i] = running[WHO, i + 1]
+        running[OF_JOB, i] = running[OF_JOB, i + 1]
 
 
 @inlined
@@ -302,7 +302,7 @@ def own_loans(stack: Stack, i: int) -> Ints:
 def release_job(job: int, loans: Ints, free: Ints, running: Ints, count: int, pool: Ints, lease_at: Ints) -> int:
     """Give back what a running job holds and strike it from the running ones; returns the cores given back."""
     at = 0
-    while running[WHO, at] != job:
+    while running[OF_JOB, at] != job:
         at += 1
     remove_running(running, count, at)
     first = lease_at[FIRST_ROW, job]

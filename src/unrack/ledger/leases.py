@@ -11,7 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import NO_COMPONENTS, Claimed, check_parts
-from unrack.ledger.columns import ENDS_US, FIRST_ROW, ROW_COUNT, WHO, grown
+from unrack.ledger.columns import ENDS_US, FIRST_ROW, OF_JOB, ROW_COUNT, grown
 from unrack.ledger.devices.state import DeviceState
 from unrack.ledger.holding import (
     MEETS,
@@ -96,7 +96,7 @@ class LeaseLedger(JobLedger, NodeLedger):
 
     def booked_end(self, job: int) -> int:
         """When a running job is expected to end, µs."""
-        column = np.flatnonzero(self.running[WHO, : self.running_count] == job)[0]
+        column = np.flatnonzero(self.running[OF_JOB, : self.running_count] == job)[0]
         return int(self.running[ENDS_US, column])
 
     def left_us(self, job: int, now: int) -> int:
@@ -265,7 +265,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.lease_at[FIRST_ROW, jobs], self.lease_at[ROW_COUNT, jobs] = used + starts[:-1], np.diff(starts)
         booked = now + np.array([self.expected_us[job] for job in jobs.tolist()], np.int64)
         among = np.concatenate([self.running[:, :count], np.stack([booked, jobs])], axis=1)
-        self.running[:, : among.shape[1]] = among[:, np.lexsort((among[WHO], among[ENDS_US]))]
+        self.running[:, : among.shape[1]] = among[:, np.lexsort((among[OF_JOB], among[ENDS_US]))]
         self.running_count, self.pool_used = among.shape[1], used + len(rows)
         self.free_cores -= cores
         return True
@@ -351,7 +351,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         size, live = self.pool.shape[0], self.pool_used - self.pool_dead
         while size < 2 * (live + count):
             size *= 2
-        jobs = self.running[WHO, : self.running_count]
+        jobs = self.running[OF_JOB, : self.running_count]
         first, rows = self.lease_at[:, jobs]
         at = np.cumsum(rows) - rows
         pool = np.zeros((size, 5), np.int64)

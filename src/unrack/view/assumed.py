@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ENDS_US, WHO
+from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.copies.apart import assumed
 from unrack.ledger.copies.device_line import DeviceLine as DeviceLine
 from unrack.ledger.lease import Lease, ranges
@@ -124,7 +124,7 @@ class Assumed:
             state.claimed.free[:] = ledger.columns.claimed.free
             own = places < len(state.claimed.free)
             state.claimed.free[places[own]] = left[own]
-            state.claimed.then = partial(self._holders, self.running[WHO, :over], beside)
+            state.claimed.then = partial(self._holders, self.running[OF_JOB, :over], beside)
         if state.memory is not None:
             node = places - (0 if state.claimed is None else len(state.claimed.free))
             state.memory.lent[:] = ledger.lent
@@ -150,15 +150,15 @@ class Assumed:
             found, count = self.running[:, over:], 0
             if beside or view.held:
                 view.now_status = self._ledger.status.copy()
-                view.now_status[self.running[WHO, :over]] = FINISHED
+                view.now_status[self.running[OF_JOB, :over]] = FINISHED
         more = [(beside[job].end_us, job) for job in [*beside][count:]]
         if len(more) == 1:
             (end, job) = more[0]
             first, last = (int(np.searchsorted(found[ENDS_US], end, side)) for side in ("left", "right"))
-            found = np.insert(found, first + np.searchsorted(found[WHO, first:last], job), more[0], axis=1)
+            found = np.insert(found, first + np.searchsorted(found[OF_JOB, first:last], job), more[0], axis=1)
         elif more:
             found = np.concatenate([found, np.array(more, np.int64).T], axis=1)
-            found = found[:, np.lexsort((found[WHO], found[ENDS_US]))]
+            found = found[:, np.lexsort((found[OF_JOB], found[ENDS_US]))]
         if view.now_status is not None:
             view.now_status[[job for _, job in more]] = RUNNING
         state.running = np.ascontiguousarray(found)

@@ -17,7 +17,7 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.changing.sizes import Sizes
-from unrack.ledger.columns import ENDS_US, WHO
+from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.devices.choices import DeviceChoices
 from unrack.ledger.devices.view import DeviceView
 from unrack.ledger.jobs import Runs
@@ -218,7 +218,7 @@ class View:
     @property
     def running_jobs(self) -> Ints:
         """int64[running]: the jobs that run, in order of their booked ends."""
-        return self.running[WHO, : self.running_count]
+        return self.running[OF_JOB, : self.running_count]
 
     @property
     def running_end_us(self) -> Ints:

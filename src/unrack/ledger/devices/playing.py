@@ -9,7 +9,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.columns import ENDS_US, WHO
+from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.devices.columns import (
     END_US,
     FREE,
@@ -31,7 +31,7 @@ JOB, START_US, EXPECTED_US, FIRST, LAST = range(5)
 HOLDER, NODE, PARTS, FIRST_DEVICE, LAST_DEVICE = range(5)
 """Columns of ``Bookings.share``."""
 LEASE = 2
-"""A row of ``Play.running``; the first are ENDS_US and WHO."""
+"""A row of ``Play.running``; the first are ENDS_US and OF_JOB."""
 NOW, RUNNING, ON_THEIR_WAY = range(3)
 """Entries of ``Play.mark``."""
 BEGAN, ENDED = range(2)
@@ -72,7 +72,7 @@ def put(running: Ints, count: int, end_us: int, job: int, lease: int) -> None:
     for i in range(count, at, -1):
         for row in range(3):
             running[row, i] = running[row, i - 1]
-    running[ENDS_US, at], running[WHO, at], running[LEASE, at] = end_us, job, lease
+    running[ENDS_US, at], running[OF_JOB, at], running[LEASE, at] = end_us, job, lease
 
 
 @inlined
@@ -107,14 +107,14 @@ def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: 
         return
     before = np.empty(count, np.int64)
     for k in range(count):
-        before[k] = c.clock[END_US, running[WHO, k]]
+        before[k] = c.clock[END_US, running[OF_JOB, k]]
     aside = np.zeros((2, 1), np.int64)  # where its place is to be noted: nowhere, as the order is put right below
     for s in range(first, last):
         leader = b.device[b.share[s, FIRST_DEVICE]]
         if c.group[JOBS, leader] > (but >= 0) and c.group[MODEL, leader] >= 0:
             follow(c, leader, but, play.mark[NOW], aside, 0)
     for k in range(count):
-        job, lease = running[WHO, k], running[LEASE, k]
+        job, lease = running[OF_JOB, k], running[LEASE, k]
         end = c.clock[END_US, job]
         put(running, k, running[ENDS_US, k] if end == before[k] else end, job, lease)
 

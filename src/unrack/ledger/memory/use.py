@@ -19,7 +19,7 @@ from unrack.errors import RefusedError
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.columns import FIRST_ROW, ROW_COUNT, WHO
+from unrack.ledger.columns import FIRST_ROW, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
 from unrack.resources.places import PLACE
 
@@ -267,7 +267,7 @@ def with_loans(
     use, first_of = uses.use, uses.first_of
     rows, more = 0, 0
     for i in range(count):
-        job = running[WHO, i]
+        job = running[OF_JOB, i]
         rows, more = rows + lease_at[ROW_COUNT, job], more + claimed_at[ROW_COUNT, job]
         entry = first_of[job]
         while entry >= 0:
@@ -278,7 +278,7 @@ def with_loans(
     held, held_at = np.empty((more, 2), np.int64), np.zeros_like(lease_at)
     row = claim = 0
     for i in range(count):
-        job = running[WHO, i]
+        job = running[OF_JOB, i]
         at[FIRST_ROW, job], held_at[FIRST_ROW, job] = row, claim
         for r in range(lease_at[FIRST_ROW, job], lease_at[FIRST_ROW, job] + lease_at[ROW_COUNT, job]):
             for c in range(5):

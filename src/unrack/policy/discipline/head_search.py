@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
@@ -125,7 +125,7 @@ def search(
             walk[TIME] = NEVER
             return True
         while i < count and running[ENDS_US, i] <= time:
-            job = running[WHO, i]
+            job = running[OF_JOB, i]
             if claiming and claimed_at[ROW_COUNT, job] > 0:
                 claim = claimed_at[FIRST_ROW, job]
                 last = claim + claimed_at[ROW_COUNT, job]

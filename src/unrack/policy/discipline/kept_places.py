@@ -6,7 +6,7 @@ from typing import Any
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, CLOSES_US, JOB, OPENS_US, UNTIL
 from unrack.policy.discipline.skyline.steps import Span
@@ -44,7 +44,7 @@ def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: 
         at, s = max(time, windows[w, OPENS_US]), c.slot[place]
         free = c.free_places[place] if s < 0 else c.left[0, CPU, s]
         for i in range(count):
-            one = c.running[WHO, i]
+            one = c.running[OF_JOB, i]
             if max(c.running[ENDS_US, i], now + 1) > at:
                 break
             if c.limit_us[one] <= c.asks[ASKED_US, one]:
@@ -72,7 +72,7 @@ def left_at(moment: int, now: int, count: int, beside: Span, until: int, c: Any)
                 s = c.slot[place]
                 back[place] = c.free_places[place] if s < 0 else c.left[0, CPU, s]
     for i in range(count):
-        one = c.running[WHO, i]
+        one = c.running[OF_JOB, i]
         if max(c.running[ENDS_US, i], now + 1) > moment:
             break
         first = held_at[FIRST_ROW, one]

@@ -18,7 +18,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
-from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, JOB, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, JOB, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.holding import add_rows
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns, gang_of
@@ -76,7 +76,7 @@ def ends_in_order(now: int, seen: LedgerColumns, started: Ints, n_started: int) 
     which = np.empty(count + n_started, np.int64)
     for i in range(count):
         times[i] = max(seen.running[ENDS_US, i], now + 1)
-        which[i] = seen.running[WHO, i]
+        which[i] = seen.running[OF_JOB, i]
     for s in range(n_started):
         times[count + s] = max(now + seen.asks[ASKED_US, started[JOB, s]], now + 1)
         which[count + s] = -1 - s

@@ -14,7 +14,7 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import CPU, ENDS_US, FIRST_ROW, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns
@@ -53,7 +53,7 @@ def levels_of(
             from_us[node] = now
             plan[0, 1 + class_of[node]] += 1
     for i in range(seen.running_count):
-        end, job = max(running[ENDS_US, i], now + 1), running[WHO, i]
+        end, job = max(running[ENDS_US, i], now + 1), running[OF_JOB, i]
         step = steps - 1
         if end != plan[step, 0]:
             step = steps

@@ -27,7 +27,7 @@ from unrack.cluster.spec import Cluster
 from unrack.jit import inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.columns import CPU, ENDS_US, MEM, WHO
+from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB
 from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.pressure import (
@@ -126,7 +126,7 @@ def costs_of(
         away *= remote
     alone = speed_of(c, app, on, remote, 0.0, 0, 100.0)
     for i in range(count):
-        other = running[WHO, i]
+        other = running[OF_JOB, i]
         end_us[other] = max(running[ENDS_US, i], now + 1)
         loss[:, other] = 0.0
         its = jobs[APP, other]

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_US, ENDS_US, WHO, grown, room_for
+from unrack.ledger.columns import ASKED_US, ENDS_US, OF_JOB, grown, room_for
 from unrack.ledger.jobs import Runs
 from unrack.policy.columns import LedgerColumns, columns_of
 from unrack.units import NEVER_US, SECOND_US
@@ -122,7 +122,7 @@ def begun(view: View, once: bool) -> Forecast:
     memory, runs = Forecast.empty(), view.runs
     memory.make_room(view)
     assert runs is not None
-    running = view.running[WHO, : view.running_count]
+    running = view.running[OF_JOB, : view.running_count]
     jobs = np.concatenate([running, view.queue]) if once else running
     when = view.submit_us[jobs] if once else runs.started_us[jobs]
     end_us = (runs.started_us + np.maximum(runs.ran_us, 0))[runs.ended]
@@ -199,12 +199,12 @@ def predict(queue: Ints, asks: Ints, user: Ints, users: Ints, once: bool, averag
 def sort_by_end(running: Ints, count: int) -> None:
     """Insertion sort: what was in order before is nearly so."""
     for i in range(1, count):
-        end, job = running[ENDS_US, i], running[WHO, i]
+        end, job = running[ENDS_US, i], running[OF_JOB, i]
         k = i
         while k > 0 and running[ENDS_US, k - 1] > end:
-            running[ENDS_US, k], running[WHO, k] = running[ENDS_US, k - 1], running[WHO, k - 1]
+            running[ENDS_US, k], running[OF_JOB, k] = running[ENDS_US, k - 1], running[OF_JOB, k - 1]
             k -= 1
-        running[ENDS_US, k], running[WHO, k] = end, job
+        running[ENDS_US, k], running[OF_JOB, k] = end, job
 
 
 @compiled
@@ -231,29 +231,29 @@ def follow(
         for row in range(3):
             told[row, job] = asks[row, job]
     predict(queue, asks, user, users, once, average_us, told)
-    ran_when_they_came = booked[WHO, :booked_count]
+    ran_when_they_came = booked[OF_JOB, :booked_count]
     predict(ran_when_they_came, asks, user, users, True, average_us, told)
     kept = 0
     for i in range(count):
-        end, job = running[ENDS_US, i], running[WHO, i]
+        end, job = running[ENDS_US, i], running[OF_JOB, i]
         if status[job] != 2 or noted_us[job] != runs.started_us[job]:
             noted_us[job] = -1  # it has ended, or it was stopped
             continue
         if end <= now:
             end = expected_end(noted_us[job], told[3, job], asks[ASKED_US, job], now, rule)
-        running[ENDS_US, kept], running[WHO, kept] = end, job
+        running[ENDS_US, kept], running[OF_JOB, kept] = end, job
         kept += 1
     for i in range(booked_count):
         job = booked[1, i]
         if noted_us[job] < 0:
             noted_us[job] = runs.started_us[job]
             running[ENDS_US, kept] = expected_end(noted_us[job], told[3, job], asks[ASKED_US, job], now, rule)
-            running[WHO, kept] = job
+            running[OF_JOB, kept] = job
             kept += 1
     sort_by_end(running, kept)
     following = NEVER_US
     for i in range(kept):
-        job = running[WHO, i]
+        job = running[OF_JOB, i]
         if running[ENDS_US, i] < noted_us[job] + asks[ASKED_US, job]:
             following = running[ENDS_US, i]
             break

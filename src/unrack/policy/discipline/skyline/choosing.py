@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ENDS_US, WHO
+from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.lease import Lease
 from unrack.policy.placement.alone import Alone, lacking_of
 from unrack.policy.placement.contract import Placement
@@ -216,9 +216,9 @@ class Choices:
     def running(self) -> Ints:
         """int64[2, running]: as of the ledger, with the ends that are believed."""
         running = self.view.running[:, : self.view.running_count].copy()
-        for i, job in enumerate(running[WHO].tolist()):
+        for i, job in enumerate(running[OF_JOB].tolist()):
             running[ENDS_US, i] = self.ends.get(job, running[ENDS_US, i])
-        return sealed(np.ascontiguousarray(running[:, np.lexsort((running[WHO], running[ENDS_US]))]))
+        return sealed(np.ascontiguousarray(running[:, np.lexsort((running[OF_JOB], running[ENDS_US]))]))
 
     def refuse(self) -> None:
         """What was found last will not do."""

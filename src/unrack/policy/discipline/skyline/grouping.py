@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US, CPU, ENDS_US, WHO, grown_rows
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US, CPU, ENDS_US, OF_JOB, grown_rows
 from unrack.ledger.lease import CORES, FIRST, NODES, nodes_of, ranges
 from unrack.policy.discipline.queue_pass import Passes
 from unrack.policy.discipline.skyline.columns import (
@@ -278,7 +278,7 @@ class Room:
         free, now = view.free[CPU], view.now
         there = (free > 0) & (free == view.total[CPU]) if whole else free
         self._free = np.bincount(piece, weights=there, minlength=count).astype(np.int64)
-        ends, jobs = view.running[[ENDS_US, WHO], : view.running_count]
+        ends, jobs = view.running[[ENDS_US, OF_JOB], : view.running_count]
         first, rows = view.lease_at[:, jobs]
         held, ends = view.pool[ranges(first, rows)], np.repeat(np.where(ends == now, now, ends.clip(now + 1)), rows)
         each = np.repeat(np.ones(len(held), np.int64) if whole else held[:, CORES], held[:, NODES])

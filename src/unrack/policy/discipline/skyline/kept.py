@@ -14,7 +14,7 @@ from typing import Any
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
@@ -206,7 +206,7 @@ def as_running(now: int, seen: LedgerColumns, groups: Groups, sky: Any) -> bool:
     held, running, cursor = sky.held, seen.running, sky.cursor
     cursor[STAMP] += 1
     for i in range(seen.running_count):
-        job, end = running[WHO, i], running[ENDS_US, i]
+        job, end = running[OF_JOB, i], running[ENDS_US, i]
         if end < now or held[UNTIL_US, job] != end or held[CHECK, job] != sum_held(job, seen, groups, sky):
             return False
         held[SEEN, job] = cursor[STAMP]
@@ -225,9 +225,9 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
     for i in range(seen.running_count):
         if running[ENDS_US, i] > now:
             break
-        give_back(seen, running[WHO, i], groups, low[0])
+        give_back(seen, running[OF_JOB, i], groups, low[0])
         if slots.free.shape[0] > 0:
-            span = held_span(running[WHO, i], sky)
+            span = held_span(running[OF_JOB, i], sky)
             add_span(low[0], slots, Span(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
     for q in range(order.shape[0]):
         if start[order[q]] == now:
@@ -307,7 +307,7 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
         seen.running, seen.pool, sky.new_rows, sky.new_claims, sky.where, sky.held,
     )  # fmt: skip
     for i in range(seen.running_count):
-        job = running[WHO, i]
+        job = running[OF_JOB, i]
         first = seen.lease_at[LEASE_ROW, job]
         count, start, claim = seen.lease_at[ROW_COUNT, job], rows, claims
         needed = count
@@ -369,7 +369,7 @@ def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, c
             held[ASKS, job] = sum_asked(job, sky)
             cursor[COUNT] += 1
     for i in range(running):
-        was[i] = seen.running[WHO, i]
+        was[i] = seen.running[OF_JOB, i]
     for s in range(count):
         job = started[JOB, s]
         was[running + s] = job

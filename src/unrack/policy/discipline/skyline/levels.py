@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import CPU, ENDS_US, MEM, ROW_COUNT, WHO
+from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
@@ -106,7 +106,7 @@ def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust
         for i in range(seen.running_count):
             if (trust and running[ENDS_US, i] == now) == (later == 1):
                 continue
-            job = running[WHO, i]
+            job = running[OF_JOB, i]
             if later == 1:
                 end = max(running[ENDS_US, i], now + 1)
                 if end != times[steps - 1]:
