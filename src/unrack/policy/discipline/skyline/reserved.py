@@ -150,11 +150,19 @@ class Reserved:
             c = plan.columns  # with room for as many as the kernel may write before it asks for more
             own_rows, own_claims = np.concatenate(rows), np.concatenate(claims)
             plan.replace(rows=grown_rows(own_rows, len(c.new_rows)), claims=grown_rows(own_claims, len(c.new_claims)))
-            plan.lay(view, np.array([job for job, _ in kept]), None if NODES in grains else view.promises.of)
+            plan.lay(view, np.array([job for job, _ in kept]), None if NODES in grains else plan._promised_groups(view))
         return plan
 
     def lay(self, view: View, jobs: Ints, before: Ints | None) -> None:
         """Lay reservations of other groups (int64[nodes]; by default nodes) on those of this plan; a plan does."""
+
+    def _promised_groups(self, view: View) -> Ints | None:
+        """int64[nodes]: the groups that promises count; ``None``: not known, as they were kept without them.
+
+        Where all jobs may use all nodes at all times there is one way to group them.
+        """
+        alone = len(view.columns.open_to) == 1 and not len(self.columns.windows)
+        return self.columns.of if view.promises.of is None and alone else view.promises.of
 
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
@@ -162,7 +170,7 @@ class Reserved:
         if job in view.columns.components.of and (lease is None or not lease.parts):
             return None
         claims = NO_CLAIMS if lease is None else lease.claims
-        counts, of = self.grain == Grain.CORES, None if promise.grain == NODES else view.promises.of
+        counts, of = self.grain == Grain.CORES, None if promise.grain == NODES else self._promised_groups(view)
         first, last = self.columns.group_spans[self.columns.set_of[job]].tolist()
         if counts and lease is None and last == first + 1 and self.columns.wants[job] == Wants.NODES:
             node = int(np.argmax(self.columns.of == first))  # one stands for its group
