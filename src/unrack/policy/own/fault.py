@@ -73,8 +73,8 @@ def lease_in_words(lease: Lease) -> str:
 POLICIES = OURS + "policy"
 STATES = ("has not come", "waits", "runs", "has finished", "was rejected")
 """What a job of each :class:`unrack.ledger.state.Status` does."""
-ASKING = tuple(OURS + "core/" + name for name in ("core.py", "admission.py", "provisions.py"))
-"""The files that ask policies."""
+ASKING = OURS + "core/"
+"""Where the code is that asks policies."""
 
 
 class Asked(NamedTuple):
@@ -92,7 +92,7 @@ def asked_in(trace: TracebackType | None) -> Asked | None:
     Nothing is noted while a run goes well, so that rounds pay nothing for this.
     """
     stack = [frame for frame, _ in frames(trace)]
-    asking = [i for i, frame in enumerate(stack) if frame.f_code.co_filename in ASKING]
+    asking = [i for i, frame in enumerate(stack) if frame.f_code.co_filename.startswith(ASKING)]
     if not asking:
         seeds = any(frame.f_code.co_name == "seeded" for frame in stack)
         return Asked("seeded", None, 0, None) if seeds else None
