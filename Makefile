@@ -32,12 +32,13 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
+.PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
 
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
-	@echo "make check     ruff, spelling and prose, mypy --strict, all tests"
+	@echo "make check     ruff, spelling and prose, mypy --strict, tests: of many parameters and drawn examples of a test a third"
+	@echo "make other-tests  the parameters and examples that make test leaves out"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
@@ -84,8 +85,11 @@ types: env
 tests: env
 	$(BIN)/python -m pytest -n 2 --durations=30
 
+other-tests: env
+	$(BIN)/python -m pytest -n 2 --tries rest
+
 slow-tests: env
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --tries all -m slow
 
 worker-tests: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]' --editable ./papers
@@ -108,7 +112,7 @@ test-pythons:
 
 coverage: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt coverage
-	NUMBA_DISABLE_JIT=1 UNRACK_DATA=none $(BIN)/python -m coverage run --source=src/unrack -m pytest -p no:xdist
+	NUMBA_DISABLE_JIT=1 UNRACK_DATA=none $(BIN)/python -m coverage run --source=src/unrack -m pytest -p no:xdist --tries all
 	$(BIN)/python -m coverage report --skip-covered
 
 bench: env
