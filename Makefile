@@ -75,9 +75,9 @@ check: lint types tests
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src papers/src benchmarks
-	$(BIN)/codespell --dictionary - --dictionary tools/prose/words.txt $(PROSE)
-	$(BIN)/proselint check $(PROSE)
+	@$(BIN)/codespell src papers/src benchmarks
+	@$(BIN)/codespell --dictionary - --dictionary tools/prose/words.txt $(PROSE)
+	@$(BIN)/proselint check $(PROSE)
 
 types: env
 	$(BIN)/mypy
