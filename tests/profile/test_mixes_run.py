@@ -14,7 +14,7 @@ from synthetic import NONE, bench
 from test_cli import called
 from test_leftovers import lacking
 
-from unrack.errors import InputError, UnrackError
+from unrack.errors import InputError, RunError, UnrackError
 from unrack.profile.application import application_of
 from unrack.profile.axes.axis import AxisFile, Level, number
 from unrack.profile.check.check import CHECK, Outcome, summary_of
@@ -218,7 +218,13 @@ def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
     keys = f'name = "a"\n{command}drift = 0.9\nwidth = 0.9\n'
     axis = '[[axes]]\nkind = "drives"\nlevels = [[1, 2]]\nrate = "8 MB/s"\nsize = "32 MB"\n'
     (tmp_path / "app.toml").write_text(keys + axis)
-    called("run", tmp_path / "app.toml", "-o", tmp_path / "profile")
+    for left in (2, 1, 0):  # other tests measure on this machine, too, and then it is refused
+        try:
+            called("run", tmp_path / "app.toml", "-o", tmp_path / "profile")
+            break
+        except RunError:
+            if not left:
+                raise
     (tmp_path / "mixes.toml").write_text(
         'profiles = ["profile"]\nrepeats = 1\n[[mixes]]\njobs = [{app = "a"}, {app = "a", at = "0.1 s"}]\n'
     )
