@@ -218,13 +218,15 @@ def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
     keys = f'name = "a"\n{command}drift = 0.9\nwidth = 0.9\n'
     axis = '[[axes]]\nkind = "drives"\nlevels = [[1, 2]]\nrate = "8 MB/s"\nsize = "32 MB"\n'
     (tmp_path / "app.toml").write_text(keys + axis)
-    for left in (2, 1, 0):  # other tests measure on this machine, too, and then it is refused
+    for left in (2, 1, 0):
         try:
             called("run", tmp_path / "app.toml", "-o", tmp_path / "profile")
             break
-        except RunError:
-            if not left:
+        except RunError as error:
+            if "controls drifted" not in str(error):
                 raise
+            if not left:
+                pytest.skip(f"this machine is too busy to measure on: {error}")
     (tmp_path / "mixes.toml").write_text(
         'profiles = ["profile"]\nrepeats = 1\n[[mixes]]\njobs = [{app = "a"}, {app = "a", at = "0.1 s"}]\n'
     )
