@@ -96,6 +96,21 @@ def test_a_link_carries_its_share(tmp_path: Path) -> None:
     assert half.reached <= 5.25
 
 
+def test_copies_that_share_a_drive_have_a_link_each(tmp_path: Path) -> None:
+    if why := lacking("network", tmp_path):
+        pytest.skip(why)
+    (tmp_path / "blob").write_bytes(bytes(3_000_000))
+    fetch = "import urllib.request\nassert len(urllib.request.urlopen('http://198.18.0.2:8000/blob').read()) == 3000000"
+    listen = f'"-m", "http.server", "8000", "--bind", "{{peer}}", "--directory", "{tmp_path}"'
+    link = f'kind = "network"\nlevels = [0.5]\nrate = "4 MB/s"\nport = 8000\nserve = ["{sys.executable}", {listen}]\n'
+    drives = 'kind = "drives"\nlevels = [[1, 2]]\nrate = "50 MB/s"\nsize = "32 MB"\n'
+    alone, two = run_at(made(tmp_path, SECONDS.format(fetch), f"{drives}[[axes]]\n{link}", TOOK), tmp_path, None, (1, 2))
+    assert 0.7 < alone.time_s
+    assert len(two.times_s) == 2
+    assert max(two.times_s) < 1.4 * alone.time_s  # of one link, each would take twice the time
+    assert two.held
+
+
 def test_a_generator_keeps_to_its_rate_or_says_that_it_could_not(tmp_path: Path) -> None:
     if len(usable_cores()) < 2:
         pytest.skip("one core")
