@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from test_leftovers import lacking
 
 from unrack.profile.application import Application, application_of
-from unrack.profile.axes.axis import Level, Rig
+from unrack.profile.axes.axis import Held, Level, Rig
+from unrack.profile.axes.drives import AHEAD_S, capped_drive
+from unrack.profile.machine.cgroups import Group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, usable_cores
 from unrack.profile.profile import bench
@@ -70,6 +73,24 @@ def test_a_drive_reads_at_its_cap_and_copies_share_it(tmp_path: Path) -> None:
     assert shared.held
     assert shared.reached is not None
     assert 0 < shared.reached <= 8.4
+
+
+def test_a_cap_is_older_than_the_time_it_lets_a_group_be_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    set_at, limit = [], Group.limit_device
+
+    def limited(group: Group, device: str, bytes_s: int) -> None:
+        limit(group, device, bytes_s)
+        set_at.append(time.monotonic())
+
+    monkeypatch.setattr(Group, "limit_device", limited)
+    with (
+        Journal(tmp_path) as journal,
+        capped_drive(Rig(Machine(), journal, tmp_path, 1, 0), 32, 1) as drive,
+        drive(8, Held()),
+    ):
+        assert time.monotonic() - set_at[0] > AHEAD_S
 
 
 def test_writes_are_capped_where_they_wait_for_the_drive(tmp_path: Path) -> None:
