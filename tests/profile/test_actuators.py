@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from test_leftovers import lacking
 
 from unrack.profile.application import Application, application_of
-from unrack.profile.axes.axis import Level, Rig
+from unrack.profile.axes.axis import Held, Level, Rig
+from unrack.profile.axes.drives import AHEAD_S, capped_drive
+from unrack.profile.machine.cgroups import Group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, usable_cores
 from unrack.profile.profile import bench
@@ -72,6 +75,24 @@ def test_a_drive_reads_at_its_cap_and_copies_share_it(tmp_path: Path) -> None:
     assert 0 < shared.reached <= 8.4
 
 
+def test_a_cap_is_older_than_the_time_it_lets_a_group_be_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := lacking("drives", tmp_path):
+        pytest.skip(why)
+    set_at, limit = [], Group.limit_device
+
+    def limited(group: Group, device: str, bytes_s: int) -> None:
+        limit(group, device, bytes_s)
+        set_at.append(time.monotonic())
+
+    monkeypatch.setattr(Group, "limit_device", limited)
+    with (
+        Journal(tmp_path) as journal,
+        capped_drive(Rig(Machine(), journal, tmp_path, 1, 0), 32, 1) as drive,
+        drive(8, Held()),
+    ):
+        assert time.monotonic() - set_at[0] > AHEAD_S
+
+
 def test_writes_are_capped_where_they_wait_for_the_drive(tmp_path: Path) -> None:
     script = SECONDS.format(
         "import os, sys\nwith open(sys.argv[1] + '/new', 'wb') as f:\n"
@@ -94,6 +115,22 @@ def test_a_link_carries_its_share(tmp_path: Path) -> None:
     assert half.held
     assert half.reached is not None
     assert half.reached <= 5.25
+
+
+def test_copies_that_share_a_drive_have_a_link_each(tmp_path: Path) -> None:
+    if why := lacking("network", tmp_path):
+        pytest.skip(why)
+    (tmp_path / "blob").write_bytes(bytes(3_000_000))
+    fetch = "import urllib.request\nassert len(urllib.request.urlopen('http://198.18.0.2:8000/blob').read()) == 3000000"
+    listen = f'"-m", "http.server", "8000", "--bind", "{{peer}}", "--directory", "{tmp_path}"'
+    link = f'kind = "network"\nlevels = [0.5]\nrate = "4 MB/s"\nport = 8000\nserve = ["{sys.executable}", {listen}]\n'
+    drives = 'kind = "drives"\nlevels = [[1, 2]]\nrate = "50 MB/s"\nsize = "32 MB"\n'
+    app = made(tmp_path, SECONDS.format(fetch), f"{drives}[[axes]]\n{link}", TOOK)
+    alone, two = run_at(app, tmp_path, None, (1, 2))
+    assert alone.time_s > 0.7
+    assert len(two.times_s) == 2
+    assert max(two.times_s) < 1.4 * alone.time_s  # of one link, each would take twice the time
+    assert two.held
 
 
 def test_a_generator_keeps_to_its_rate_or_says_that_it_could_not(tmp_path: Path) -> None:

@@ -203,8 +203,6 @@ def test_profiles_that_do_not_go_together_are_refused(folder: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             read_mixes(mixes(folder, text, profiles))
-    with pytest.raises(InputError, match="drives of none"):
-        read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "thinker"}]\n', '["thinker"]'))
     with pytest.raises(InputError, match="No such file"):
         read_mixes(folder / "no.toml")
 
@@ -278,3 +276,13 @@ def test_jobs_of_a_mix_have_links_and_quotas_of_their_own(tmp_path: Path) -> Non
     found = json.loads(called("check", path, "-o", tmp_path / "out", "--json"))
     assert [one["job"] for one in found["jobs"]] == ["reader", "talker", "talker, cpu 0.5, network 0.5"]
     assert list(found["rules"]) == list(MODELS)
+
+
+def test_jobs_that_use_no_drive_are_checked_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := lacking("cpu", tmp_path):
+        pytest.skip(why)
+    monkeypatch.setattr("unrack.profile.check.check.capped_drive", None)
+    profile(tmp_path, "thinker", CPU)
+    text = 'repeats = 1\n[[mixes]]\njobs = [{app = "thinker", levels = {cpu = 0.5}}]\n'
+    found = json.loads(called("check", mixes(tmp_path, text, '["thinker"]'), "-o", tmp_path / "out", "--json"))
+    assert [one["job"] for one in found["jobs"]] == ["thinker, cpu 0.5"]

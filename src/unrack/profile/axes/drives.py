@@ -124,6 +124,7 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                 with _mounted(rig, device, mount), group(rig.machine, rig.journal, "io", within.doors) as made:
                     cap = round(mb_s * 1e6)
                     made.limit_device(where, cap)
+                    time.sleep(1.5 * AHEAD_S)  # or the first reads are given what the cap let pass since it was set
                     begun = time.monotonic()
 
                     def reached(usage: Usage) -> Reached:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Annotated, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
 from unrack.profile.axes.axis import AxisFile, Bandwidth, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most, number
+from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, called
 from unrack.profile.machine.marked import marked
@@ -59,25 +60,34 @@ class TokenBucket:
 
     @contextmanager
     def stand(self, axis: AxisFile, rig: Rig) -> Iterator[Stand]:
-        """The namespaces and the link."""
+        """The namespaces and the link; copies have one each, as jobs have that do not share it."""
         assert isinstance(axis, NetworkFile)
-        mb_s = bandwidth_mb_s(axis.rate)
-        with _link(rig.journal, f"{rig.token}-{next(_NUMBERS)}") as (here, peer):
+        mb_s, name = bandwidth_mb_s(axis.rate), f"{rig.token}-{next(_NUMBERS)}"
+        links: list[tuple[str, str]] = []
+        with ExitStack() as made:
 
             @contextmanager
-            def at(level: Level, _: Held) -> Iterator[Held]:
-                rate = number(level) * mb_s
-                for side in (here, peer):
-                    _shape(rig.journal, side, rate)
-                with _served(axis, rig, peer):
-                    before, begun = _passed(here), time.monotonic()
+            def at(level: Level, within: Held) -> Iterator[Held]:
+                rate, copies = number(level) * mb_s, within.copies
+                while len(links) < copies:
+                    links.append(made.enter_context(_link(rig.journal, f"{name}-{len(links)}")))
+                with ExitStack() as served:
+                    for here, peer in links[:copies]:
+                        for side in (here, peer):
+                            _shape(rig.journal, side, rate)
+                        served.enter_context(_served(axis, rig, peer))
+                    before, begun = [_passed(here) for here, _ in links[:copies]], time.monotonic()
 
                     def reached(usage: Usage) -> Reached:
                         del usage
                         took = time.monotonic() - begun
-                        most = max(b - a for a, b in zip(before, _passed(here), strict=True))
+                        most = max(
+                            b - a for (here, _), was in zip(links, before, strict=False)
+                            for a, b in zip(was, _passed(here), strict=True)
+                        )  # fmt: skip
                         return at_most(max(0.0, most / 1e6 - 0.1 * rate) / took, rate, "bytes of the link")
 
+                    here = links[0][0] if copies == 1 else f"{name}-{{copy}}-a"
                     yield Held(prefix=("ip", "netns", "exec", here), words={"peer": PEER}, reached=reached)
 
             yield at
@@ -118,17 +128,18 @@ def _served(axis: NetworkFile, rig: Rig, peer: str) -> Iterator[None]:
         yield
         return
     argv = [part.replace("{peer}", PEER) for part in axis.serve]
-    server: subprocess.Popen[bytes] = marked(["ip", "netns", "exec", peer, *argv], rig.token)
-    try:
-        deadline = time.monotonic() + _WAIT_S
-        while axis.port and not called(["ip", "netns", "exec", peer, "ss", "-Hltn", f"sport = :{axis.port}"]):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RunError(f"axis {axis.label}: {argv[0]} does not listen at port {axis.port}")
-            time.sleep(0.02)
-        yield
-    finally:
-        server.kill()
-        server.wait()
+    with in_front(rig.machine, rig.journal) as doors:  # what it answers late would count as the link's
+        server: subprocess.Popen[bytes] = marked(["ip", "netns", "exec", peer, *argv], rig.token, doors)
+        try:
+            deadline = time.monotonic() + _WAIT_S
+            while axis.port and not called(["ip", "netns", "exec", peer, "ss", "-Hltn", f"sport = :{axis.port}"]):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise RunError(f"axis {axis.label}: {argv[0]} does not listen at port {axis.port}")
+                time.sleep(0.02)
+            yield
+        finally:
+            server.kill()
+            server.wait()
 
 
 NETWORK = Kind("network", "a share of a link of a set bandwidth", NetworkFile, (TokenBucket(),))

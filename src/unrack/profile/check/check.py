@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -51,7 +51,8 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
     inputs = _inputs(mixes)
     with Journal() as journal, scratch(folder) as large:
         rig = Rig(machine, journal, large, 1, 0, inputs)
-        with capped_drive(rig, mixes.size_mb, max(len(mix.jobs) for mix in mixes.mixes)) as drive:
+        copies = max(len(mix.jobs) for mix in mixes.mixes)
+        with capped_drive(rig, mixes.size_mb, copies) if mixes.mb_s else nullcontext(_no_drive) as drive:
             for mix, predictions in zip(mixes.mixes, predicted, strict=True):
                 if (asked := sum(job.profile.application.file.cores for job in mix.jobs)) > len(usable_cores()):
                     say(f"{mix.name}: {asked} cores for {len(usable_cores())}; that jobs share them is not predicted")
@@ -64,6 +65,12 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
                 found.append(Outcome(mix, measured, predictions, tuple(loads)))
                 write_whole(folder / CHECK, json.dumps(summary_of(found), indent=1, ensure_ascii=False) + "\n")
     return found
+
+
+def _no_drive(mb_s: float, within: Held) -> AbstractContextManager[Held]:
+    """What jobs that were measured on none share."""
+    del mb_s
+    return nullcontext(within)
 
 
 def _inputs(mixes: Mixes) -> tuple[Path, ...]:

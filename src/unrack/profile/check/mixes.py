@@ -85,11 +85,11 @@ class Mix:
 
 @dataclass(frozen=True)
 class Mixes:
-    """What is to be checked: all on one drive of the same bandwidth."""
+    """What is to be checked: all on one drive of the same bandwidth, if any uses one."""
 
     mixes: tuple[Mix, ...]
     repeats: int
-    mb_s: int
+    mb_s: int  # 0: no drive
     size_mb: int
 
 
@@ -126,12 +126,13 @@ def read_mixes(path: Path) -> Mixes:
     drives = [(one.name, axis) for one in profiles.values() for axis in one.application.axes
               if isinstance(axis, DrivesFile)]  # fmt: skip
     rates = {bandwidth_mb_s(axis.rate) for _, axis in drives}
-    if len(rates) != 1:
-        got = f"drives of {', '.join(f'{rate} MB/s' for rate in sorted(rates)) or 'none'}"
+    if len(rates) > 1:
+        got = f"drives of {', '.join(f'{rate} MB/s' for rate in sorted(rates))}"
         raise InputError(f"{path}, profiles", got, "applications that were measured on drives of the same bandwidth")
     for mix in mixes:
         _check(mix, str(path))
-    return Mixes(tuple(mixes), file.repeats, rates.pop(), max(memory_mb(axis.size) for _, axis in drives))
+    size_mb = max((memory_mb(axis.size) for _, axis in drives), default=0)
+    return Mixes(tuple(mixes), file.repeats, max(rates, default=0), size_mb)
 
 
 def _mix(file: MixFile, number: int, profiles: dict[str, Profile], path: str) -> Mix:

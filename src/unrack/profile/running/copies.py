@@ -142,7 +142,7 @@ def start(application: Application, held: Held, token: str, copy: int, output: I
     usable, cores = usable_cores(), application.file.cores
     first = copy * cores % max(1, len(usable) - cores + 1)
     pinned = ["taskset", "-c", ",".join(map(str, usable[first : first + cores]))] if cores < len(usable) else []
-    argv = [*held.prefix, *pinned, *filled(application, application.file.command, held.words, copy)]
+    argv = filled(application, [*held.prefix, *pinned, *application.file.command], held.words, copy)
     process = marked(argv, token, held.doors, {**held.env, OF_RUN: token}, application.folder, output)
     return Started(application, process, output)
 
