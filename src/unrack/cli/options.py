@@ -47,6 +47,10 @@ def runs(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(one.parent.name for one in folder.glob(f"{incomplete}*/run.json"))
 
 
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
+]
+DryJson = Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 All = Annotated[bool, typer.Option("--all", help="Print long lists whole.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]

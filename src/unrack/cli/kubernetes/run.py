@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from unrack.cli.live.driver import drive
+from unrack.cli.options import DryJson, DryRun
 
 
 def run(
     config: Annotated[Path, typer.Option(metavar="SITE.toml", help="The site file: docs/kubernetes.md.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
+    dry_run: DryRun = False,
+    as_json: DryJson = False,
 ) -> None:
     """Schedule the pods with the schedulerName of a site file, until SIGTERM or Ctrl-C."""
     from unrack.extras import needed_for

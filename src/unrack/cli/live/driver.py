@@ -24,8 +24,6 @@ def drive(
     site: ServiceTable, dry_run: bool, as_json: bool, rehearse: Callable[[], Rehearsal], serve: Callable[[], None]
 ) -> None:
     """Say what would be decided, or schedule."""
-    from unrack.errors import InputError
-
     if dry_run:
         _show(rehearse(), as_json)
         return

@@ -11,7 +11,7 @@ import typer
 
 from unrack.cli.live.driver import Config, DriverState, State, Unlimited, drive, longest_us, show, state_of
 from unrack.cli.live.prediction import Draws, From, History, OfDraws, Policies, Save, Shown, Since, tell
-from unrack.cli.options import Json
+from unrack.cli.options import DryJson, DryRun, Json
 from unrack.errors import InputError
 from unrack.facts import counted
 
@@ -42,10 +42,8 @@ def report(
 
 def run(
     config: Annotated[Path, typer.Option(metavar="SITE.toml", help="The site file: docs/slurm-site.md.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be decided now, and why the others wait; change nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")] = False,
+    dry_run: DryRun = False,
+    as_json: DryJson = False,
 ) -> None:
     """Schedule the held jobs of the partitions of a site file, until SIGTERM or Ctrl-C."""
     from unrack.live.slurm.site.site import Site

@@ -45,7 +45,6 @@ def report(
     to: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where figures go (default: DIR/figures).")] = None,
 ) -> None:
     """Build (or rebuild) the HTML report of a finished study and print its path; or write its charts as files."""
-    from unrack.errors import InputError
     from unrack.metric.bootstrap import read_length
 
     length_s = None if bootstrap is None else read_length(bootstrap)
