@@ -128,10 +128,10 @@ def some_servers() -> tuple[Supply, Asked]:
 
 
 def test_servers_all_at_once_say_what_they_need(missing: None) -> None:
-    from unrack.solver.batch.running.repack import repack
-    from unrack.solver.batch.solve import place_batch
-    from unrack.solver.servers.constraint import place_cp
     from unrack.solver.servers.one_by_one import place_one_by_one
+    from unrack_papers.servers.batch.constraint import place_cp
+    from unrack_papers.servers.batch.running.repack import repack
+    from unrack_papers.servers.batch.solve import place_batch
 
     supply, asks = some_servers()
     now = place_one_by_one(supply, asks, "slo")

@@ -8,8 +8,8 @@ from html import escape
 
 import numpy as np
 
-from unrack.cluster.tiers.tier import names_of_clusters
-from unrack.policy.tiers.answer import PlacedServers
+from unrack.cluster import names_of_clusters
+from unrack_papers.servers.answer import PlacedServers
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb7733", "#7788cc")
 """Of servers, in turn; of P. Tol's bright scheme, and two more."""

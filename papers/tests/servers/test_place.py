@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from place_command import CENTRE, REQUEST, place, published, write
 
-import unrack
-from unrack.cluster.tiers.published_json import published_cluster
+from unrack.cluster import published_cluster
+from unrack_papers import servers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ONE_AT_A_TIME = ("slo", "first-fit", "best-fit")
 KEYS = {"price", "clusters_used", "violations", "unplaced", "bound", "servers"}
 SERVER_KEYS = {"id", "cluster", "tiers", "price", "reason"}
@@ -160,7 +160,7 @@ def test_servers_may_come_in_the_order_of_the_ratio_of_their_slos(tmp_path: Path
     assert sorted(map(str, sorted_["servers"])) == sorted(map(str, expected["servers"]))
     assert [row["cluster"] for row in sorted_["servers"]] == [1, 0, 0, 0, 1]
     centre = published_cluster(content, "centre", "here")
-    python = unrack.place(centre, content["servers"], order="slo-ratio")
+    python = servers.place(centre, content["servers"], order="slo-ratio")
     assert [row["cluster"] for row in python.as_json()["servers"]] == [row["cluster"] for row in sorted_["servers"]]
 
 

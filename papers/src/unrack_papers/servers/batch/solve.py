@@ -1,15 +1,15 @@
 """A batch of servers placed all at once: as many as can be, in the fewest clusters, at the lowest price.
 
-1. Bounds: a linear programme over classes of equal servers and clusters (:mod:`unrack.solver.batch.bound`). 2. A first
-allocation: one at a time, in several orders (:mod:`unrack.solver.servers.one_by_one`); the best of them. 3. From there,
-steps that place what was left out, empty clusters and lower the price (:mod:`unrack.solver.batch.search`),
-   each until its bound is met or its tries are used up.
+1. Bounds: a linear programme over classes of equal servers and clusters (``bound.py``).
+2. A first allocation: one at a time, in several orders (:class:`unrack.solver.OneByOne`); the best of them.
+3. From there, steps that place what was left out, empty clusters and lower the price (``search.py``), each until its
+   bound is met or its tries are used up.
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
-   (:mod:`unrack.solver.servers.constraint`).
+   (``constraint.py``).
 
 Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
-answer on any machine, however busy. A limit ends the same steps earlier (:mod:`unrack.solver.clock`), and the answer is
-the best until then and says that it was cut; one above what is counted lets the search go on from there.
+answer on any machine, however busy. A limit ends the same steps earlier (:class:`unrack.solver.Clock`), and the answer
+is the best until then and says that it was cut; one above what is counted lets the search go on from there.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.extras import needed_for
-from unrack.kernels.arrays import Bools
-from unrack.solver.batch.bound import Bounds
-from unrack.solver.batch.case import CORES, FLOOR, MB, Case, make_case
-from unrack.solver.batch.pack import clashes
-from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, first_fault, objective, price_of
-from unrack.solver.clock import Clock, efforts, timed
-from unrack.solver.servers.constraint import place_cp
-from unrack.solver.servers.one_by_one import OneByOne
-from unrack.solver.servers.problem import Allocation, Asked, Supply
+from unrack.jit import Bools
+from unrack.solver import Allocation, Asked, Clock, OneByOne, Supply, timed
+from unrack_papers.servers.batch.bound import Bounds
+from unrack_papers.servers.batch.case import CORES, FLOOR, MB, Case, make_case
+from unrack_papers.servers.batch.constraint import place_cp
+from unrack_papers.servers.batch.effort import efforts
+from unrack_papers.servers.batch.pack import clashes
+from unrack_papers.servers.batch.search import Search
+from unrack_papers.servers.batch.solution import Solution, first_fault, objective, price_of
 
 STEPS_A_SECOND = 1_500_000
 """Moves and swaps that may be tried for each second of work."""
@@ -86,7 +85,7 @@ def place_batch(
 
     Examples
     --------
-    >>> from unrack.solver.servers.problem import asked, regular_supply
+    >>> from unrack.solver import asked, regular_supply
     >>> supply = regular_supply(3, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> found = place_batch(supply, asks)

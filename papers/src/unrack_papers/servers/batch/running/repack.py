@@ -3,8 +3,8 @@
 Every move is made on the books as soon as it is decided, beside all that is there at that moment; so the moves, in
 their order, are a plan in which nothing ever exceeds what there is, a server that moves being counted at both ends.
 
-Two ways, of which the better is kept. Move by move (:mod:`unrack.solver.batch.running.repack`), clusters in
-several orders. And, where splits may change, the search for a whole batch (:mod:`unrack.solver.batch.search`), kept so
+Two ways, of which the better is kept. Move by move (``repack.py``), clusters in
+several orders. And, where splits may change, the search for a whole batch (``search.py``), kept so
 near to what runs now that the moves suffice; then an order of steps to get there
 (``_go_towards``), in which a server may be parked.
 
@@ -22,16 +22,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from unrack.errors import InputError
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.batch.bound import Bounds
-from unrack.solver.batch.case import MB, Case, make_case, split_together
-from unrack.solver.batch.pack import clashes
-from unrack.solver.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, best_saving, make_room
-from unrack.solver.batch.search import Search
-from unrack.solver.batch.solution import Solution, first_fault, price_of, prices
-from unrack.solver.clock import Clock, efforts, timed
-from unrack.solver.servers.least_price import least_prices
-from unrack.solver.servers.problem import Allocation, Asked, Supply
+from unrack.jit import Bools, Ints
+from unrack.solver import Allocation, Asked, Clock, Supply, least_prices, timed
+from unrack_papers.servers.batch.bound import Bounds
+from unrack_papers.servers.batch.case import MB, Case, make_case, split_together
+from unrack_papers.servers.batch.effort import efforts
+from unrack_papers.servers.batch.pack import clashes
+from unrack_papers.servers.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, best_saving, make_room
+from unrack_papers.servers.batch.search import Search
+from unrack_papers.servers.batch.solution import Solution, first_fault, price_of, prices
 
 LOOKS_FOR_ROOM = 50
 """Looks that it takes for each server whether its leaving would make room."""
@@ -216,7 +215,7 @@ def repack(
         How many of the servers could have come elsewhere, without a move: the bounds allow for that.
     effort_s, share
         Work that may be done, in counted seconds, and part of the default: as of
-        :func:`unrack.solver.batch.solve.place_batch`.
+        ``place_batch``.
     """
     if moves < 0:
         raise InputError("moves", str(moves), "at least 0")

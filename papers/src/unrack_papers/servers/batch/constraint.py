@@ -1,6 +1,6 @@
 """All servers at once over memory tiers as a constraint programme (OR-Tools CP-SAT).
 
-It takes all that :class:`unrack.solver.servers.problem.Asked` can ask, is exact, and is slow beyond some dozens of
+It takes all that :class:`unrack.solver.Asked` can ask, is exact, and is slow beyond some dozens of
 servers. Its three goals are minimised one after the other, each with those before held at what was found.
 
 References
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from unrack.extras import needed_for
-from unrack.kernels.arrays import Bools
-from unrack.solver.batch.solution import Solution, nowhere, objective
-from unrack.solver.clock import Clock, solved, timed
-from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
+from unrack.jit import Bools
+from unrack.solver import NOWHERE, Allocation, Asked, Clock, Supply, timed
+from unrack_papers.servers.batch.effort import solved
+from unrack_papers.servers.batch.solution import Solution, nowhere, objective
 
 
 def place_cp(

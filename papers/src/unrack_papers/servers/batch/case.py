@@ -20,18 +20,16 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.extras import needed_for
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.clock import Clock, until_up
-from unrack.solver.servers.problem import Asked, Supply
-from unrack.solver.servers.ranking import least_weight
+from unrack.jit import Bools, Ints, compiled, inlined
+from unrack.solver import Asked, Clock, Supply, least_weight
+from unrack_papers.servers.batch.effort import until_up
 
 CORES, MB, FLOOR, CEILING = range(4)
 """Rows of :attr:`Case.need`."""
 
 
 class Land(NamedTuple):
-    """A supply as kernels take it; see :class:`unrack.solver.servers.problem.Supply`."""
+    """A supply as kernels take it; see :class:`unrack.solver.Supply`."""
 
     cores: Ints
     mb: Ints
@@ -99,7 +97,7 @@ def make_case(supply: Supply, asked: Asked, busy: Bools | None = None) -> Case:
         supply.cores, supply.mb, supply.weight, supply.price, supply.tier, supply.first, supply.member,
         np.ascontiguousarray(supply.domain),
     )  # fmt: skip
-    need, kind = tightened(supply, asked), kinds(supply)
+    need, kind = tightened(supply, asked), supply.kinds()
     forbidden = _per_tier(supply, asked)
     fits = np.zeros((len(asked), int(kind.max(initial=-1)) + 1), np.bool_)
     _, example = np.unique(kind, return_index=True)
@@ -128,14 +126,6 @@ def tightened(supply: Supply, asked: Asked) -> Ints:
     floor = np.maximum(asked.floor, asked.mb - most_remote)
     ceiling = np.minimum(asked.ceiling, heaviest * np.maximum(asked.mb - floor, 0))
     return np.stack([asked.cores, asked.mb, floor, ceiling]).astype(np.int64)
-
-
-def kinds(supply: Supply) -> Ints:
-    """int64[clusters]: clusters of one kind have equal pools, in size, weight, price and tier; numbered by first."""
-    columns = np.stack([supply.cores, supply.mb, supply.weight, supply.price, supply.tier])
-    numbers: dict[bytes, int] = {}
-    told = [numbers.setdefault(columns[:, supply.pools(c)].tobytes(), len(numbers)) for c in range(supply.clusters)]
-    return np.array(told, np.int64)
 
 
 def parts(supply: Supply) -> Ints:

@@ -12,16 +12,17 @@ from check import check
 from numba.core import event
 
 from unrack.solver import clock
-from unrack.solver.batch import search, solve
-from unrack.solver.batch.pack import anneal
-from unrack.solver.batch.running.repack import repack
-from unrack.solver.batch.solution import Solution, objective
-from unrack.solver.batch.solve import place_batch
-from unrack.solver.clock import Clock, efforts, timed, until_up
-from unrack.solver.servers.constraint import place_cp
+from unrack.solver.clock import Clock, timed
 from unrack.solver.servers.one_by_one import OneByOne, place_one_by_one
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.solver.torus.solve import best_tiles
+from unrack_papers.servers.batch import search, solve
+from unrack_papers.servers.batch.constraint import place_cp
+from unrack_papers.servers.batch.effort import efforts, until_up
+from unrack_papers.servers.batch.pack import anneal
+from unrack_papers.servers.batch.running.repack import repack
+from unrack_papers.servers.batch.solution import Solution, objective
+from unrack_papers.servers.batch.solve import place_batch
 
 
 class Time:

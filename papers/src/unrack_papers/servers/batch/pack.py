@@ -1,7 +1,7 @@
 """Servers moved and swapped between open clusters until none has more than it can hold, or until they cost less.
 
 A cluster is looked at as if it held one server that asks the sum of what its servers ask (cores, memory, floor,
-ceiling, each as tightened in :mod:`unrack.solver.batch.case`): a relaxation that O(pools) steps decide, and that is
+ceiling, each as tightened in ``case.py``): a relaxation that O(pools) steps decide, and that is
 rarely wrong, as there is room among fifteen servers to share out what their sum may have. What it lacks is its
 *excess*, in MB: floor above local memory, memory beyond all pools, least weighted remote memory above the ceiling,
 and cores (a core counts as its share of the memory). A pool that several clusters share has for each what the others
@@ -9,7 +9,7 @@ left at their last move.
 
 Simulated annealing over moves (a server to an open cluster) and swaps (two servers of different clusters, or of a
 cluster and of those left out). It either drives the excess to nothing, or, from there, the sum of the clusters'
-prices down. What it finds is a wish: :mod:`unrack.solver.batch.case` splits the memory exactly, or refuses.
+prices down. What it finds is a wish: ``case.py`` splits the memory exactly, or refuses.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from math import exp
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Ints
-from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
-from unrack.solver.servers.ranking import cheapest
+from unrack.jit import Ints, compiled, inlined
+from unrack.solver import cheapest
+from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
 
 
 @inlined

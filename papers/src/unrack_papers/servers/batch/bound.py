@@ -16,12 +16,11 @@ from math import gcd
 
 import numpy as np
 
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case
-from unrack.solver.batch.integer_programme import Programme, Terms
-from unrack.solver.clock import COUNTED_S, Clock, until_up
-from unrack.solver.late import in_pieces, telling_pieces
-from unrack.solver.servers.problem import NOWHERE
+from unrack.jit import Bools, Ints
+from unrack.solver import NOWHERE, Clock, in_pieces, telling_pieces
+from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case
+from unrack_papers.servers.batch.effort import COUNTED_S, until_up
+from unrack_papers.servers.batch.integer_programme import Programme, Terms
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
-from unrack.solver.clock import Clock
-from unrack.solver.servers.problem import Allocation
-from unrack.solver.servers.ranking import cheapest
+from unrack.jit import Bools, Ints, compiled, inlined
+from unrack.solver import Allocation, Clock, cheapest
+from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
 
 TIGHTEST, CHEAPEST = range(2)
 """Of the clusters that have room: the one with least left, or the one with the lowest price."""
@@ -219,7 +216,7 @@ class Books:
         return np.unique(self.run.at[self.run.at >= 0])
 
     def price_at(self, server: int, cluster: int, into: Ints) -> int:
-        """See :func:`unrack.solver.batch.running.moves.price_there`."""
+        """See :func:`price_there`."""
         return price_there(self.case.land, self.case.crowd, self.run, server, cluster, -1, into)
 
     def takes(self, server: int, cluster: int, mb: Ints) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
+from unrack.jit import Bools, Ints
+from unrack.solver import NOWHERE, Allocation, Asked, Supply
 
 
 @dataclass(frozen=True, eq=False)

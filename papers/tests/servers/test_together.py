@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.policy.tiers.answer import PlacedServers
+from unrack_papers.servers import PlacedServers, place
 
 TIERS = [{"name": "near", "price": 3}, {"name": "far", "cost": 1, "price": 1}]
 
@@ -44,12 +43,12 @@ def asks(*cores: int, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_newcomers_are_placed_at_once_in_clusters_that_are_on_and_nobody_else_moves() -> None:
-    running = unrack.place(centre(), asks(6, 6))
+    running = place(centre(), asks(6, 6))
     assert running.clusters_used == 2
     now = running.as_json()
     # 2 + 2 fit beside the two; one at a time in this order 1 + 1 go to the first, and 2 needs a third cluster
-    alone = unrack.place(centre(), asks(6, 6, 1, 2, 1), now=now)
-    together = unrack.place(centre(), asks(6, 6, 1, 2, 1), "optimal", now=now)
+    alone = place(centre(), asks(6, 6, 1, 2, 1), now=now)
+    together = place(centre(), asks(6, 6, 1, 2, 1), "optimal", now=now)
     books(together)
     assert (alone.clusters_used, together.clusters_used) == (2, 2)
     assert together.status == "optimal"
@@ -66,9 +65,9 @@ def test_newcomers_at_once_never_need_more_clusters_than_one_at_a_time(seed: int
         {"id": i, "cores": int(c), "mem": int(m), "local": int(m // 10), "ceiling": int(m)}
         for i, (c, m) in enumerate(zip(draws.integers(1, 5, 16), draws.integers(50, 900, 16), strict=True))
     ]
-    now = unrack.place(centre(8), servers[:8], "best-fit").as_json()
-    alone = unrack.place(centre(8), servers, now=now)
-    together = unrack.place(centre(8), servers, "optimal", now=now)
+    now = place(centre(8), servers[:8], "best-fit").as_json()
+    alone = place(centre(8), servers, now=now)
+    together = place(centre(8), servers, "optimal", now=now)
     books(together)
     assert len(together.unplaced) <= len(alone.unplaced)
     if len(together.unplaced) == len(alone.unplaced):
@@ -82,8 +81,8 @@ def test_newcomers_at_once_never_need_more_clusters_than_one_at_a_time(seed: int
 
 def test_newcomers_of_a_group_that_runs_keep_away_from_it() -> None:
     replicas = {"group": "web", "spread": "node"}
-    now = unrack.place(centre(), asks(2, 2, **replicas)).as_json()
-    placed = unrack.place(centre(), asks(2, 2, 2, 2, **replicas), "optimal", now=now)
+    now = place(centre(), asks(2, 2, **replicas)).as_json()
+    placed = place(centre(), asks(2, 2, 2, 2, **replicas), "optimal", now=now)
     books(placed)
     assert sorted(placed.allocation.cluster.tolist()) == [0, 1, 2, 3]
     assert placed.status == "feasible"
@@ -91,9 +90,9 @@ def test_newcomers_of_a_group_that_runs_keep_away_from_it() -> None:
 
 def test_moves_empty_a_cluster_and_their_steps_fit_one_after_the_other() -> None:
     servers = asks(4, 4, 4, 4)
-    now = unrack.place(centre(), [{**server, "pinned": i} for i, server in enumerate(servers)]).as_json()
+    now = place(centre(), [{**server, "pinned": i} for i, server in enumerate(servers)]).as_json()
     assert now["clusters_used"] == 4
-    placed = unrack.place(centre(), servers, "optimal", now=now, moves=2)
+    placed = place(centre(), servers, "optimal", now=now, moves=2)
     books(placed)
     assert placed.clusters_used == 2
     assert placed.moves is not None
@@ -103,20 +102,20 @@ def test_moves_empty_a_cluster_and_their_steps_fit_one_after_the_other() -> None
     for move in said["moves"]:
         row = next(row for row in said["servers"] if row["id"] == move["id"])
         assert (row["cluster"], row["pools"]) == (move["to"], move["pools"])
-    assert unrack.place(centre(), servers, "optimal", now=now, moves=1).clusters_used == 3
+    assert place(centre(), servers, "optimal", now=now, moves=1).clusters_used == 3
 
 
 def test_a_newcomer_for_whom_moves_make_room_comes_after_them_and_nothing_is_called_proven() -> None:
     wanted = asks(4, 4, 8)
-    now = unrack.place(centre(2), [wanted[0] | {"pinned": 0}, wanted[1] | {"pinned": 1}])
-    assert unrack.place(centre(2), wanted, "optimal", now=now.as_json()).as_json()["unplaced"] == ["s2"]
-    placed = unrack.place(centre(2), wanted, "optimal", now=now.as_json(), moves=1)
+    now = place(centre(2), [wanted[0] | {"pinned": 0}, wanted[1] | {"pinned": 1}])
+    assert place(centre(2), wanted, "optimal", now=now.as_json()).as_json()["unplaced"] == ["s2"]
+    placed = place(centre(2), wanted, "optimal", now=now.as_json(), moves=1)
     books(placed)
     assert len(placed.unplaced) == 0
     assert placed.moves is not None
     assert [(step.server, step.before) for step in placed.moves] == [(0, 0), (2, -1)]
     assert placed.status == "feasible"
-    still = unrack.place(centre(2), wanted, "optimal", now=now.as_json(), moves=0)
+    still = place(centre(2), wanted, "optimal", now=now.as_json(), moves=0)
     assert (len(still.unplaced), still.status) == (1, "feasible")
 
 
@@ -126,8 +125,8 @@ def test_newcomers_may_come_anywhere_so_bounds_and_proofs_take_none_of_their_pla
         draws = np.random.default_rng(seed)
         cores, home = draws.integers(1, 6, 6).tolist(), draws.permutation(3).tolist()
         wanted = asks(*cores)
-        now = unrack.place(centre(3), [each | {"pinned": at} for each, at in zip(wanted, home, strict=False)]).as_json()
-        found = unrack.place(centre(3), wanted, "optimal", now=now, moves=1)
+        now = place(centre(3), [each | {"pinned": at} for each, at in zip(wanted, home, strict=False)]).as_json()
+        found = place(centre(3), wanted, "optimal", now=now, moves=1)
         books(found)
         fewest = [
             len(set(at))
@@ -145,10 +144,10 @@ def test_newcomers_may_come_anywhere_so_bounds_and_proofs_take_none_of_their_pla
 
 def test_the_steps_of_a_plan_say_when_newcomers_come() -> None:
     running = [{**server, "pinned": i} for i, server in enumerate(asks(6, 6, 2, 2))]
-    now = unrack.place(centre(), running).as_json()
+    now = place(centre(), running).as_json()
     big = {"id": "big", "cores": 8, "mem": 400}
     wanted = [*asks(6, 6, 2, 2), {"id": "small", "cores": 1, "mem": 400}, big]
-    placed = unrack.place(centre(), wanted, "optimal", now=now, moves=2)
+    placed = place(centre(), wanted, "optimal", now=now, moves=2)
     books(placed)
     assert len(placed.unplaced) == 0
     steps = placed.as_json()["moves"]
@@ -169,14 +168,14 @@ def test_the_steps_of_a_plan_say_when_newcomers_come() -> None:
 
 
 def test_those_without_a_place_are_told_what_is_lacking() -> None:
-    placed = unrack.place(centre(1), asks(5, 5), "optimal")
+    placed = place(centre(1), asks(5, 5), "optimal")
     assert len(placed.unplaced) == 1
     assert "of 1 clusters 1 have too few cores free (at best 3 of 5)" in placed.reasons[int(placed.unplaced[0])]
     assert placed.as_json()["unplaced"] == [f"s{placed.unplaced[0]}"]
 
 
 def test_explained_places_say_what_they_cost_beyond_the_least() -> None:
-    placed = unrack.place(centre(1), [{"cores": 1, "mem": 3500}, {"cores": 1, "mem": 400}], "optimal", explain=True)
+    placed = place(centre(1), [{"cores": 1, "mem": 3500}, {"cores": 1, "mem": 400}], "optimal", explain=True)
     # 3900 MB in 1000 + 3000: 900 near at 3; alone 500 + 3000 far and 400 far; so 400 MB more are near than at least
     assert placed.price == 900 * 3 + 3000
     assert placed.clusters_used == 1
@@ -187,10 +186,10 @@ def test_explained_places_say_what_they_cost_beyond_the_least() -> None:
 
 def test_what_only_repacking_knows_is_refused_elsewhere() -> None:
     with pytest.raises(PolicyError, match="new splits"):
-        unrack.place(centre(), asks(1), resplit=True)
+        place(centre(), asks(1), resplit=True)
     with pytest.raises(InputError, match="where the servers are now"):
-        unrack.place(centre(), asks(1), "optimal", resplit=True)
+        place(centre(), asks(1), "optimal", resplit=True)
     with pytest.raises(InputError, match="most_clusters"):
-        unrack.place(centre(), asks(1), most_clusters=-1)
+        place(centre(), asks(1), most_clusters=-1)
     with pytest.raises(InputError, match=r"place, servers\.0\.mem: got -1"):
-        unrack.place(centre(), [{"cores": 1, "mem": -1}])
+        place(centre(), [{"cores": 1, "mem": -1}])

@@ -8,83 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, presets, print_json, say_when_compiling, seconds_of, write
+from unrack.cli import Json, presets, say_when_compiling, seconds_of, write
 from unrack.errors import InputError
+from unrack_papers.servers.tiles import sides, with_torus
 
 if TYPE_CHECKING:
-    from unrack.cluster.spec import Cluster
-    from unrack.policy.tiers.answer import PlacedServers
-    from unrack.solver.torus.solve import TorusPlacement
+    from unrack import Cluster
+    from unrack_papers.servers.answer import PlacedServers
 
-
-def tiles(
-    torus: Annotated[str, typer.Argument(metavar="ROWSxCOLUMNS", help="The torus, such as 7x7.")],
-    cores: Annotated[int, typer.Argument(metavar="CORES", help="How many cores are wanted.")],
-    taken: Annotated[
-        str, typer.Option(metavar="IDS", help="Cores in use, numbered row by row from 0, such as 0-3,7.")
-    ] = "",
-    rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
-    time_limit: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
-    from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles
-
-    say_when_compiling()
-    rows, columns = sides(torus, "ROWSxCOLUMNS")
-    busy = numbers(taken, "--taken")
-    if rule == "best":
-        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
-        found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
-    elif rule in ("quick", "first-fit"):
-        if time_limit is not None:
-            raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
-        found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
-    else:
-        raise InputError("--rule", repr(rule), "best, quick or first-fit")
-    if as_json:
-        known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
-        known |= {"cut": True} if found.cut else {}
-        print_json({"tiles": found.tiles.tolist(), **known}, None)
-        return
-    _draw(found, rows, columns, busy)
-
-
-def sides(text: str, where: str) -> tuple[int, int]:
-    """Rows and columns, from text such as ``"4x7"``; anything else is an InputError."""
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 for part in parts):
-        raise InputError(where, repr(text), "ROWSxCOLUMNS, such as 4x7")
-    return int(parts[0]), int(parts[1])
-
-
-def numbers(text: str, where: str) -> list[int]:
-    """Whole numbers, from text such as ``"0-3,7"``; anything else is an InputError."""
-    found: list[int] = []
-    for part in filter(None, text.replace(" ", "").split(",")):
-        first, dash, last = part.partition("-")
-        if not all(end.isdecimal() and len(end) < 9 for end in (first, last if dash else first)):
-            raise InputError(where, repr(part), "numbers and ranges, such as 0-3,7")
-        if dash and int(last) < int(first):
-            raise InputError(where, repr(part), "a range from the lower to the higher number, such as 0-3")
-        if dash and int(last) - int(first) > 10_000:
-            raise InputError(where, repr(part), "a range of at most 10 000")
-        found += range(int(first), int(last if dash else first) + 1)
-    return found
-
-
-def _draw(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> None:
-    chosen, gone = set(found.tiles.tolist()), set(busy)
-    marks = ["■" if tile in chosen else "×" if tile in gone else "·" for tile in range(rows * columns)]
-    for row in range(rows):
-        typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
-    proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
-    proof += "; the time limit cut the search: another run may have another answer" if found.cut else ""
-    typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")
-
-
+KEYS = ("pools", "clusters")
+"""What a file as published has of a data centre."""
 NOT_ALL = 3
 """Exit status: the answer is there, and some servers have no place in it."""
 MOST = 10
@@ -149,8 +82,8 @@ def place(
 
     Exit status: 0, all servers have a place; 3, some have none, each with its reason; 2, the input is wrong.
     """
-    from unrack.policy.tiers.answer import read_request
-    from unrack.policy.tiers.one_shot import place_request
+    from unrack_papers.servers.one_shot import place_request
+    from unrack_papers.servers.request import read_request
 
     say_when_compiling()
     limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
@@ -159,8 +92,6 @@ def place(
     centre, content = _inputs(files, cluster)
     request = read_request(content, str(files[-1]))
     if torus is not None:
-        from unrack.cluster.recount import with_torus
-
         if cores is None:
             raise InputError("--torus", torus, "--cores beside it")
         centre = with_torus(centre, *sides(torus, "--torus"), "--torus")
@@ -170,7 +101,7 @@ def place(
         resplit=resplit, cores=cores, order=order, explain=explain,
     )  # fmt: skip
     if picture is not None:
-        from unrack.report.pictures.servers import picture as drawn
+        from unrack_papers.servers.picture import picture as drawn
 
         write(picture, drawn(placed), "--picture")
     if as_json:
@@ -183,9 +114,8 @@ def place(
 
 def _inputs(files: list[Path], cluster: str | None) -> tuple[Cluster, dict[str, Any]]:
     """The data centre, and the content of the last file, which has the request."""
-    from unrack.cluster.presets import PRESETS
-    from unrack.cluster.spec import Cluster
-    from unrack.cluster.tiers.published_json import KEYS, is_published
+    from unrack import Cluster
+    from unrack.cluster import PRESETS, is_published
 
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
@@ -226,8 +156,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
-    from unrack.cluster.spec import Cluster
-    from unrack.cluster.tiers.published_json import KEYS, is_published, published_cluster
+    from unrack import Cluster
+    from unrack.cluster import is_published, published_cluster
 
     if is_published(content):
         _refuse_others(content, (*ASKED, *KEYS), path)

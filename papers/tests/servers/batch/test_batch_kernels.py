@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 
-from unrack.solver.batch.bound import Bounds
-from unrack.solver.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
-from unrack.solver.batch.integer_programme import Programme
-from unrack.solver.batch.pack import anneal, clashes
-from unrack.solver.batch.running.moves import (
+from unrack.solver.clock import Clock
+from unrack.solver.servers.one_by_one import place_one_by_one
+from unrack.solver.servers.problem import Allocation, asked, regular_supply
+from unrack.solver.servers.ranking import cheapest
+from unrack_papers.servers.batch.bound import Bounds
+from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
+from unrack_papers.servers.batch.integer_programme import Programme
+from unrack_papers.servers.batch.pack import anneal, clashes
+from unrack_papers.servers.batch.running.moves import (
     CHEAPEST,
     TIGHTEST,
     Books,
@@ -24,11 +28,7 @@ from unrack.solver.batch.running.moves import (
     make_room,
     price_there,
 )
-from unrack.solver.batch.search import Search, fewer
-from unrack.solver.clock import Clock
-from unrack.solver.servers.one_by_one import place_one_by_one
-from unrack.solver.servers.problem import Allocation, asked, regular_supply
-from unrack.solver.servers.ranking import cheapest
+from unrack_papers.servers.batch.search import Search, fewer
 
 NOBODY = np.zeros(0, np.int64)
 NO_LIMIT = Budget(10**9, Clock())

@@ -1,6 +1,6 @@
 """Fewer servers left out, fewer clusters, a lower price: steps that start from one allocation and end in a better one.
 
-A step wishes with :func:`unrack.solver.batch.pack.anneal` and has the wish checked by splitting the memory of each
+A step wishes with ``pack.anneal`` and has the wish checked by splitting the memory of each
 part (clusters that share pools) exactly. A part that cannot be split has to keep more in reserve, and the wish is
 made again.
 """
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.solver.batch.case import CEILING, CORES, MB, Case, split_together
-from unrack.solver.batch.pack import anneal, clashes, clashes_with
-from unrack.solver.batch.solution import nowhere
-from unrack.solver.clock import Clock
-from unrack.solver.servers.problem import NOWHERE, Allocation
+from unrack.jit import Bools, Floats, Ints
+from unrack.solver import NOWHERE, Allocation, Clock
+from unrack_papers.servers.batch.case import CEILING, CORES, MB, Case, split_together
+from unrack_papers.servers.batch.pack import anneal, clashes, clashes_with
+from unrack_papers.servers.batch.solution import nowhere
 
 VICTIMS = 4
 """Clusters that are tried to be emptied before another look for fewer clusters is given up."""

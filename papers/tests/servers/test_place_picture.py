@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.policy.tiers.answer import PlacedServers, read_request
-from unrack.policy.tiers.one_shot import place_request
-from unrack.report.pictures.servers import TALL, picture
+from unrack_papers.servers.answer import PlacedServers
+from unrack_papers.servers.one_shot import place_request
+from unrack_papers.servers.picture import TALL, picture
+from unrack_papers.servers.request import read_request
 
 SVG = "{http://www.w3.org/2000/svg}"
 TIERS = [{"name": "near", "price": 3}, {"name": "far <b>", "cost": 1, "price": 1}]
@@ -78,7 +79,7 @@ def test_nothing_placed_is_still_a_picture() -> None:
 
 
 def test_the_command_writes_it_and_says_where_it_cannot(tmp_path: Path) -> None:
-    folder = Path(__file__).parents[2] / "examples" / "place"
+    folder = Path(__file__).parents[3] / "examples" / "place"
     command = ["place", str(folder / "centre.toml"), str(folder / "servers.toml"), "--picture"]
     result = CliRunner().invoke(app, [*command, str(tmp_path / "p.svg")])
     assert result.exit_code == 0

@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import names_of_clusters
+from unrack import Cluster
+from unrack.cluster import names_of_clusters
 from unrack.errors import InputError, PolicyError, RefusedError, check_choice
-from unrack.kernels.arrays import Ints
-from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.policy.tiers.all_at_once import MOST_LOOKS, Refusals, Repack, place_together
-from unrack.policy.tiers.answer import PlacedServers, Request, read_request
-from unrack.policy.tiers.scheduler import REQUEST, check_order, in_order
-from unrack.policy.tiers.supply import asked_of, supply_of
-from unrack.solver.batch.solution import nowhere
-from unrack.solver.servers.holdings import RULES
-from unrack.solver.servers.least_price import least_price
-from unrack.solver.servers.one_by_one import OneByOne
-from unrack.solver.servers.problem import NOWHERE, Allocation
+from unrack.jit import Ints
+from unrack.policy import CoreSet, CoreTiles, Refusals, servers_in_order, supply_of
+from unrack.solver import NOWHERE, Allocation, OneByOne, least_price
+from unrack_papers.servers.all_at_once import MOST_LOOKS, Repack, place_together
+from unrack_papers.servers.answer import PlacedServers
+from unrack_papers.servers.batch.solution import nowhere
+from unrack_papers.servers.request import Request, asked_of, read_request
+
+SLO, FIRST_FIT, BEST_FIT, OPTIMAL = POLICIES = ("slo", "first-fit", "best-fit", "optimal")
+REQUEST, SLO_RATIO = ORDERS = ("request", "slo-ratio")
 
 
 def with_cores(
@@ -37,7 +36,7 @@ def with_cores(
     placed
         Where the servers are.
     rule
-        As of :class:`unrack.policy.placement.core_tiles.CoreTiles`.
+        As of :class:`unrack.policy.CoreTiles`.
     before
         Server → the cluster that it was in, and its cores; as :func:`read_cores` reads them.
     """
@@ -127,10 +126,6 @@ def read_now(content: Mapping[str, Any], cluster: Cluster, request: Request, whe
     return now
 
 
-OPTIMAL = "optimal"
-POLICIES = (*RULES, OPTIMAL)
-
-
 def place(
     cluster: Cluster,
     servers: Sequence[Mapping[str, Any]],
@@ -153,7 +148,7 @@ def place(
     cluster
         A data centre with tiers.
     servers
-        With the keys of a request (``docs/tiers.md``): ``cores``, ``mem`` (MB or text) and, if wanted, ``id``,
+        With the keys of a request (``papers/docs/servers.md``): ``cores``, ``mem`` (MB or text) and, if wanted, ``id``,
         ``local_SLA``, ``remote_SLA``, ``group``, ``spread``, ``forbidden``, ``pinned``.
     policy
         ``"slo"``, ``"first-fit"``, ``"best-fit"``: one at a time, in order; ``"optimal"``: all at once.
@@ -185,9 +180,8 @@ def place(
 
     Examples
     --------
-    >>> import unrack
-    >>> centre = unrack.Cluster.preset("slo-basic")
-    >>> placed = unrack.place(centre, [{"cores": 4, "mem": "16 GB", "local_SLA": "2 GB", "remote_SLA": "20 GB"}])
+    >>> centre = Cluster.preset("slo-basic")
+    >>> placed = place(centre, [{"cores": 4, "mem": "16 GB", "local_SLA": "2 GB", "remote_SLA": "20 GB"}])
     >>> placed.as_json()["servers"][0]["tiers"]
     {'local': 2048, 'local-remote': 8192, 'distant-remote': 6144}
     """
@@ -216,12 +210,12 @@ def place_request(
     order: str = REQUEST,
     explain: bool = False,
 ) -> PlacedServers:
-    """Place the servers of a request that has been read; parameters and errors are those of :func:`unrack.place`.
+    """Place the servers of a request that has been read; parameters and errors are those of :func:`place`.
 
     ``earlier``: an answer that says where servers are already, and ``where`` that was read.
     """
     now = None if earlier is None else read_now(earlier, cluster, request, where)
-    check_order(order, "")
+    check_choice("order", order, ORDERS, PolicyError)
     check_choice("policy", policy, POLICIES, PolicyError)
     supply, asks = supply_of(cluster), asked_of(request, cluster)
     empty = PlacedServers(policy, cluster, request, asks, supply, nowhere(supply, asks), {}, 0)
@@ -246,13 +240,13 @@ def _one_by_one(empty: PlacedServers, now: Allocation | None, order: str, explai
     assert tiers is not None
     allocator = OneByOne(supply, asks, policy, now)
     todo = np.arange(len(asks)) if now is None else np.flatnonzero(now.cluster < 0)
-    todo = in_order(todo, asks, order, tiers.cost_scale)
+    todo = servers_in_order(todo, asks, order, tiers.cost_scale)
     reasons: dict[int, str] = {}
     if explain:
         refusals = Refusals(allocator, tiers.cost_scale)
         names = names_of_clusters(cluster)
         for server in todo.tolist():
-            reasons[server] = _step(allocator, refusals, server, names)
+            reasons[server] = _step(allocator, refusals, server, names, policy)
     else:
         allocator.place(todo)
         out = np.flatnonzero(allocator.cluster[todo] < 0)
@@ -263,16 +257,16 @@ def _one_by_one(empty: PlacedServers, now: Allocation | None, order: str, explai
     return replace(empty, allocation=found, reasons=reasons, bound=bound)
 
 
-def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...]) -> str:
+def _step(allocator: OneByOne, refusals: Refusals, server: int, names: tuple[str, ...], policy: str) -> str:
     """Place one server and say why it went where it did, or why nowhere."""
     order, used, lacks = allocator.order, allocator.ranking.used.copy(), refusals.of(server)
     if allocator.place([server]) == 0:
         return lacks.among(order)
     cluster = int(allocator.cluster[server])
     words = f"cluster {names[cluster]}"
-    if RULES[allocator.rule] == "best-fit":
+    if policy == BEST_FIT:
         return f"{words}, the fullest of those that could take it"
-    if RULES[allocator.rule] == "slo":
+    if policy == SLO:
         words += f" ({used[cluster]} % in use)"
     ahead = order[: int(np.flatnonzero(order == cluster)[0])]
     return f"{words}, the first in order" + (f" that could: {lacks.among(ahead)}" if len(ahead) else "")
