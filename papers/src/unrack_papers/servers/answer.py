@@ -113,7 +113,7 @@ class PlacedServers:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """What ``unrack place --json`` prints; see ``papers/docs/servers.md``."""
+        """What ``unrack place --json`` prints; see ``docs/papers/servers.md``."""
         tiers = self.cluster.tiers
         assert tiers is not None
         names: tuple[str | int, ...] = tiers.cluster_names or tuple(range(tiers.clusters))

@@ -148,7 +148,7 @@ def place(
     cluster
         A data centre with tiers.
     servers
-        With the keys of a request (``papers/docs/servers.md``): ``cores``, ``mem`` (MB or text) and, if wanted, ``id``,
+        With the keys of a request (``docs/papers/servers.md``): ``cores``, ``mem`` (MB or text) and, if wanted, ``id``,
         ``local_SLA``, ``remote_SLA``, ``group``, ``spread``, ``forbidden``, ``pinned``.
     policy
         ``"slo"``, ``"first-fit"``, ``"best-fit"``: one at a time, in order; ``"optimal"``: all at once.
