@@ -24,6 +24,8 @@ from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Asked, Supply
 from unrack.solver.torus import solve as torus
 
+pytestmark = pytest.mark.long
+
 SOLVERS = Path(unrack.__file__).parent / "solver"
 
 
