@@ -28,7 +28,7 @@ FEW_EXAMPLES = 10
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
-    tried = "some: of many parameters and drawn examples of a test a fifth, and no long test; rest: the others; all: both"
+    tried = "some: of many parameters and drawn examples of a test a fifth, no long test; rest: the others; all"
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
 
