@@ -52,6 +52,7 @@ def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.Monk
     assert [far(draw, world).starts("conservative") for draw, world in before] != plain
 
 
+@pytest.mark.long
 def test_the_law_sees_reservations_that_move_whenever_anything_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another planted fault: an early end on one island moves reservations on the other."""
     worlds = [np.random.default_rng(seed) for seed in range(200)]

@@ -329,6 +329,7 @@ def test_servers_that_are_somewhere_stay_and_the_others_come_to_them(tmp_path: P
     assert after["servers"][2]["cluster"] == 0
 
 
+@pytest.mark.long
 def test_a_repacking_moves_no_more_servers_than_it_may(tmp_path: Path) -> None:
     content = published()
     content["servers"] = [{"id": i, "cores": 1, "mem": 100, "local_SLA": 10} for i in range(3)]

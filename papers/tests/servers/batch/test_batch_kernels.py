@@ -68,6 +68,7 @@ def plain_excess_and_price(case: Case, at: np.ndarray, core_mb: float) -> tuple[
     return excess, paid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_excess_and_price_are_those_of_the_sums_of_what_servers_need(seed: int) -> None:
     case = case_of(seed)
@@ -144,6 +145,7 @@ def plain_price(case: Case, books: Books, i: int, c: int, gone: int) -> int:
     return cheapest(asks.mb[i], asks.floor[i], asks.ceiling[i], *columns, len(pools), into)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_moves_are_those_that_a_plain_look_at_all_of_them_finds(seed: int) -> None:
     case = case_of(seed, plain=seed % 2 == 0)

@@ -24,6 +24,8 @@ from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution
 from unrack_papers.servers.batch.solve import place_batch
 
+pytestmark = pytest.mark.long
+
 SOLVERS = Path(unrack.__file__).parent / "solver"
 
 

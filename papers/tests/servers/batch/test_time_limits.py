@@ -186,6 +186,7 @@ def test_constraint_programming_stops_by_the_time_that_it_computes() -> None:
     assert found.wall_s < 20
 
 
+@pytest.mark.long
 def test_a_torus_ends_by_the_same_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = np.flatnonzero(np.random.default_rng(0).random(256) < 0.4).tolist()
     before = best_tiles(16, 16, 40, taken, most_nodes=0).distance
