@@ -69,7 +69,10 @@ class SlurmLike(Planning):
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
-        return self.new_plan(view)
+        plan = self.new_plan(view)
+        plan.columns.cursor[COARSE] = view.total[0].max() if self.reserve == "nodes" else 0
+        plan.group(view, self.place)
+        return plan
 
     def _jobs(self, view: View, memory: Plan, now: int) -> Ints:
         return in_order(self.order, view, now, memory.noted)[: self.queue].copy()
@@ -98,7 +101,6 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
-        memory.columns.cursor[COARSE] = view.total[0].max() if self.reserve == "nodes" else 0
         what = Round(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 
