@@ -3,6 +3,7 @@
 A job for later keeps its nodes whole, and keeps them from jobs that end just when it begins. The search is in turns:
 
 * From a time on (first: now) the nodes are taken that no such job has before the job's end, if it began then.
+  Jobs that the same look has started count with these if their partition gives whole nodes.
 * Running jobs end on these, in the order of their limits, and those together that end within half a minute of the
   first; each time that none has a place yet within twice as long. A job that ends on none of these nodes ends no group:
   those behind it join. The job starts at the last end of a group after which it has a place.
@@ -34,6 +35,8 @@ from unrack.units import NEVER_US, SECOND_US
 
 NEAR_US = 30 * SECOND_US
 """Ends so near to each other are looked at together at first."""
+WHOLE = 2
+"""Of ``named``: a node of a partition that gives jobs whole nodes."""
 
 
 @inlined
@@ -58,14 +61,29 @@ def by_nodes_alone(job: int, groups: Groups, fixed: Span, sky: Any) -> bool:
 
 
 @inlined
-def planned_before(q: int, now: int, turn: Ints, later: bool) -> Ints:
-    """int64[k]: the places in the order before ``q`` of those that start later by their start, or now, as they are."""
-    count = 0
+def on_own_nodes(job: int, sky: Any) -> bool:
+    """Whether a job may only use nodes that are given whole."""
+    total, own = sky.total[sky.set_of[job]], True
+    for node in range(total.shape[1]):
+        own = own and (total[CPU, node] == 0 or sky.named[node] == WHOLE)
+    return own
+
+
+@inlined
+def planned_before(q: int, now: int, order: Ints, started: bool, sky: Any) -> Ints:
+    """int64[k]: the places in the order before ``q`` of those that start in this look; or that have reservations.
+
+    These, in order of their start, are jobs that start later, and those that start now and get their nodes whole.
+    """
+    turn = sky.turn
+    which, count = zeros(q), 0
     for p in range(q):
-        count += (turn[START, p] > now) if later else (turn[START, p] == now)
+        due = turn[START, p] == now
+        if due if started else (turn[START, p] > now or (due and on_own_nodes(order[p], sky))):
+            which[p], count = 1, count + 1
     found, starts, count = np.empty(count, np.int64), np.empty(count, np.int64), 0
     for p in range(q):
-        if (turn[START, p] > now) if later else (turn[START, p] == now):
+        if which[p] == 1:
             found[count], starts[count], count = p, turn[START, p], count + 1
     return found[order_of(starts)]
 
@@ -179,8 +197,8 @@ def slurm_start(
     ``level``: int64[2, nodes and more], what is free now.
     """
     nodes, length = groups.total.shape[1], max(1, asked.us)
-    reserved = planned_before(q, now, sky.turn, True)
-    ends = ends_of(order, planned_before(q, now, sky.turn, False), running, sky)
+    reserved = planned_before(q, now, order, False, sky)
+    ends = ends_of(order, planned_before(q, now, order, True, sky), running, sky)
     total, free, between = (
         np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64),
     )  # fmt: skip
