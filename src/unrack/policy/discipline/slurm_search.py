@@ -22,7 +22,7 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of, zeros
+from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
@@ -75,17 +75,12 @@ def planned_before(q: int, now: int, order: Ints, started: bool, sky: Any) -> In
 
     These, in order of their start, are jobs that start later, and those that start now and get their nodes whole.
     """
-    turn = sky.turn
-    which, count = zeros(q), 0
+    turn, found, starts, count = sky.turn, np.empty(q, np.int64), np.empty(q, np.int64), 0
     for p in range(q):
         due = turn[START, p] == now
         if due if started else (turn[START, p] > now or (due and on_own_nodes(order[p], sky))):
-            which[p], count = 1, count + 1
-    found, starts, count = np.empty(count, np.int64), np.empty(count, np.int64), 0
-    for p in range(q):
-        if which[p] == 1:
             found[count], starts[count], count = p, turn[START, p], count + 1
-    return found[order_of(starts)]
+    return found[order_of(starts[:count])]
 
 
 @inlined
@@ -171,20 +166,12 @@ def once_ended(
 
 
 @inlined
-def overlaps(start: int, until: int, end: int, used: int, reserved: Ints, taken: Ints, sky: Any) -> bool:
-    """Whether the rows from ``used`` to ``end`` are on nodes that others have then; ``taken``: zeros by node."""
-    turn, rows, found = sky.turn, sky.new_rows, False
-    for r in range(used, end):
+def all_open(rows: Ints, first: int, last: int, total: Ints) -> bool:
+    """Whether none of the nodes of rows is taken out of ``total``."""
+    found = True
+    for r in range(first, last):
         for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-            taken[node] = 1
-    for i in range(reserved.shape[0]):
-        p = reserved[i]
-        if turn[START, p] < until and turn[START, p] + turn[LENGTH, p] > start:
-            for r in range(turn[FIRST_ROW, p], turn[END_ROW, p]):
-                for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                    found = found or taken[node] == 1
-    for node in range(taken.shape[0]):
-        taken[node] = 0
+            found = found and total[CPU, node] > 0
     return found
 
 
@@ -202,7 +189,7 @@ def slurm_start(
     total, free, between = (
         np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64),
     )  # fmt: skip
-    taken, begin = zeros(nodes), now
+    begin = now
     while True:
         freed = open_from(begin, length, reserved, groups.total, total, between, sky)
         for node in range(nodes):
@@ -210,7 +197,8 @@ def slurm_start(
         at, end = once_ended(now, ends, free, total, groups, fit, asked, used, sky)
         start = max(at, begin)
         if at >= 0 and start <= freed:
-            if start == now or not overlaps(start, start + length, end, used, reserved, taken, sky):
+            open_from(start, length - 1, reserved, groups.total, total, between, sky)
+            if start == now or all_open(sky.new_rows, used, end, total):
                 return start, end
             begin = start
         elif freed == NEVER_US:
