@@ -102,29 +102,44 @@ def ends_of(order: Ints, started: Ints, running: int, sky: Any) -> Ints:
 
 
 @inlined
+def note_change(at: int, beyond: int, changes: Ints) -> None:
+    """Keep the two first times beyond one at which other nodes are reserved."""
+    if at > beyond and at < changes[0]:
+        changes[1], changes[0] = changes[0], at
+    elif changes[0] < at < changes[1]:
+        changes[1] = at
+
+
+@inlined
 def open_from(begin: int, length: int, reserved: Ints, base: Ints, total: Ints, freed: Ints, sky: Any) -> int:
     """Leave in ``total`` the nodes that no reservation has before a job ends; when others come free, or NEVER_US.
 
-    ``freed``: int64[2, nodes], overwritten: until when each node is reserved without a break, and when that is over.
+    That is looked for until other nodes are reserved for the second time after the job's end. ``freed``: int64[2,
+    nodes], overwritten: until when each node is reserved without a break, and when that is over.
     """
-    turn, rows, soonest = sky.turn, sky.new_rows, NEVER_US
+    turn, rows, changes = sky.turn, sky.new_rows, np.empty(2, np.int64)
+    changes[0] = changes[1] = soonest = NEVER_US
     for node in range(base.shape[1]):
         total[CPU, node], total[MEM, node] = base[CPU, node], base[MEM, node]
         freed[0, node], freed[1, node] = 0, NEVER_US
     for i in range(reserved.shape[0]):
         p = reserved[i]
-        until = turn[START, p] + turn[LENGTH, p]
+        start, until = turn[START, p], turn[START, p] + turn[LENGTH, p]
         for r in range(turn[FIRST_ROW, p], turn[END_ROW, p] if until > begin else 0):
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                if 0 < freed[0, node] < turn[START, p]:
-                    freed[1, node] = min(freed[1, node], freed[0, node])
+                if freed[0, node] != start:
+                    note_change(start, begin + length, changes)
+                    note_change(freed[0, node], begin + length, changes)
+                    freed[1, node] = min(freed[1, node], freed[0, node] if freed[0, node] > 0 else NEVER_US)
                 freed[0, node] = until
-                if turn[START, p] <= begin + length:
+                if start <= begin + length:
                     total[CPU, node] = 0
     for node in range(base.shape[1]):
-        if base[CPU, node] > 0 and freed[0, node] > 0:
-            soonest = min(soonest, freed[1, node], freed[0, node])
-    return soonest
+        if freed[0, node] > 0:
+            note_change(freed[0, node], begin + length, changes)
+            if base[CPU, node] > 0:
+                soonest = min(soonest, freed[1, node], freed[0, node])
+    return soonest if soonest <= changes[1] else NEVER_US
 
 
 @inlined
