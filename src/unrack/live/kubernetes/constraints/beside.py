@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from unrack.kubernetes_text.objects import entries
@@ -96,6 +97,15 @@ class Beside:
         """A pod is gone."""
         self._known.pop(key, None)
         self.requiring.pop(key, None)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What is put, and taken away again, inside of this counts as no change."""
+        before = self.version
+        try:
+            yield
+        finally:
+            self.version, self._repelled_at = before, -1
 
     @property
     def repels(self) -> bool:
