@@ -30,6 +30,8 @@ from unrack.live.kubernetes.devices.written import allocation_of
 FINALIZER = "resource.kubernetes.io/delete-protection"
 LONGEST_S = 600.0
 """How long devices may take until a pod that is given them can be bound; kube-scheduler waits as long."""
+SEEN_S = 30.0
+"""How long it may take until what was written is seen."""
 _LOOK_S = 5.0
 """After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
@@ -234,7 +236,7 @@ class Giving:
 
     async def _ready(self, pods: Sequence[Pod], is_there: Callable[[], bool]) -> None:
         """Wait until what was written is seen, no other claim has the same, and devices say that they are ready."""
-        checked = False
+        checked, seen_until = False, time.monotonic() + SEEN_S
         while True:
             news = self._news
             with self._lock:
@@ -253,11 +255,11 @@ class Giving:
                 if seen and all(map(_is_ready, claims)):
                     return
                 left_s = min((self._left_s(one) for one in claims), default=self._longest_s)
-            if checked and not seen:
+            if not seen and (checked or time.monotonic() > seen_until):
                 raise GivingError("its devices were taken back by another controller")
             if left_s <= 0:
                 raise GivingError(f"its devices were not ready in {self._longest_s:g} s")
-            await _heard(news, min(left_s, _LOOK_S))
+            await _heard(news, min(left_s, _LOOK_S if seen else SEEN_S, _LOOK_S))
 
     def _left_s(self, claim: Claim) -> float:
         of = claim.status.allocation

@@ -180,7 +180,8 @@ class Gathering:
             shown = Shown.HELD
         elif starting:
             ending = any(job.own.metadata.deletion_timestamp for job in runs)
-            if waits or (entry.phase == Phase.RECALLING and ending):
+            lost = any(job.shown == Shown.OVER and not job.ran for job in known)  # so it cannot be finished
+            if waits or lost or (entry.phase == Phase.RECALLING and ending):
                 of = dict(members)
                 under_way = any(of[job.key] in (job.told or job.nodes) for job in (*runs, *waits))
                 shown, told, nodes = (Shown.FREE, tuple(planned), frozenset()) if under_way else (Shown.HELD, (), nodes)

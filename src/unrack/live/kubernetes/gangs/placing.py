@@ -122,11 +122,8 @@ class Placing:
             if not opens:
                 break
         if number >= self._best[0]:
-            away, full, without = (
-                len(member.here) - len(left),
-                len(left) - len(roomy),
-                f", {lacked} have no devices for it",
-            )
+            away, full = len(member.here) - len(left), len(left) - len(roomy)
+            without = f", {lacked} have no devices for it" if lacked else ""
             why = f"of {len(member.here)} for pod {member.pod.metadata.name} {away} are kept from it by pods or labels"
             self._best = number, f"{why}, {full} have no room{without}"
 
