@@ -1,7 +1,8 @@
 """Pods that are evicted for others: whose devices are about to be free; and none is evicted if that were no use.
 
 The core counts devices, and what is counted is never less than what could be given. So before a pod is evicted for one
-with claims it is looked whether this one's devices could be given then; if not, the pod that was to go runs on.
+with claims it is looked whether this one's devices could be given then; if not, the pod that was to go runs on. And the
+core takes a job that it stops to wait again, and may stop others for that; but a pod that is evicted is gone.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Evictions:
             for_which = {victim.key: victim.why.rpartition("for job ")[2] for victim in stopping}
             starting = ranked(entry for entry in map(table.get, set(for_which.values())) if entry is not None)
             claiming = {entry.key: pods for entry in starting if (pods := self._claiming(entry))}
-            vain = dict[str, str]()
+            vain = {key: why for key in set(for_which.values()) if (why := _never(table.get(key)))}
             while True:
                 going = [key for key in of if for_which[key] not in vain or self._is_going(of[key])]
                 ending = frozenset(pod.metadata.uid for key in going for pod in of[key])
@@ -55,7 +56,7 @@ class Evictions:
                     break
                 vain |= {key: why for key, why in zip(left, whys, strict=True) if why}
             giving.ending = ending
-        text = "it would be in vain, as pod {} could not have its devices even then: {}"
+        text = "it would be in vain, as pod {} could not start even then: {}"
         stays = {key: for_which[key] for key in of if key not in going}
         return {key: text.format(other.rpartition("/")[0], vain[other]) for key, other in stays.items()}
 
@@ -78,3 +79,10 @@ class Evictions:
     def _is_going(self, pods: list[Pod]) -> bool:
         """Whether some have been evicted already."""
         return any(pod.metadata.deletion_timestamp for pod in pods)
+
+
+def _never(entry: Entry | None) -> str:
+    """Why a job does not start that others are to be stopped for; ``""``: it does."""
+    if entry is None:
+        return "it is gone"
+    return "it is being evicted, too" if entry.phase in (Phase.STOPPING, Phase.HOLDING) else ""
