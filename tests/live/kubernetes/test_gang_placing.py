@@ -68,10 +68,11 @@ def placed(
     beside = Beside(nodes)
     for key, (pod, at) in (there or {}).items():
         beside.put(key, pod, at)
-    before = beside.version, {name: dict(on) for name, on in beside._on.items() if on}
-    members = [Member(f"m{i}", pod, sorted(nodes), beside.required(f"m{i}", pod), ()) for i, pod in enumerate(pods)]
+    before = beside.version
+    here = sorted(nodes)
+    members = [Member(f"m{i}", pod, here, beside.required(f"m{i}", pod), ()) for i, pod in enumerate(pods)]
     found = Placing(nodes, beside, members, alike).found(free_of(nodes, beside, there or {}))
-    assert before == (beside.version, {name: dict(on) for name, on in beside._on.items() if on})
+    assert before == beside.version
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
@@ -141,6 +142,31 @@ def test_what_happens_between_giving_and_binding_leaves_nothing(
         if what == "it is deleted":
             add_claiming_members(bed, "gang", 2 - len(driven.pods()), first=2)
         driven.until(lambda: bound(driven)["gang"] == 2)
+        assert audit(bed) == []
+
+
+def test_claims_that_others_write_at_the_same_time_are_written_again(
+    bed: KubernetesBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_slice(bed, "n1-gpus", gpus(3), nodeName="n1")
+    add_group(bed, "gang", 3)
+    with DrivenPods(bed) as driven:
+        driven.until(lambda: driven.driver.epoch is not None)
+        giving, raced = driven.adapter.devices.giving, Counter[str]()
+        patch = giving._patch
+
+        async def after_them(claim: Any, *args: Any, **keys: Any) -> Any:
+            raced[claim.metadata.name] += 1
+            if raced[claim.metadata.name] <= 2:
+                mark = {"metadata": {"annotations": {"marked": str(raced.total())}}}
+                bed.admin.patch(f"{CLAIMS}/{claim.metadata.name}", mark)
+            return await patch(claim, *args, **keys)
+
+        monkeypatch.setattr(giving, "_patch", after_them)
+        add_claiming_members(bed, "gang", 3)
+        driven.until(lambda: bound(driven)["gang"] == 3)
+        assert len(raced) == 3
+        assert min(raced.values()) > 2
         assert audit(bed) == []
 
 

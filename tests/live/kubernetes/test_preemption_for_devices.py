@@ -146,6 +146,24 @@ def test_no_pod_is_evicted_in_vain(bed: KubernetesBed, why: str) -> None:
             assert before < set(driven.placed())
 
 
+def test_others_are_evicted_where_a_budget_keeps_the_first(bed: KubernetesBed) -> None:
+    add_slice(bed, "n1-gpus", gpus(2), nodeName="n1")
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"}}
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
+    bed.admin.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", {**budget, "spec": spec})
+    with DrivenPods(bed, POLICY) as driven:
+        add(driven, "free", "low")
+        add(driven, "kept", "low", metadata={"labels": {"app": "kept"}})  # the youngest goes first
+        settled(driven)
+        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/kept"
+        bed.wait_until(lambda: bed.admin.get(path).get("status", {}).get("currentHealthy") == 1)
+        add_claiming(bed, "high", template="one", priorityClassName="high")
+        driven.until(lambda: "high" in driven.placed())
+        assert set(driven.placed()) == {"kept", "high"}
+        assert audit(bed) == []
+        assert replay(driven.journal.records()).differences == []
+
+
 def test_a_gang_evicts_for_all_of_its_devices_and_is_evicted_whole(bed: KubernetesBed) -> None:
     for node in ("n1", "n2"):
         add_slice(bed, f"{node}-gpus", gpus(2), nodeName=node)

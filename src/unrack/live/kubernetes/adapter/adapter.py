@@ -115,6 +115,7 @@ class KubernetesAdapter:
         for key, job in jobs:
             if job is None or job.shown == Shown.OVER:
                 self.asking.forget(key)
+                self.devices.forget(key)
                 self._late.discard(key)
             if key not in self.picture.pods:
                 self._told.pop(key, None)

@@ -141,9 +141,13 @@ class Asking:
         alone = _together(gang, key, terms.asked)
         if isinstance(alone[0], Problem):
             return alone
+        heres = dict[Hashable, list[str]]()  # equal pods have the same list
         for member, pod, its in zip(gang.keys, gang.pods, required, strict=True):
             never = off[pod.metadata.uid].union(self._devices.giving.failed_on(pod) if pod.spec.resource_claims else ())
-            here = [name for name in terms.places(pod) if name not in never and is_usable(picture.nodes[name])]
+            places = terms.places(pod)
+            if (alike := (id(places), frozenset(never))) not in heres:
+                heres[alike] = [name for name in places if name not in never and is_usable(picture.nodes[name])]
+            here = heres[alike]
             claims = self._devices.store.of_pod(pod) if pod.spec.resource_claims else []
             members.append(Member(member, pod, here, its, claims))
         placing = Placing(picture.nodes, picture.beside, members, gang.alike)

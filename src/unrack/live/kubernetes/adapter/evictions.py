@@ -39,7 +39,7 @@ class Evictions:
         table, giving = self.table, self._devices.giving
         stopping = [] if table is None else ranked(table.in_phase((Phase.STOPPING,)))
         if table is None or not stopping:
-            giving.ending = frozenset()
+            giving.end(frozenset())
             return {}
         with self._picture.lock:
             of = {victim.key: self._pods(victim) for victim in stopping}
@@ -55,7 +55,7 @@ class Evictions:
                 if not any(whys):
                     break
                 vain |= {key: why for key, why in zip(left, whys, strict=True) if why}
-            giving.ending = ending
+            giving.end(ending)
         text = "it would be in vain, as pod {} could not start even then: {}"
         stays = {key: for_which[key] for key in of if key not in going}
         return {key: text.format(other.rpartition("/")[0], vain[other]) for key, other in stays.items()}

@@ -160,6 +160,11 @@ class Devices:
             return str(error)
         return await bind()
 
+    def forget(self, key: str) -> None:
+        """A job is over: what became of its start is not asked any more."""
+        if (task := self._starting.get(key)) is not None and task.done():
+            del self._starting[key]
+
     async def hold(self, key: str, pods: Sequence[Pod]) -> Said:
         """Pods that are not bound do not start: they have no devices then."""
         task = self._starting.pop(key, None)

@@ -84,6 +84,12 @@ class Giving:
         self._news.set()
         self._news = asyncio.Event()
 
+    def end(self, ending: frozenset[str]) -> None:
+        """These pods are being evicted now, by uid; those that wait for it look again."""
+        if ending != self.ending:
+            self.ending = ending
+            self.told()
+
     def failed_on(self, pod: Pod) -> list[str]:
         """The nodes on which the devices that are free did not do for a pod, and nothing came free since."""
         uid = pod.metadata.uid
@@ -140,8 +146,8 @@ class Giving:
                     raise GivingError(str(error)) from None
                 except _EndingError:
                     pass
-            freed = self._store.freed
-            while freed == self._store.freed and is_there():
+            freed, ending = self._store.freed, self.ending
+            while freed == self._store.freed and ending == self.ending and is_there():
                 await _heard(news, _LOOK_S)
                 news = self._news
 

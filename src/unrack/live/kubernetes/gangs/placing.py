@@ -9,6 +9,7 @@ have a node: kube-scheduler goes by the first. Nothing here asks a server, a clo
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond
@@ -52,7 +53,7 @@ class Placing:
     Parameters
     ----------
     nodes, beside
-        All nodes; the pods that are there, which is as it was afterwards.
+        All nodes; the pods that are there.
     members
         The pods, in order.
     alike
@@ -62,46 +63,43 @@ class Placing:
     def __init__(
         self, nodes: Mapping[str, Node], beside: Beside, members: Sequence[Member], alike: Sequence[str] = ()
     ) -> None:
-        self._nodes, self._beside, self._members, self._alike = nodes, beside, members, alike
+        self._nodes, self._members, self._alike = nodes, members, alike
+        self._beside = beside.about((one.pod, one.required) for one in members)
         shared = [one.metadata.uid for member in members for one in member.claims]
         self._shared = {uid for uid in shared if shared.count(uid) > 1}
-        self._rooms = dict[str, dict[str, int]]()
+        self._rooms = dict[str, dict[str, int]]()  # of nodes that pods of the gang were put on
+        self._sorted = dict[Hashable, tuple[list[str], frozenset[str]]]()
         self._steps, self._taken = 0, list[_Taken]()
         self._best = 0, ""
 
     def found(self, free: Free) -> list[str] | str:
         """The node of each pod, or how far that went, in numbers."""
-        self._steps, self._best, self._rooms = 0, (0, ""), {}
+        self._steps, self._best, self._rooms, self._sorted = 0, (0, ""), {}, {}
         ways = list[Generator[bool]]()
-        with self._beside.trial():
-            ways.append(self._nodes_of(0, free))
-            while ways:
-                if not next(ways[-1], False):
-                    ways.pop()
-                elif len(ways) == len(self._members):
-                    found = [one.node for one in self._taken]
-                    break
-                else:
-                    ways.append(self._nodes_of(len(ways), free))
+        ways.append(self._nodes_of(0, free))
+        while ways:
+            if not next(ways[-1], False):
+                ways.pop()
+            elif len(ways) == len(self._members):
+                found = [one.node for one in self._taken]
+                for way in reversed(ways):
+                    way.close()
+                return found
             else:
-                found = []
-            for way in reversed(ways):
-                way.close()
+                ways.append(self._nodes_of(len(ways), free))
         count, why = self._best
         gave_up = f", given up after {MOST_STEPS} steps" if self._steps > MOST_STEPS else ""
-        return found or f"of the {len(self._members)} pods of its gang {count} would have nodes{gave_up}: {why}"
+        return f"of the {len(self._members)} pods of its gang {count} would have nodes{gave_up}: {why}"
 
     def _nodes_of(self, number: int, free: Free) -> Generator[bool]:
         """Take one node after the other for a pod, as long as that may matter to those after it."""
         member = self._members[number]
         asks, key = asked_of(member.pod), member.key
         off, seen = self._beside.forbidden(member.pod, member.required), set[Hashable]()
-        left = [name for name in member.here if name not in off and self._is_alike(name)]
-        roomy = [name for name in left if not beyond(asks, self._room(name, free))]
         opens, lacked = self._opens(number, free), 0
-        for name in sorted(roomy, key=lambda name: self._cost(name, asks, free)):
+        for name in self._with_room(member, asks, free):
             place = self._place(member, name) if opens else None
-            if place in seen or self._steps > MOST_STEPS:
+            if name in off or not self._is_alike(name) or place in seen or self._steps > MOST_STEPS:
                 continue
             self._steps += 1
             claims = self._devices_on(member, name, free)
@@ -122,10 +120,28 @@ class Placing:
             if not opens:
                 break
         if number >= self._best[0]:
-            away, full = len(member.here) - len(left), len(left) - len(roomy)
+            left = [name for name in member.here if name not in off and self._is_alike(name)]
+            full, away = sum(bool(beyond(asks, self._room(name, free))) for name in left), len(member.here) - len(left)
             without = f", {lacked} have no devices for it" if lacked else ""
             why = f"of {len(member.here)} for pod {member.pod.metadata.name} {away} are kept from it by pods or labels"
             self._best = number, f"{why}, {full} have no room{without}"
+
+    def _with_room(self, member: Member, asks: Amounts, free: Free) -> list[str]:
+        """The nodes of a pod that have room for it: what has it now first, then the fullest, then by name."""
+
+        def cost(name: str) -> tuple[object, ...]:
+            room = self._room(name, free)
+            return free.lacking(name, asks), *(room.get(resource, 0) for resource in ("cpu", "memory")), name
+
+        alike = id(member.here), tuple(sorted(asks.items()))
+        if alike not in self._sorted:  # as if no other pod of the gang had a node yet
+            whole = [name for name in member.here if not beyond(asks, free.rooms[name])]
+            rooms, self._rooms = self._rooms, {}
+            self._sorted[alike] = sorted(whole, key=cost), frozenset(whole)
+            self._rooms = rooms
+        order, every = self._sorted[alike]
+        mine = [name for name in self._rooms if name in every and not beyond(asks, self._rooms[name])]
+        return list(merge([name for name in order if name not in self._rooms], sorted(mine, key=cost), key=cost))
 
     def _opens(self, number: int, free: Free) -> bool:
         """Whether where a pod is decides where others may be: it is the first of those that belong together."""
@@ -166,8 +182,3 @@ class Placing:
         room = self._rooms.setdefault(name, dict(free.rooms[name]))
         for resource, amount in asks.items():
             room[resource] = room.get(resource, 0) - sign * amount
-
-    def _cost(self, name: str, asks: Amounts, free: Free) -> tuple[object, ...]:
-        """What has room now first, then the fullest, then by name."""
-        room = self._room(name, free)
-        return free.lacking(name, asks), *(room.get(resource, 0) for resource in ("cpu", "memory")), name
