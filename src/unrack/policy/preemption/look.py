@@ -267,7 +267,7 @@ class Look:
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
             if job in self._ledger().columns.suspended:  # nothing more is lost
-                found.append(Victim(job, True, since, self.view.cores_asked(job), True))
+                found.append(Victim(job, True, since, self.view.cores_asked(job), True, int(self.view.priority[job])))
                 continue
             if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
                 continue
@@ -280,7 +280,8 @@ class Look:
                 and not self.view.columns.draining.isdisjoint(self.view.lease(job).nodes.tolist())
             ):
                 continue  # its cores would not come back
-            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode in KEEPS))
+            cores, priority = self.view.cores_asked(job), int(self.view.priority[job])
+            found.append(Victim(job, fresh, since, cores, mode in KEEPS, priority))
         return found
 
     def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:

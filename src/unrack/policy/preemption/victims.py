@@ -25,10 +25,12 @@ class Victim(NamedTuple):
     started_us: int
     cores: int
     keeps: bool  # whether its work is kept
+    priority: int
 
 
 KEYS: dict[str, Callable[[Victim, int], tuple[int, ...]]] = {
     "youngest": lambda one, now: (),
+    "lowest": lambda one, now: (one.priority,),
     "fewest": lambda one, now: (-one.cores,),
     "cheapest": lambda one, now: (0 if one.keeps else one.cores * (now - one.started_us),),
 }
