@@ -158,6 +158,7 @@ class Notes:
     stopped: tuple[int, ...] = ()  # jobs that were just stopped: what the policy inside remembers is to be made anew
     gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when which job was stopped; once at a time
     kept: bool = False  # whether the policy inside was shown the cores of suspended jobs as theirs
+    ranked: int = 0  # how many heterogeneous jobs were known when ``ranks`` were made
     over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
 
