@@ -10,10 +10,13 @@ import pytest
 from plain_slurm import Asked, Runs, look
 
 from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.ledger.lease import nodes_of
 from unrack.policy.placement.node_kernel import Fit, place_one
-from unrack.sim.simulate import simulate
-from unrack.workload.formats.rules import Intake
-from unrack.workload.job import Workload, job_table
+from unrack.policy.table import parse_policy
+from unrack.sim.kernel import Kernel
+from unrack.workload.job import JobTable, job_table
+from unrack.workload.site.settled import settled
 from unrack.workload.under_way import UnderWay
 
 NODES, CORES = 10, 8
@@ -62,10 +65,8 @@ def drawn(seed: int) -> tuple[int, list[Asked], list[Runs], list[str]]:
     return now, queue, running, parts + ran
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_a_look_starts_what_slurm_would_start_and_where(seed: int) -> None:
-    now, queue, running, parts = drawn(seed)
-    twin = look(now, queue, running, CORES, NODES, place)
+def world(now: int, queue: list[Asked], running: list[Runs], parts: list[str]) -> tuple[Cluster, JobTable]:
+    """The same as a cluster and jobs, those that wait first."""
     waits, runs = len(queue), len(running)
     limit = np.array([one.limit_s for one in queue] + [one.end_s - now for one in running]) * 10**6
     on = [None] * waits + [",".join(map(str, sorted(one.on))) for one in running]
@@ -80,15 +81,31 @@ def test_a_look_starts_what_slurm_would_start_and_where(seed: int) -> None:
     cluster = Cluster.from_dict({
         "nodes": [{"names": f"n[0-{NODES - 1}]", "count": NODES, "cores": CORES, "memory": 10**6}],
         "site": {"partitions": [
-            {"name": name, "nodes": [f"n[{nodes[0]}-{nodes[-1]}]"], **({"whole_nodes": True} if name == "own" else {})}
+            {"name": name, "nodes": [f"n[{nodes[0]}-{nodes[-1]}]"], "whole_nodes": name == "own"}
             for name, nodes in PARTS.items()
         ]},
     })  # fmt: skip
-    placed = simulate(
-        cluster, Workload("drawn", jobs, Intake("drawn", "drawn", len(jobs), len(jobs), {})), POLICY
-    ).placements
-    found: dict[int, set[int]] = {}
-    for number, node, nodes in placed.filter(pl.col("start_s") == now).select("job", "first_node", "nodes").iter_rows():
-        if number <= waits:
-            found.setdefault(queue[number - 1].id, set()).update(range(node, node + nodes))
-    assert found == {job: set(where) for job, (start, where) in twin.items() if start == now}
+    return settled(cluster, jobs)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_look_starts_what_slurm_would_start_where_it_would_and_plans_the_rest_so(seed: int) -> None:
+    now, queue, running, parts = drawn(seed)
+    due = {job: set(on) for job, (at, on) in look(now, queue, running, CORES, NODES, place).items() if at == now}
+    cluster, jobs = world(now, queue, running, parts)
+    core, found, planned = Core(cluster, jobs, parse_policy(POLICY)), dict[int, set[int]](), dict[int, int]()
+    job_of = {row: queue[number - 1].id for row, number in enumerate(jobs.ids.to_list()) if number <= len(queue)}
+
+    def after(at_us: int) -> None:
+        if at_us == now * 10**6 and not planned:
+            for row in core.view.running_jobs.tolist():
+                if row in job_of:
+                    found[job_of[row]] = set(nodes_of(core.state.lease(row).rows).tolist())
+            planned.update(core.policy.starts_us(core.view, at_us))
+
+    Kernel(core).run(after_round=after)
+    assert found == due
+    begun = [Runs(now + job.limit_s, job.id, frozenset(due[job.id]), job.cores) for job in queue if job.id in due]
+    left = [job for job in queue if job.id not in due]
+    then = look(now, left, [*running, *begun], CORES, NODES, place)
+    assert {job_of[row]: at // 10**6 for row, at in planned.items()} == {job: at for job, (at, _) in then.items()}
