@@ -36,7 +36,9 @@ def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: 
     ends = time + max(1, c.limit_us[job])
     for w in range(windows.shape[0]):
         place = kept[w, 0]
-        if place < 0 or windows[w, CLOSES_US] <= time or ends <= windows[w, OPENS_US]:
+        if place >= 0 and ends <= windows[w, OPENS_US]:
+            break
+        if place < 0 or windows[w, CLOSES_US] <= time:
             continue
         asked = amount_at(place, c.fixed, c.fixed_at[0, job], c.fixed_at[1, job])
         if asked == 0:
