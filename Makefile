@@ -37,7 +37,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 help:
 	@echo "make demo      install, run examples/demo.toml, say where the report is"
 	@echo "make test      install, then make check"
-	@echo "make check     ruff, spelling and prose, mypy --strict, tests: of many parameters and drawn examples of a test a third"
+	@echo "make check     ruff, spelling and prose, mypy --strict, tests: of many parameters and drawn examples of a test a fifth, none that takes long"
 	@echo "make other-tests  the parameters and examples that make test leaves out"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"

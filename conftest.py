@@ -21,14 +21,14 @@ settings.register_profile("quick", deadline=None, derandomize=True, database=Non
 settings.load_profile("quick")
 
 
-FEW = 8
-"""So many parameters of one test are always tried; of more, a third, chosen by their names."""
+FEW = 4
+"""So many parameters of one test are always tried; of more, a fifth, chosen by their names."""
 FEW_EXAMPLES = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
-    tried = "some: of many parameters and drawn examples of a test a third; rest: what that leaves out; all: both"
+    tried = "some: of many parameters and drawn examples of a test a fifth, no long test; rest: the others; all"
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
 
@@ -40,7 +40,7 @@ def draws_many(item: pytest.Item, fewer: bool) -> bool:
         return False
     if fewer and not hasattr(test, "_all_examples"):
         test._all_examples = drawn.max_examples
-        some = max(FEW_EXAMPLES, drawn.max_examples // 3)
+        some = max(FEW_EXAMPLES, drawn.max_examples // 5)
         test._hypothesis_internal_use_settings = settings(drawn, max_examples=some)
     return True
 
@@ -56,7 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name = item.nodeid.partition("[")[0]
         met[name] += 1
-        first = every[name] <= FEW or met[name] == 1 or crc32(item.nodeid.encode()) % 3 == 0
+        first = every[name] <= FEW or met[name] == 1 or crc32(item.nodeid.encode()) % 5 == 0
+        first = first and item.get_closest_marker("long") is None
         again = first and draws_many(item, fewer=tries == "some")
         (kept if again or first == (tries == "some") else left).append(item)
     items[:] = kept

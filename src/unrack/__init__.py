@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from unrack.plan.ask import Planned as Planned
     from unrack.plan.ask import plan_study as plan_study
     from unrack.policy.table import Entry
-    from unrack.policy.tiers.answer import PlacedServers as PlacedServers
-    from unrack.policy.tiers.one_shot import place as place
     from unrack.report.charts.compare import compare as compare
     from unrack.sim.faults import Fault as Fault
     from unrack.sim.faults import random_faults as random_faults
@@ -70,6 +68,9 @@ else:
             from importlib.metadata import version
 
             return version("unrack")
+        if name in ("place", "PlacedServers"):
+            where = f"unrack_papers.servers.{name} (pip install 'unrack[papers]')"
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it is {where}")
         return _loaded(name)
 
 

@@ -23,6 +23,9 @@ import numba.core.event
 import numba.core.types
 
 from unrack.kernels import cache
+from unrack.kernels.arrays import Bools as Bools
+from unrack.kernels.arrays import Floats as Floats
+from unrack.kernels.arrays import Ints as Ints
 from unrack.kernels.parts import KernelCompiler, PartCompiler
 from unrack.kernels.stamp import remember_operators, stamp
 
@@ -116,7 +119,7 @@ def melted(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Compiling(_event.Listener):  # type: ignore[misc]
-    """Tells when kernels of this package begin (1) and end (-1) to be compiled, with all that they call."""
+    """Tells when kernels begin (1) and end (-1) to be compiled, with all that they call."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self.tell = tell
@@ -124,30 +127,31 @@ class _Compiling(_event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """A function is compiled; nothing on disk did for it."""
-        if _of_this_package(event):
+        if _ours(event):
             self.depth += 1
             if self.depth == 1:
                 self.tell(1)
 
     def on_end(self, event: Any) -> None:
         """It has been compiled."""
-        if _of_this_package(event):
+        if _ours(event):
             self.depth -= 1
             if self.depth == 0:
                 self.tell(-1)
 
 
-def _of_this_package(event: Any) -> bool:
-    return bool(event.data["dispatcher"].py_func.__module__.startswith("unrack."))
+def _ours(event: Any) -> bool:
+    """True of kernels that :func:`compiled` and :func:`inlined` made, in whatever package they are."""
+    return issubclass(event.data["dispatcher"]._compiler.pipeline_class, (KernelCompiler, PartCompiler))
 
 
 def on_compile(tell: Callable[[int], None]) -> None:
-    """Call ``tell`` with 1 when this process begins to compile a kernel of this package, and with -1 at its end."""
+    """Call ``tell`` with 1 when this process begins to compile a kernel, and with -1 at its end."""
     _event.register("numba:compile", _Compiling(tell))
 
 
 def on_first_compile(tell: Callable[[], None]) -> None:
-    """Call ``tell`` when this process first compiles a kernel of this package, as no machine code of it is kept yet."""
+    """Call ``tell`` when this process first compiles a kernel, as no machine code of it is kept yet."""
     told: list[int] = []
 
     def first(change: int) -> None:

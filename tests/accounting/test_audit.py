@@ -311,6 +311,7 @@ CHEATING = Cheating()
 """
 
 
+@pytest.mark.long
 def test_unrack_run_ends_with_1_and_keeps_the_other_runs(tmp_path: Any) -> None:
     from typer.testing import CliRunner
 

@@ -169,6 +169,7 @@ def test_without_below_the_run_ends_with_a_refusal_that_names_the_job() -> None:
         simulate(FOUR, work(J(0, 12, cores=4)), Scripted(plan))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contended", [False, True])
 def test_the_example_gives_memory_back_half_way_and_speeds_follow(contended: bool) -> None:
     cluster = unrack.memory_system(nodes=8, large_share=0.25)

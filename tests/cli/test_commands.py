@@ -271,6 +271,7 @@ def test_explain_is_told_where_a_policy_file_is(tmp_path: Path) -> None:
     assert "job 3 (job) under few at a time" in found.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, ending: signal.Signals) -> None:
     big = SMALL.replace("jobs = 30", "jobs = 40000").replace("gap_s = 5", "gap_s = 90")
@@ -299,6 +300,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path, ending: 
     assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path, jobs: int) -> None:
     big = SMALL.replace("jobs = 30", "jobs = 40000").replace("gap_s = 5", "gap_s = 90")

@@ -110,6 +110,7 @@ def test_before_there_is_anything_to_go_by_nothing_is_promised() -> None:
     assert pace.left_s(100) is None
 
 
+@pytest.mark.long
 def test_a_first_use_shows_compiling_and_the_report_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL.replace(', "easy"', ""))
     drawn = on_a_terminal(
@@ -129,6 +130,7 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.long
 def test_quiet_prints_where_the_report_is_and_verbose_what_was_read_kept_and_run(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL)
     loud = run_in(tmp_path, "run", "study.toml", "--out", "out", "--verbose")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.cluster.recount import with_torus
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
 from unrack.policy.placement.core_tiles import CORE_RULES, CoreTiles
@@ -147,21 +146,6 @@ def test_a_layout_that_cannot_be_is_refused_with_its_key(torus: object, words: s
     with pytest.raises(ClusterError, match=words) as error:
         Cluster.from_dict({"nodes": [{"count": 2, "cores": 110, "torus": torus}]})
     assert "torus" in str(error.value)
-
-
-def test_a_torus_given_later_is_that_of_a_cluster_file() -> None:
-    kind = {"count": 3, "cores": 12, "memory": "1 GB"}
-    pool = {"memory_pools": [{"count": 1, "memory": "1 GB"}]}
-    plain, filed = (Cluster.from_dict({"nodes": [{**kind, **more}], **pool}) for more in ({}, {"torus": [2, 3]}))
-    given_later = with_torus(plain, 2, 3, "--torus")
-    assert plain.torus is None
-    assert filed.torus is not None
-    assert given_later.torus is not None
-    assert given_later.torus.tolist() == filed.torus.tolist() == [[2, 3]] * 3 + [[0, 0]]
-    assert given_later.digest() == filed.digest() != plain.digest()
-    for rows, columns in ((5, 2), (33, 1), (0, 3)):
-        with pytest.raises(ClusterError, match="--torus"):
-            with_torus(plain, rows, columns, "--torus")
 
 
 @given(st.sets(st.integers(0, 60)))

@@ -15,6 +15,7 @@ from unrack.errors import PolicyError
 from unrack.policy import Lease, OnTiers, View, offer
 from unrack.policy.file import load_policy
 from unrack.workload.generate.server_generator import servers
+from unrack_papers.servers import place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_tier_policy.py"
 
@@ -91,7 +92,7 @@ def test_an_offer_is_what_the_allocator_would_give(seed: int, tmp_path: Path) ->
     floor, ceiling = int(draws.integers(0, min(mem, 40_000))), int(1.3 * mem)
     request = {"cores": cores, "mem": mem, "local": floor, "ceiling": ceiling, "pinned": 0}
     try:
-        placed = unrack.place(centre(), [request])
+        placed = place(centre(), [request])
         wanted = -1.0 if len(placed.unplaced) else placed.price / placed.cluster.tiers.price_scale / 1024
     except unrack.InputError:
         wanted = -1.0  # a ceiling below what an empty cluster can give

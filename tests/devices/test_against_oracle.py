@@ -52,6 +52,7 @@ def tiny() -> list[tuple[Instance, int]]:
     return [(instance, fewest_late(instance)) for instance in instances]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_beats_the_best_of_all_schedules(policy: str, tiny: list[tuple[Instance, int]]) -> None:
     reached = Counter(late(instance, policy) - least for instance, least in tiny)

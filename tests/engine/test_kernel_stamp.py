@@ -36,6 +36,7 @@ def part(value):
 CALL = "import of_kernels; print(of_kernels.kernel(1), sum(of_kernels.kernel.stats.cache_hits.values()))"
 
 
+@pytest.mark.long
 def test_what_changed_in_another_file_is_compiled_anew(tmp_path: Path) -> None:
     (tmp_path / "of_kernels.py").write_text(KERNEL)
 

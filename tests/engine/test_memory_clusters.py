@@ -362,6 +362,7 @@ JOBS = [J(0, 50, 3, cores=2, mb=3 * GB), J(1, 40, 2, cores=4, mb=GB), J(2, 9, 7,
         J(3, 20, 1, cores=4, mb=8 * GB), J(3, 5, 5, cores=4, mb=GB), J(4, 30, 2, cores=1, mb=9 * GB)]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in POLICIES if not make_policy(name, {}).traits.lends])
 def test_a_policy_that_does_not_lend_runs_as_if_there_were_no_memory_pools(name: str) -> None:
     bare, pooled = (unrack.simulate(c, workload_of(table(JOBS)), name, seed=1) for c in (cluster(), cluster(SHELF)))

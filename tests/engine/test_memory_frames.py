@@ -105,6 +105,7 @@ JOB = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(JOB, min_size=1, max_size=12),
@@ -141,6 +142,7 @@ generate = { jobs = 20, arrivals = { gap_s = 1 }, classes = [{ run_s = 60, cores
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mb", [1000, 1500])
 def test_a_kept_run_has_a_table_of_loans_where_anything_was_lent(tmp_path: Path, mb: int) -> None:
     path = tmp_path / "study.toml"

@@ -153,6 +153,7 @@ def test_easy_is_the_textbook_schedule_on_hundreds_of_random_traces(over: bool) 
     assert passed > 200, "the traces must make jobs pass each other"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("over", [False, True])
 def test_easy_sjbf_is_the_textbook_schedule_and_keeps_the_head_by_arrival(over: bool) -> None:
     unlike_easy = unlike_sjf = 0
@@ -167,6 +168,7 @@ def test_easy_sjbf_is_the_textbook_schedule_and_keeps_the_head_by_arrival(over: 
     assert unlike_sjf > 50
 
 
+@pytest.mark.long
 def test_a_limit_of_depth_means_the_same_whether_or_not_a_pass_could_be_spared() -> None:
     moved = 0
     for seed in range(200):
@@ -198,6 +200,7 @@ def test_conservative_is_the_textbook_schedule_on_hundreds_of_random_traces() ->
     assert passed > 20, "the traces must tell conservative from EASY"
 
 
+@pytest.mark.long
 def test_counting_cores_of_wide_nodes_is_counting_processors() -> None:
     for seed in range(60):
         jobs, _ = random_table(5000 + seed, over=False)

@@ -112,6 +112,7 @@ def test_every_start_is_that_of_the_twin_on_a_slice_of_a_real_log(
     assert starts(asks, processors, "counts", ties) == plain_conservative(asks, processors, one_by_one=TIES[ties])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reservation_that_never_moves_forward_is_caught(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan_round = plan.plan_round

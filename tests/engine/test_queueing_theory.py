@@ -21,6 +21,8 @@ from unrack.slowdown.combined import Slowdown
 from unrack.view import View
 from unrack.workload.job import job_table
 
+pytestmark = pytest.mark.long
+
 REPLICATIONS, T_999 = 12, 4.437  # Student's t with 11 degrees of freedom, two-sided 99.9 %
 SKIP = 500
 

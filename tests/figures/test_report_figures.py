@@ -57,6 +57,7 @@ def test_every_chart_of_the_page_is_a_file_and_in_the_index(finished, tmp_path):
     assert len(text.splitlines()) == 4 + len(paths)
 
 
+@pytest.mark.long
 def test_figures_are_the_same_bytes_when_they_are_written_again(finished, tmp_path):
     first = write_figures(finished, "svg", to=tmp_path / "a")[1]
     second = write_figures(finished, "svg", to=tmp_path / "b")[1]
@@ -119,6 +120,7 @@ def test_every_policy_that_is_drawn_is_in_the_legend_and_no_other(finished):
         assert all(own == drawn for own in legends), figure.name
 
 
+@pytest.mark.long
 def test_the_command_writes_figures_and_refuses_what_it_cannot(finished, tmp_path):
     def run(*words):
         command = [sys.executable, "-m", "unrack", "report", str(finished), *words]

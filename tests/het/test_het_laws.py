@@ -54,6 +54,50 @@ def test_who_is_preempted_is_preempted_with_all_components(policy: str) -> None:
     assert stopped > 0
 
 
+TIERS = {
+    "nodes": [{"count": 3, "cores": 2}],
+    "site": {
+        "partitions": [
+            {"name": "low", "tier": 1, "nodes": ["0"], "preempt_mode": "cancel"},
+            {"name": "mid", "tier": 2, "nodes": ["0-1"]},
+            {"name": "high", "tier": 3, "nodes": ["1-2"], "preempt_mode": "checkpoint"},
+            {"name": "top", "tier": 4, "nodes": ["0-2"]},
+            {"name": "upper", "tier": 4, "nodes": ["1-2"]},
+        ],
+        "preempt": {"by": "partition", "mode": "requeue"},
+    },
+}
+
+
+@pytest.mark.parametrize("policy", ALL[:6])
+@pytest.mark.parametrize("parts", [("low", "high"), ("high", "low")])
+def test_components_of_several_tiers_are_preempted_as_all_of_them_may_be(parts: tuple[str, str], policy: str) -> None:
+    """By jobs that may preempt each of them, in the gentlest of their modes, whichever is the first."""
+    both = [{"id": f"a{i}", "work": 50, "het": "a", "tasks": 2, "partition": name} for i, name in enumerate(parts)]
+    mid = {"id": "m", "submit": 10, "work": 5, "tasks": 4, "partition": "mid"}
+    top = {"id": "t", "submit": 20, "work": 5, "tasks": 6, "partition": "top"}
+    result = run(TIERS, [*both, mid, top], policy)
+    ran = result.placements.select("job", "start_s", "end_s", "outcome").unique().sort("job", "start_s").rows()
+    last = starts(result)["a0"]
+    assert last is not None
+    once = [(0.0, 20.0, "preempted"), (last, last + 30, "finished")]  # 20 s were done
+    assert [(*row,) for row in ran if row[0][0] == "a"] == [(job, *own) for job in ("a0", "a1") for own in once]
+    assert starts(result)["t"] == 20.0
+    assert result.jobs["preemptions"].to_list() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("policy", ALL[:6])
+@pytest.mark.parametrize("parts", [("low", "upper"), ("upper", "low")])
+def test_components_of_several_tiers_preempt_what_all_of_them_may(parts: tuple[str, str], policy: str) -> None:
+    running = [{"id": f"{name}{node}", "work": 50, "tasks": 2, "partition": name} for name, node in
+               (("low", 0), ("high", 1))]  # fmt: skip
+    both = [{"id": f"a{i}", "submit": 10, "work": 5, "het": "a", "tasks": 2, "partition": name}
+            for i, name in enumerate(parts)]  # fmt: skip
+    filler = {"id": "f", "work": 50, "tasks": 2, "partition": "high"}
+    result = run(TIERS, [*running, filler, *both], policy)
+    assert starts(result) == {"low0": 0.0, "high1": 0.0, "f": 0.0, "a0": 50.0, "a1": 50.0}
+
+
 def jobs_of(seed: int, count: int = 40) -> JobTable:
     draw = np.random.default_rng(seed)
     work = draw.integers(1, 20, count) * S

@@ -364,6 +364,7 @@ def test_a_study_tells_a_failure_once_and_keeps_the_other_runs(jobs: int, tmp_pa
     assert len(list((tmp_path / "out" / "runs").glob("*/run.json"))) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["--debug", "run"], ["run", "--debug"], ["run"]], ids=" ".join)
 def test_the_whole_traceback_is_there_on_demand_also_from_other_processes(arguments: list[str], tmp_path: Path) -> None:
     written(tmp_path, RAISES)

@@ -36,6 +36,7 @@ def test_a_template_of_a_policy_keeps_every_law_as_it_is(kind: Kind, tmp_path: P
     assert "@NAME@" not in first.read_text() + test.read_text()
 
 
+@pytest.mark.long
 def test_a_policy_and_a_study_from_templates_run_together_and_the_policys_test_passes(tmp_path: Path) -> None:
     made = unrack("init", "policy", "Mine", "--kind", "placement", folder=tmp_path)
     assert made.returncode == 0, made.stderr

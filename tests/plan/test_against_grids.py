@@ -144,6 +144,7 @@ def test_there_are_twenty_problems() -> None:
     assert len(PROBLEMS) >= 20
 
 
+@pytest.mark.long
 def test_the_answer_is_the_same_for_any_number_of_processes_and_when_resumed(tmp_path: Path) -> None:
     problem = PROBLEMS[9]
     first = json.dumps(planned(tmp_path, problem))

@@ -30,6 +30,7 @@ def listed(folder: Path, *options: str, site: Path | None = None) -> dict[tuple[
     return {(row["kind"], row["name"]): row for row in json.loads(done.stdout)}
 
 
+@pytest.mark.long
 def test_a_reader_and_a_metric_of_the_page_serve_a_study_from_a_file_and_from_a_distribution(tmp_path: Path) -> None:
     files_of("plugins.md", tmp_path)
     for command in commands_of("plugins.md"):
@@ -59,6 +60,7 @@ def test_a_reader_and_a_metric_of_the_page_serve_a_study_from_a_file_and_from_a_
         assert ("late_share" in rows_of(tmp_path / "again")[0]) == measured
 
 
+@pytest.mark.long
 def test_the_resource_of_the_page_runs_as_it_stands_with_slowdown_metric_and_section(tmp_path: Path) -> None:
     files_of("adding-a-resource.md", tmp_path)
     for command in commands_of("adding-a-resource.md"):

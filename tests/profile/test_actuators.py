@@ -22,6 +22,8 @@ from unrack.profile.profile import bench
 from unrack.profile.running.records import Run
 from unrack.profile.running.session import Measure
 
+pytestmark = pytest.mark.long
+
 
 def made(folder: Path, script: str, axis: str, keys: str = "") -> Application:
     (folder / "script.py").write_text(script)

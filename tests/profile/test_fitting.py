@@ -40,6 +40,7 @@ def test_the_band_of_a_fit_has_the_whole_true_curve_in_it_in_95_of_100_runs(shap
     assert inside >= 95
 
 
+@pytest.mark.long
 def test_stopping_at_a_narrow_interval_does_not_make_it_a_wrong_one() -> None:
     app = application("drift = 0.9\nwidth = 0.02\n", '[[axes]]\nkind = "command"\nlevels = [2, 6]\n')
     profiles = [measured(app, bench(shaped("line"), 0.015, seed)) for seed in range(400)]

@@ -185,6 +185,7 @@ def lacking(kind: str, folder: Path) -> str:
     return ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after_s", [0.02, 0.08, 0.2, 0.6])  # while it is set up, and while it runs
 @pytest.mark.parametrize("kind", AXES)
 def test_nothing_is_left_after_a_kill_and_a_clean_up(kind: str, after_s: float, tmp_path: Path) -> None:

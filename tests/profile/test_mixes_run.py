@@ -207,6 +207,7 @@ def test_profiles_that_do_not_go_together_are_refused(folder: Path) -> None:
         read_mixes(folder / "no.toml")
 
 
+@pytest.mark.long
 def test_a_mix_is_run_for_real(tmp_path: Path) -> None:
     if why := lacking("drives", tmp_path):
         pytest.skip(why)

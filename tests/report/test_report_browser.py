@@ -7,7 +7,7 @@ from fabricate import make_study
 
 from unrack.report.page import write_report
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture

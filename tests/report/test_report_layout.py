@@ -8,7 +8,7 @@ from measure import FAULTS
 
 from unrack.report.page import write_report
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 LOAD = ("workloads.scale_load", [0.8, 1.0, 1.2])
 LONG = ("fcfs", "disaggregation-aware", "easy(place=disaggregation-aware)")
 STUDIES = {

@@ -102,6 +102,7 @@ def test_hundreds_of_runs_are_all_compared_and_some_are_drawn(studies):
     assert len(page) < 3_000_000
 
 
+@pytest.mark.long
 def test_a_log_of_28_000_jobs_under_four_policies_stays_below_six_megabytes(studies):
     page = studies("kth", jobs=28_000, nodes=100, policies=("fcfs", "easy", "sjf", "easy(order=sjf)"))
     assert len(page) < 6_000_000

@@ -18,6 +18,8 @@ import unrack
 from unrack.policy import __all__ as policy_names
 from unrack_papers.table import REPRODUCTIONS
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_site"
 

@@ -47,7 +47,7 @@ class Crowd:
             work_us=np.array([job["work"] * S for job in jobs], np.int64),
             **{name: np.array([job[name] for job in jobs], np.int64) for name in ("tasks", "cores", "memory_mb")},
             user=pl.Series(["u"] * len(jobs)),
-            extra=pl.DataFrame({word: [job.get(word, "") for job in jobs] for word in words}),
+            extra=pl.DataFrame({word: [job.get(word, "") for job in jobs] for word in words} | sizes_of(jobs)),
         )
         site = {"site": self.site} if self.site else {}
         workload = Workload("crowd", table, Intake("", "", (), {}, {}, {}, {}, {}))
@@ -78,6 +78,27 @@ def job_of(draw: np.random.Generator, name: int, submit: int, alike: bool) -> Ro
         "name": name, "submit": submit, "work": work, "request": work + over, "tasks": int(draw.integers(1, 5)),
         "cores": 1 if alike else int(draw.integers(1, 3)), "memory_mb": 0 if alike else int(draw.integers(0, 3)),
     }  # fmt: skip
+
+
+SIZED = {"min_tasks": None, "max_tasks": None, "speedup": "linear", "flexibility": "rigid", "change_s": 0}
+"""Columns of jobs of several sizes, and what those say that have one."""
+
+
+def of_sizes(draw: np.random.Generator, before: Crowd, flexibility: str) -> Crowd:
+    """The same; three jobs in four may have more tasks or fewer."""
+    jobs = []
+    for job in before.jobs:
+        tasks, speedup = job["tasks"], str(draw.choice(["linear", "amdahl 0.2", "downey 3 1"]))
+        least, most = int(draw.integers(1, tasks + 1)), tasks + int(draw.integers(0, 3))
+        own = (least, most, speedup, flexibility, int(draw.integers(0, 3)))
+        jobs.append(job | (dict(zip(SIZED, own, strict=True)) if draw.random() < 0.75 else {}))
+    return before.with_(jobs, **before.site)
+
+
+def sizes_of(jobs: list[Row]) -> dict[str, list[Any]]:
+    """The columns of jobs of several sizes; none where every job has one."""
+    found = {name: [job.get(name, usual) for job in jobs] for name, usual in SIZED.items()}
+    return found if any("speedup" in job for job in jobs) else {}
 
 
 def some(draw: np.random.Generator, size: int) -> list[str]:

@@ -228,7 +228,7 @@ def mixed_site(seed: int, count: int = 40) -> tuple[Cluster, Workload]:
         {"name": "standby", "preempt_mode": modes["standby"]},
     ]
     preempt = {
-        "by": "qos", "victims": str(draw.choice(["youngest", "fewest", "cheapest"])),
+        "by": "qos", "victims": str(draw.choice(["youngest", "lowest", "fewest", "cheapest"])),
         "exempt_time": int(draw.choice([0, 0, 30])),
     }  # fmt: skip
     cluster = Cluster.from_dict({

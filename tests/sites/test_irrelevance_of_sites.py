@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from irrelevances import IRRELEVANT, S, crowd, far, island, together
+from irrelevances import IRRELEVANT, S, crowd, far, island, of_sizes, together
 from twins import random_reservations, random_site
 
 import unrack
@@ -37,6 +37,27 @@ def test_what_a_site_has_and_no_job_lacks_changes_no_schedule(worlds: range) -> 
         assert found == before.starts(policy), f"{policy}, {made.__name__} in world {seed}"
 
 
+SIZED = (
+    ("moldable", "easy(molding=working-set)"), ("moldable", "easy(molding=earliest-end)"),
+    ("moldable", "conservative(molding=working-set)"), ("moldable", "conservative(molding=earliest-end)"),
+    ("malleable", "easy(resizing=fpsma)"), ("malleable", "fcfs(resizing=egs)"),
+    ("malleable", "easy(molding=working-set, resizing=egs)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("worlds", [range(84), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
+def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(worlds: range) -> None:
+    """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use."""
+    wrong = []
+    for seed in worlds:
+        draw, (flexibility, policy) = np.random.default_rng(seed), SIZED[seed % len(SIZED)]
+        before = of_sizes(draw, crowd(draw, alike=seed % 3 != 0), flexibility)
+        made = MADE[int(draw.integers(0, len(MADE)))]
+        if made(draw, before).starts(policy) != before.starts(policy):
+            wrong.append(f"{policy}, {made.__name__} in world {seed}")
+    assert not wrong
+
+
 def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: a plan that knows of a window names nodes."""
 
@@ -52,6 +73,7 @@ def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.Monk
     assert [far(draw, world).starts("conservative") for draw, world in before] != plain
 
 
+@pytest.mark.long
 def test_the_law_sees_reservations_that_move_whenever_anything_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another planted fault: an early end on one island moves reservations on the other."""
     worlds = [np.random.default_rng(seed) for seed in range(200)]

@@ -155,6 +155,19 @@ def test_jobs_that_come_one_by_one_preempt_each_other() -> None:
     assert decided[0].job == 1
 
 
+@pytest.mark.parametrize(("rule", "stopped"), [("youngest", 2), ("lowest", 1), ("fewest", 0)])
+def test_which_of_several_is_stopped_first(rule: str, stopped: int) -> None:
+    qos = [{"name": "low"}, {"name": "high", "preempts": ["low"]}]
+    site = {"qos": qos, "preempt": {"by": "qos", "mode": "requeue", "victims": rule}}
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 4}], "site": site})
+    core = Core(cluster, None, complete(parse_policy("easy(preempt=yes)"), "policy"))
+    for now, (name, cores, priority) in enumerate((("low", 2, 5), ("low", 1, 0), ("low", 1, 5), ("high", 1, 9))):
+        demand = Demand(1, cores)
+        core.handle(Submitted(Job(0, f"{now}", now, 10**9, None, priority, "u", "", demand, {"qos": name})), now)
+        decided = core.handle(ROUND, now)
+    assert [(type(one), getattr(one, "job", 3)) for one in decided] == [(Requeue, stopped), (Start, 3)]
+
+
 def test_a_policy_may_say_no() -> None:
     cluster, workload = by_hand()
     assert unrack.simulate(cluster, workload, "easy(preempt=no)").metrics["preemptions"] == 0

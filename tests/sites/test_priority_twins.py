@@ -123,6 +123,7 @@ def test_a_wrong_key_is_named(keys: dict[str, Any], names: str) -> None:
 SHARES = {"a": 5, "b": 3, "c": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["tree", "classic"])
 @pytest.mark.parametrize("policy", ["list(order=multifactor)", "easy(order=multifactor)", "slurm(order=multifactor)"])
 def test_on_a_full_site_usage_comes_to_what_was_promised(policy: str, by: str) -> None:

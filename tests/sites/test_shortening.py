@@ -93,6 +93,7 @@ def test_a_job_that_is_stopped_has_all_of_its_work_and_time_again() -> None:
     assert (last["start_s"], last["limit_s"], last["end_s"]) == (150, None, 350)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 3])
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 def test_with_suspension(seed: int, policy: str) -> None:

@@ -27,6 +27,7 @@ def with_sizes(workload: Workload, seed: int) -> tuple[Workload, list[dict[int, 
     ), times
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy",
     ["fcfs(molding=earliest-end)", "easy(molding=earliest-end)", "easy(molding=working-set)",

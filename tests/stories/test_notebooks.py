@@ -22,6 +22,7 @@ def test_a_notebook_is_kept_without_outputs_and_opens_in_jupyter(name: str) -> N
         assert cell["execution_count"] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_and_shows_what_it_promises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("nbclient")

@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numba
 import pytest
 
 from unrack.cli.options import WORDS
 from unrack.cli.study.run import Bar
 from unrack.jit import on_first_compile, telling_of_each
+from unrack.kernels.parts import KernelCompiler
 from unrack.study.runner import Progress, _Board
+
+unkept = numba.njit(pipeline_class=KernelCompiler)
+"""As ``compiled``, without machine code of an earlier run of the tests."""
 
 
 def fresh(module: str) -> ModuleType:
@@ -22,40 +27,35 @@ def fresh(module: str) -> ModuleType:
     return made
 
 
-def test_the_first_kernel_of_this_package_is_told_of_and_no_other() -> None:
-    import numba
-
+def test_the_first_kernel_is_told_of_in_whatever_package_it_is_and_nothing_else_of_numba() -> None:
     told: list[int] = []
     on_first_compile(lambda: told.append(1))
     numba.njit(fresh("of_a_user").twice)(3)
+    numba.njit(fresh("unrack.made_up").twice)(3)
     assert told == []
     for _ in range(2):
-        numba.njit(fresh("unrack.made_up").twice)(3)
+        unkept(fresh("of_another_package").twice)(3)
     assert told == [1]
 
 
 def test_nobody_is_told_after_the_end_of_what_was_to_be_told_of() -> None:
-    import numba
-
     told: list[int] = []
     with telling_of_each(told.append):
         pass
-    numba.njit(fresh("unrack.made_up").twice)(3)
+    unkept(fresh("unrack.made_up").twice)(3)
     assert told == []
     with telling_of_each(told.append):
-        numba.njit(fresh("unrack.made_up").twice)(3)
+        unkept(fresh("unrack.made_up").twice)(3)
     assert told == [1, -1]
 
 
 def test_the_begin_and_the_end_of_each_kernel_are_told_with_all_that_it_calls_as_one() -> None:
-    import numba
-
     changes: list[int] = []
     module = fresh("unrack.made_up")
     with telling_of_each(changes.append):
-        inner = module.twice = numba.njit(module.twice)
+        inner = module.twice = unkept(module.twice)
         exec("def more(x):\n    return twice(x) + 1\n", module.__dict__)
-        assert numba.njit(module.more)(3) == 7
+        assert unkept(module.more)(3) == 7
         assert inner(2.5) == 5.0
     assert changes == [1, -1, 1, -1]
 

@@ -49,6 +49,7 @@ def unrack(plain: Path, *arguments: object, folder: Path) -> subprocess.Complete
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["demo", "nvme", "lending"])
 def test_an_example_runs_without_them(plain: Path, tmp_path: Path, name: str) -> None:
     done = unrack(plain, "run", ROOT / "examples" / f"{name}.toml", "--out", "out", "--jobs", 1, folder=tmp_path)
@@ -91,6 +92,7 @@ def test_what_needs_them_says_in_one_line_how_to_install_them(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_servers_are_placed_without_them_one_after_the_other(plain: Path, tmp_path: Path) -> None:
     files = [ROOT / "examples" / "place" / f"{name}.toml" for name in ("centre", "servers")]
     done = unrack(plain, "place", *files, folder=tmp_path)
@@ -128,10 +130,10 @@ def some_servers() -> tuple[Supply, Asked]:
 
 
 def test_servers_all_at_once_say_what_they_need(missing: None) -> None:
-    from unrack.solver.batch.running.repack import repack
-    from unrack.solver.batch.solve import place_batch
-    from unrack.solver.servers.constraint import place_cp
     from unrack.solver.servers.one_by_one import place_one_by_one
+    from unrack_papers.servers.batch.constraint import place_cp
+    from unrack_papers.servers.batch.running.repack import repack
+    from unrack_papers.servers.batch.solve import place_batch
 
     supply, asks = some_servers()
     now = place_one_by_one(supply, asks, "slo")
@@ -150,6 +152,7 @@ def test_the_error_travels_between_processes() -> None:
     assert str(error) == "charts: got no vl_convert installed, wanted pip install 'unrack[figures]'"
 
 
+@pytest.mark.long
 def test_a_reproduction_without_pictures_says_so_and_has_its_numbers(plain: Path, tmp_path: Path) -> None:
     done = unrack(plain, "reproduce", "gpu-timeline", "--out", ".", folder=tmp_path)
     assert done.returncode == 0

@@ -108,6 +108,7 @@ def test_without_even_a_temporary_folder_every_process_compiles_for_itself(lonel
     assert [run(lonely, environment) for _ in range(2)] == [(1, "None"), (1, "None")]
 
 
+@pytest.mark.long
 def test_a_study_runs_over_processes_where_nothing_can_be_kept_and_says_so_once(tmp_path: Path) -> None:
     code, tmp = tmp_path / "site-packages", tmp_path / "tmp"
     shutil.copytree(ROOT / "src" / "unrack", code / "unrack", ignore=shutil.ignore_patterns("__pycache__"))
@@ -124,6 +125,7 @@ def test_a_study_runs_over_processes_where_nothing_can_be_kept_and_says_so_once(
     assert list(tmp.rglob("*.nbc"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["*.nbi", "*.nbc"])
 @pytest.mark.parametrize("damage", ["cut", "turned", "emptied"])
 def test_a_damaged_file_of_the_cache_is_compiled_again(beside: Path, ending: str, damage: str) -> None:
@@ -136,6 +138,7 @@ def test_a_damaged_file_of_the_cache_is_compiled_again(beside: Path, ending: str
     assert run(beside, usual())[0] == 0
 
 
+@pytest.mark.long
 def test_what_another_version_of_numba_kept_is_compiled_again(beside: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

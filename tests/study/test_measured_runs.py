@@ -19,6 +19,8 @@ from unrack.study.grid import Run, Study, load_study
 from unrack.study.runner import measure_runs, run_study
 from unrack.study.workers.table import AHEAD, spread
 
+pytestmark = pytest.mark.long
+
 STUDY = """
 policies = ["fcfs", "easy"]
 seeds = [0, 1, 2]

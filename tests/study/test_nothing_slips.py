@@ -120,6 +120,7 @@ def test_over_processes_every_ending_is_told_in_words(tmp_path: Path) -> None:
     assert f"{len(ENDINGS)} of {len(ENDINGS) + 1} runs failed" in str(failed.value)
 
 
+@pytest.mark.long
 def test_a_policy_that_ends_every_worker_fails_its_run_and_the_others_are_kept(tmp_path: Path) -> None:
     study = load_study(raising(tmp_path, "os._exit(0)"))
     with pytest.raises(RunError, match="a policy ended it") as failed:
@@ -130,6 +131,7 @@ def test_a_policy_that_ends_every_worker_fails_its_run_and_the_others_are_kept(t
     assert not list(tmp_path.glob("out/runs/.*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_command_ends_with_1_where_a_policy_exits_with_0(jobs: int, tmp_path: Path) -> None:
     raising(tmp_path, "sys.exit(0)")

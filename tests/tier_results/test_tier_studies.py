@@ -262,6 +262,7 @@ def test_a_study_of_clusters_with_and_without_tiers_shows_those_with(tmp_path: P
     assert "First seed." in render(finished)
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_the_section_draws_every_chart_in_a_browser(finished: Path) -> None:
     api = pytest.importorskip("playwright.sync_api")

@@ -9,7 +9,7 @@ import pytest
 from plain_tiers import PlainAllocator, lowest_price
 from tier_worlds import random_asked, random_supply
 
-from unrack.policy.tiers.all_at_once import Refusals
+from unrack.policy.tiers.refusals import Refusals
 from unrack.policy.tiers.supply import could_hold
 from unrack.solver.servers.holdings import RULES
 from unrack.solver.servers.one_by_one import OneByOne

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from unrack.errors import RunError
 from unrack.extras import needed_for
-from unrack.solver.clock import solved, timed
+from unrack.solver.clock import timed
 from unrack.solver.torus.solve import TorusPlacement, check_limit, free_tiles, tile_distance
+from unrack_papers.servers.batch.effort import solved
 
 Ints = NDArray[np.int64]
 

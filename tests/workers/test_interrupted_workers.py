@@ -58,6 +58,7 @@ def kept(folder: Path) -> int:
     return len(list(folder.glob("out/runs/*/run.json")))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_ctrl_c_keeps_what_is_finished_leaves_no_process_and_goes_on(kind: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)

@@ -76,6 +76,7 @@ def test_a_run_needs_more_the_more_jobs_and_nodes_it_has(run: Run) -> None:
     assert needed_mb(huge(run, 1_000_000)) > 1_000
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_a_run_needs_no_more_than_is_estimated(tmp_path: Path) -> None:
     """The peak of a fresh process that has run 100 000 jobs; one before it compiles the kernels."""

@@ -40,6 +40,7 @@ def test_every_quantity_of_every_row_is_measured(name: str) -> None:
         assert bound <= 100 * missed + 1e-9, place
 
 
+@pytest.mark.long
 def test_results_are_the_same_over_processes() -> None:
     one = ends(REPRODUCTIONS["nvme-s3"])
     options = replace(FEW, seeds=2, jobs=60)

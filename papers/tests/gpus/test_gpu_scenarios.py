@@ -70,6 +70,7 @@ def test_the_loads_of_the_comparison_with_backfill_are_offered() -> None:
     assert asked / span / 40 == pytest.approx(0.8, rel=0.1)
 
 
+@pytest.mark.long
 def test_backfill_is_compared_with_every_placement_on_the_same_jobs() -> None:
     found = tiny("gpu-backfill", 2, 40)
     assert len(found.values) == sum(len(point.rows) for point in REPRODUCTION.points) == 36

@@ -38,6 +38,7 @@ def test_every_row_of_some_points_is_measured(name: str) -> None:
             assert within == sorted(within, key=lambda share: share or 0)
 
 
+@pytest.mark.long
 def test_results_are_the_same_over_processes() -> None:
     one = REPRODUCTIONS["memory-policies"]
     one = replace(one, points=one.points[-2:])

@@ -44,6 +44,7 @@ def test_policies_and_systems_are_known(name: str) -> None:
             assert cluster_of(own.cluster).total_mb
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_of_some_points_is_measured(name: str) -> None:
     one = replace(REPRODUCTIONS[name], points=REPRODUCTIONS[name].points[-2:], derive=None)
@@ -138,6 +139,7 @@ def test_gains_that_follow_the_thesis_are_found_and_others_differ() -> None:
     assert Verdict.DIFFERS in verdicts.values()
 
 
+@pytest.mark.long
 def test_results_are_the_same_over_processes() -> None:
     one = replace(REPRODUCTIONS["dynamic-users"], derive=None)
     options = replace(one.defaults, seeds=2, jobs=30)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.cli.options import Json as Json
     from unrack.cli.options import OnOption as OnOption
     from unrack.cli.options import count_of as count_of
+    from unrack.cli.options import presets as presets
+    from unrack.cli.options import print_json as print_json
+    from unrack.cli.options import say_when_compiling as say_when_compiling
+    from unrack.cli.options import seconds_of as seconds_of
+    from unrack.cli.options import write as write
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

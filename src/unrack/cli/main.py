@@ -12,7 +12,6 @@ import typer
 
 from unrack.cli import cluster, execute, init, kubernetes, listing, site, slurm, topology
 from unrack.cli.listing import plugins
-from unrack.cli.place import place, tiles
 from unrack.cli.profile import app as profile
 from unrack.cli.study import plan, run
 from unrack.cli.study.finished import explain, holdings, report
@@ -118,8 +117,6 @@ app.command("report")(report)
 app.command("explain")(explain)
 app.command("what-if")(what_if)
 app.command("holdings")(holdings)
-app.command("place")(place)
-app.command("tiles")(tiles)
 app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {

@@ -11,5 +11,9 @@ if TYPE_CHECKING:
     from unrack.cluster.openb import openb_nodes as openb_nodes
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
+    from unrack.cluster.tiers.published_json import Id as Id
+    from unrack.cluster.tiers.published_json import is_published as is_published
+    from unrack.cluster.tiers.published_json import published_cluster as published_cluster
+    from unrack.cluster.tiers.tier import names_of_clusters as names_of_clusters
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

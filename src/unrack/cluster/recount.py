@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from itertools import count as counting
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from unrack.cluster.file import LONGEST_SIDE, MOST_NODES
+from unrack.cluster.file import MOST_NODES
 from unrack.cluster.node_names import NUMBERS
-from unrack.cluster.spec import Cluster
-from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress, expand
 
 _LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})(\D*)", re.DOTALL | re.ASCII)
@@ -140,18 +135,3 @@ class _Moved:
 
 def _some(found: dict[Any, Any]) -> dict[Any, Any]:
     return {key: one for key, one in found.items() if one is not None}
-
-
-def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:
-    """The same cluster, with the cores of every die of every node on a torus.
-
-    A ClusterError if a side is too long, or a node's cores are not a whole number of dies.
-    """
-    if not (1 <= rows <= LONGEST_SIDE and 1 <= columns <= LONGEST_SIDE):
-        raise ClusterError(where, f"{rows} x {columns}", f"sides from 1 to {LONGEST_SIDE}")
-    rest = np.flatnonzero(cluster.cores % (rows * columns))
-    if len(rest):
-        want = f"{rows * columns} cores on a die to divide the {cluster.cores[rest[0]]} of node {rest[0]}"
-        raise ClusterError(where, f"{rows} x {columns}", want)
-    torus = np.where((cluster.cores > 0)[:, None], np.array([rows, columns], np.int64), 0)
-    return replace(cluster, torus=torus)

@@ -25,7 +25,7 @@ GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "section
 """The tables that files may add to; distributions may also add to ``commands``."""
 ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
-ELSEWHERE = {"commands": ("reproduce",), "readers": ("dlrm", "minsky", "philly"),
+ELSEWHERE = {"commands": ("place", "reproduce", "tiles"), "readers": ("dlrm", "minsky", "philly"),
              "generators": ("rodinia_jobs", "training_jobs")}  # fmt: skip
 """Names that the documentation speaks of and ``unrack-papers`` has."""
 PAPERS = "pip install 'unrack[papers]'"

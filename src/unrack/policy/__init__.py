@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
     from unrack.policy.placement.any_resource import candidates as candidates
+    from unrack.policy.placement.core_tiles import CoreSet as CoreSet
+    from unrack.policy.placement.core_tiles import CoreTiles as CoreTiles
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
     from unrack.policy.table import parse_policy as parse_policy
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
+    from unrack.policy.tiers.refusals import Refusals as Refusals
+    from unrack.policy.tiers.scheduler import servers_in_order as servers_in_order
+    from unrack.policy.tiers.supply import check_products as check_products
+    from unrack.policy.tiers.supply import supply_of as supply_of
     from unrack.reasons import Code as Code
     from unrack.reasons import Reason as Reason
     from unrack.view import View as View

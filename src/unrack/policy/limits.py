@@ -30,11 +30,10 @@ from typing import Any
 
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of
+from unrack.policy.around.around import AroundAnother, anew, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
@@ -144,13 +143,9 @@ def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
 
 def _heads(policy: Policy[Any], view: View, now: int) -> list[int]:
     """Jobs that wait and hold up others: each the first on its nodes, and not for room in a limit."""
-    meets, of, found, memory = met(view.columns.open_to), view.columns.set_of, list[int](), policy.begin(view)
-    for job in queue_of(policy, memory, view, now).tolist():
-        if any(meets[of[job], of[head]] for head in found):
-            continue
-        if policy.why(view, memory, job, now).code != Code.LIMIT:
-            found.append(job)
-    return found
+    memory = policy.begin(view)
+    queue = queue_of(policy, memory, view, now)
+    return heads_of(view, queue, lambda job: policy.why(view, memory, job, now).code == Code.LIMIT)
 
 
 def _first_us(policy: Policy[Any], view: View, job: int, now: int, before: int) -> int | None:

@@ -32,10 +32,11 @@ class Short(NamedTuple):
         return Reason(Code.NO_ROOM, f"{place.name}{later}", self.asked, max(0, self.left))
 
 
-def outside_windows(view: View, job: int) -> Bools:
-    """bool[nodes]: those that are not kept for other jobs if a job starts now and runs as long as expected."""
+def outside_windows(view: View, job: int, until: int | None = None) -> Bools:
+    """bool[nodes]: those not kept for others if a job runs from now until a time, µs; ``None``: as long as expected."""
     state, now = view._state, view.now
-    mine, until = int(state.set_owner[state.set_of[job]]), now + int(view.columns.asks[ESTIMATE, job])
+    mine = int(state.set_owner[state.set_of[job]])
+    until = now + int(view.columns.asks[ESTIMATE, job]) if until is None else until
     found, inside = np.ones(len(view.cluster), np.bool_), mine == 0
     for window in view.cluster.places.windows:
         if window.owner == abs(mine):

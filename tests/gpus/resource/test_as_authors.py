@@ -72,6 +72,7 @@ def filled(pods: list[Pod], cores: int, mark: Callable[[Node, Pod], int]) -> lis
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rule", "mark"), [("packing", packing), ("clustering", clustering)])
 def test_pods_go_where_a_plain_reading_of_the_marks_puts_them(rule: str, mark: Callable[[Node, Pod], int]) -> None:
     nodes = [{"count": 1, "cores": 20} for _ in SIZES]

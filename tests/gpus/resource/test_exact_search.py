@@ -39,6 +39,7 @@ def best_by_force(state: State, ask: Ask) -> float | None:
     )
 
 
+@pytest.mark.long
 def test_topology_is_as_good_as_every_other_placement() -> None:
     random = np.random.default_rng(7)
     placed = better = 0

@@ -13,7 +13,7 @@ import unrack.live.slurm as slurm
 from unrack.errors import InputError
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.slurm.commands import run
-from unrack.live.slurm.commands.batch import attributed, words_of
+from unrack.live.slurm.commands.batch import attributed, commands_of, words_of
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.commands.run import clean_environment, run_all
 from unrack.live.slurm.orders import HoldBack, JobKey, Place, Release, RequeueHeld
@@ -78,6 +78,9 @@ def test_orders_become_these_words() -> None:
     assert words_of(Place(job, ("n3", "n4", "n9"), at_once=True)) == [
         "update", "JobId=7", "ReqNodeList=n[3-4,9]", "NumNodes=3-3", "StartTime=now",
     ]  # fmt: skip
+    assert words_of(Place(job, ("n3",), at_once=True, limit_s=120))[-2:] == ["StartTime=now", "TimeLimit=2"]
+    parts = Place(job, at_once=True, nodes=(), parts=((("n1",), ""), (("n2",), "")), limit_s=60)
+    assert commands_of(parts, ["n1", "n2"])[0] == ["update", "JobId=7", "StartTime=now", "TimeLimit=1"]
     assert words_of(Release(JobKey(7, 3))) == ["release", "7_3"]
     assert words_of(HoldBack(job)) == ["update", "JobId=7", "ReqNodeList=", "Priority=0"]
     assert words_of(HoldBack(job, 1, 3)) == ["update", "JobId=7", "ReqNodeList=", "Priority=0", "NumNodes=1-3"]

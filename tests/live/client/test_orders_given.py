@@ -147,16 +147,17 @@ def test_a_running_job_gets_another_limit_and_runs_on(bed: Bed, client: CommandC
 
 
 def test_a_requeued_job_runs_again_at_once_if_that_is_said(bed: Bed, client: CommandClient) -> None:
-    job = bed.submit("sleep 60", mem=10)
+    job = bed.submit("sleep 60", mem=10, time="1")
     bed.wait_for([job], "RUNNING")
-    client.carry_out([RequeueHeld(JobKey(job))])
+    client.carry_out([Lengthen(JobKey(job), 7200), RequeueHeld(JobKey(job))])
     bed.wait_until(lambda: job_of(client.read(), job).waits)
     found = job_of(client.read(), job)
-    assert (found.is_held, found.restarts) == (True, 1)
+    assert (found.is_held, found.restarts, found.limit_s) == (True, 1, 7200)  # Slurm keeps a limit that was raised
     assert found.eligible_s > time.time() + 60
-    client.carry_out([Place(JobKey(job), ("n6",), at_once=True), Release(JobKey(job))])
+    client.carry_out([Place(JobKey(job), ("n6",), at_once=True, limit_s=60), Release(JobKey(job))])
     bed.wait_for([job], "RUNNING")
-    assert list(job_of(client.read(), job).holds) == ["n6"]
+    again = job_of(client.read(), job)
+    assert (list(again.holds), again.limit_s) == (["n6"], 60)
 
 
 @pytest.mark.live_quick

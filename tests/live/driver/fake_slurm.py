@@ -180,6 +180,7 @@ class FakeSlurm:
             job.required = order.nodes
             job.partition = order.partition or job.partition
             job.begin_us = -1 if order.at_once else job.begin_us
+            job.limit_s = job.limit_s if order.limit_s is None else order.limit_s
         elif isinstance(order, AskAgain):
             job.required, job.partition = order.nodes or job.required, order.partition or job.partition
         elif isinstance(order, Release):
@@ -206,6 +207,7 @@ class FakeSlurm:
         for part in [part for part in parts if part.state == "PENDING"]:
             if isinstance(order, Place) and order.at_once:
                 part.begin_us = -1
+                part.limit_s = part.limit_s if order.limit_s is None else order.limit_s
             if isinstance(order, Release):
                 part.priority, part.reason = 100, "BeginTime" if part.begin_us > self.clock.at_us else "None"
             elif isinstance(order, HoldBack):

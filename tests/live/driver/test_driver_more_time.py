@@ -121,6 +121,44 @@ def test_what_slurm_refuses_is_not_asked_again_and_the_job_ends_at_its_limit() -
     world.check()
 
 
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_job_that_is_queued_again_has_the_limit_that_it_asked_for(together: bool, held: bool, restart: bool) -> None:
+    """As in a simulation, where all of its time is before it again; Slurm keeps the raised one."""
+    world = Limited()
+    asked = {"cores": 4, "run_s": 1000, "limit_s": 60}
+    job = world.slurm.submit_together({}, {}, nodes=1, **asked) if together else world.slurm.submit(nodes=8, **asked)
+    world.seconds(100)
+    assert world.slurm.jobs[job].limit_s == 180
+    world.slurm.requeue(job, held=held)
+    if restart:
+        world.driver = world.make()
+    world.seconds(5)
+    assert len(world.slurm.jobs[job].starts) == 2
+    assert {one.limit_s for one in world.slurm.together(job)} == {60}
+    world.seconds(300)
+    assert {one.state for one in world.slurm.together(job)} == {"TIMEOUT"}
+    assert [limit for _, limit in world.slurm.jobs[job].lengthened] == [120, 180, 120, 180, 240]
+    world.check()
+
+
+def test_a_limit_that_an_operator_sets_after_that_stays() -> None:
+    world = Limited()
+    job = world.slurm.submit(nodes=8, cores=4, run_s=1000, limit_s=60)
+    blocker = {"nodes": 8, "cores": 4, "run_s": 20, "limit_s": 60, "priority": 100}
+    world.seconds(40)
+    world.slurm.requeue(job, held=True)
+    world.slurm.submit(**blocker, reason="None")
+    world.slurm.jobs[job].limit_s, world.slurm.dirty = 300, True
+    world.seconds(40)
+    assert world.slurm.jobs[job].state == "RUNNING"
+    assert world.slurm.jobs[job].limit_s == 300
+    world.seconds(600)
+    assert [limit for _, limit in world.slurm.jobs[job].lengthened] == [120, 360, 420, 480]
+    world.check()
+
+
 def test_an_operators_limit_counts_as_any_other() -> None:
     world = Limited()
     job = world.slurm.submit(nodes=8, cores=4, run_s=1000, limit_s=60)

@@ -247,6 +247,7 @@ def adversary(world: Sites, step: int) -> None:
         world.submit("n1" if kind == 3 and step % 8 else "", **asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reason", ["QOSMaxCpuPerUserLimit", "BadConstraints", "SomethingNew"])
 def test_whatever_one_user_submits_others_are_delayed_by_little(reason: str) -> None:
     waits = []

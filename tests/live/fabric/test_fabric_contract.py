@@ -199,6 +199,7 @@ def clashes(one: Attachment, other: Attachment) -> bool:
     return bool({*one.devices} & {*other.devices}) and not (one.amounts and other.amounts)
 
 
+@pytest.mark.long
 @LASTING_KINDS
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=CALLS)

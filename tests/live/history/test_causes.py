@@ -140,7 +140,7 @@ def test_a_reservation_that_is_taken_away_ends_then_and_one_that_never_began_nev
     begun = [(0, [stays, later, weekly]), (30 * 10**6, [stays | {"nodes": ["n2"]}]), (60 * 10**6, [])]
     found, windows = joined(last, begun)
     assert found.cluster["site"]["reservations"] == [
-        kept("a", -5, 40) | {"nodes": ["n2"]}, kept("a until 30 s", -5, 35), weekly | {"until": 30.0},
+        kept("a", 30, 5) | {"nodes": ["n2"]}, kept("a until 30 s", -5, 35), weekly | {"until": 30.0},
     ]  # fmt: skip
     assert windows == Windows({"a": [(30 * 10**6, "a until 30 s")]})
     job = job_of_record({"id": "1", "submit": 0, "request": 9, "tasks": 1, "said": {"reservation": "a"}})

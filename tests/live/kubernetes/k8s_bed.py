@@ -89,7 +89,11 @@ class KubernetesBed:
             self.start_server()
             self.kubeconfig("admin")
             self._followers = {
-                "kube-controller-manager": [f"--controllers={_CONTROLLERS}", *self._follower(self._manager)]
+                "kube-controller-manager": [
+                    f"--controllers={_CONTROLLERS}",
+                    f"--feature-gates={gates}",
+                    *self._follower(self._manager),
+                ]  # claims of pods of PodGroups are made with that gate
             } | ({} if scheduler is False else {"kube-scheduler": self._scheduling(scheduler)})
             for name, flags in self._followers.items():
                 self._start(name, *flags)

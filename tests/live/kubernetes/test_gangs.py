@@ -69,7 +69,7 @@ def test_a_gang_starts_whole_once_it_is_complete_and_has_room(bed: KubernetesBed
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_gang_with_claims_is_told_once_that_it_is_not_started(bed: KubernetesBed, beside: bool) -> None:
+def test_a_gang_whose_claim_is_missing_is_told_so_once(bed: KubernetesBed, beside: bool) -> None:
     bed.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"})
     terms = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}}]
     if beside:  # it keeps pods with a label off its node, those of the gang among them

@@ -165,16 +165,18 @@ def test_gangs_are_named_by_what_their_pods_say() -> None:
     groups = Groups()
     pod = ours("p", {}, schedulingGroup={"podGroupName": "g"})
     name = gang_of(pod)
-    assert name == ("scheduling.k8s.io", "work", "g")
+    assert name == GangName("scheduling.k8s.io", "work", "g")
     assert gang_of(ours("p", {})) is None
     assert groups.least(name, pod) == "its PodGroup g (scheduling.k8s.io) is not there"
     wide = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
     for spec, least in (
         ({"schedulingPolicy": {"basic": {}}}, 1), ({"schedulingPolicy": {"gang": {"minCount": 3}}}, 3), ({}, 1),
-        (wide, "its PodGroup g (scheduling.k8s.io) asks for schedulingConstraints: not kept by this scheduler"),
+        (wide, 2), ({"schedulingConstraints": {"other": [1]}},
+         "its PodGroup g (scheduling.k8s.io) asks for schedulingConstraints.other: not kept by this scheduler"),
     ):  # fmt: skip
         groups.take(POD_GROUPS, [(None, Other(Metadata("g", "work"), spec))], "")
         assert groups.least(name, pod) == least
+        assert groups.alike(name) == (("rack",) if spec is wide else ())
     for count, least in (("4", 4), ("0", 0), ("-1", 0), ("1e3", 0), ("9" * 30, 0), ("\x1b[31m", 0)):
         at = {"labels": {KUEUE_LABEL: "q"}, "annotations": {KUEUE_COUNT: count}}
         pod = ours("p", {}, metadata=at)

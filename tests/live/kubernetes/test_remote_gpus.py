@@ -86,6 +86,7 @@ def test_a_pod_gets_gpus_of_other_nodes(kubernetes: KubernetesBed, tmp_path: Pat
         assert replay(driven.journal.records()).differences == []
 
 
+@pytest.mark.long
 def test_many_clients_share_all_gpus_in_turn(kubernetes: KubernetesBed, tmp_path: Path) -> None:
     kubernetes.add_nodes(["c1", "c2"], {"cpu": "8", "memory": "8Gi"})
     kubernetes.add_nodes(["g1", "g2"], {"cpu": "2", "memory": "8Gi", GPU: "4"})
@@ -100,6 +101,7 @@ def test_many_clients_share_all_gpus_in_turn(kubernetes: KubernetesBed, tmp_path
         driven.until(lambda: not servers(kubernetes))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["flow", {"name": "flow", "cost": "network"}, "conservative"])
 def test_rounds_of_flow_over_links_place_clients_and_gpus(
     kubernetes: KubernetesBed, tmp_path: Path, policy: Any
@@ -187,6 +189,7 @@ def test_a_server_that_never_is_ready_is_taken_back_and_tried_again(kubernetes: 
         driven.until(lambda: not servers(kubernetes))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
 def test_the_driver_is_killed_at_any_point_and_no_gpu_leaks(
     kubernetes: KubernetesBed, tmp_path: Path, seed: int
@@ -210,6 +213,7 @@ def test_the_driver_is_killed_at_any_point_and_no_gpu_leaks(
         driven.stop()
 
 
+@pytest.mark.long
 def test_a_driver_without_its_journal_leaves_running_clients_their_gpus(
     kubernetes: KubernetesBed, tmp_path: Path
 ) -> None:
@@ -253,6 +257,7 @@ def test_a_regular_manifest_is_told_where_its_gpus_are(kubernetes: KubernetesBed
         kubernetes.admin.delete(f"{group}mutatingadmissionpolicies/unrack-remote-gpus")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_the_server_is_killed_while_gpus_are_attached(
     new_kubernetes: Callable[..., KubernetesBed], tmp_path: Path, seed: int

@@ -118,7 +118,7 @@ class _Found:
 def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
     """Place all servers; the best time of several where that is quick."""
     if rule == BATCH:
-        from unrack.solver import place_batch
+        from unrack_papers.servers import place_batch
 
         found = place_batch(supply, asks, effort_s=EFFORT_S)
         return _Found(found.allocation, found.wall_s, not found.cut)

@@ -104,6 +104,10 @@ class Tiers(Sealed):
         """int64[members]: the nodes of a cluster, its compute pool first."""
         return self.member[self.first[cluster] : self.first[cluster + 1]]
 
+    def priced(self, units: int) -> int | float:
+        """A sum of prices in units of 1 / ``price_scale`` as a plain number."""
+        return scaled(units, self.price_scale)
+
 
 def whole(values: Sequence[float]) -> tuple[list[int], int]:
     """Numbers with up to six decimals as whole ones, and the power of ten that they were multiplied with.

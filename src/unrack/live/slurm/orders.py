@@ -27,6 +27,8 @@ class Place:
     partition: str = ""  # in which of those that it asks for; ``""``: it asks for one
     # of a heterogeneous job: the nodes of each component, which share none, and its partition
     parts: tuple[tuple[tuple[str, ...], str], ...] = ()
+    # its time limit, s, where it was given more while it ran before, which Slurm keeps; ``None``: leave that as it is
+    limit_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

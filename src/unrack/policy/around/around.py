@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, cast, runtime_checkable
@@ -11,6 +12,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Traits, Used
+from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.orders import ORDERS, in_order, learns_of, reads_of
 from unrack.policy.rounds import Rounds
 from unrack.reasons import Reason
@@ -170,6 +172,18 @@ def queue_of(policy: Any, memory: Any, view: View, now: int) -> Ints:
     order, noted = getattr(policy, "order", None), getattr(memory, "noted", None)
     known = callable(order) or order in ORDERS
     return in_order(order, view, now, {} if noted is None else noted) if order is not None and known else view.queue
+
+
+def heads_of(view: View, queue: Ints, passed: Callable[[int], bool] = lambda _: False) -> list[int]:
+    """Jobs of a queue that hold up others: each the first on its nodes; ``passed``: those that hold up no job."""
+    of, found = view.columns.set_of, list[int]()
+    meets = met(view.columns.open_to)
+    for job in queue.tolist():
+        if not any(meets[of[job], of[head]] for head in found) and not passed(job):
+            found.append(job)
+            if len(meets) == 1:
+                break
+    return found
 
 
 def anew(policy: Any, memory: Any, view: View) -> Any:

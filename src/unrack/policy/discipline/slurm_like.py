@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from unrack.kernels.arrays import Ints
+from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.contract import Decision, Estimates, Start
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
@@ -19,11 +19,13 @@ from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, Round
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.slurm_search import WHOLE
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.reasons import Code, Reason
+from unrack.resources.site.installed import Site
 from unrack.units import SECOND_US
 from unrack.view import View
 
@@ -31,6 +33,14 @@ MAINS = ("events", "interval")
 """When the main loop of a Slurm-like scheduler runs."""
 RESERVES = ("cores", "nodes")
 """What is kept for a job that is to start later."""
+
+
+def given_whole(view: View) -> Bools:
+    """bool[nodes]: which are in a partition that gives jobs whole nodes."""
+    site, found = view.cluster.places.installed.get("site"), np.zeros(view.total.shape[1], np.bool_)
+    for name, partition in site.partitions.items() if isinstance(site, Site) else ():
+        found |= site.nodes_of[name] if partition.whole_nodes else False
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,12 @@ class SlurmLike(Planning):
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
-        return self.new_plan(view)
+        plan = self.new_plan(view)
+        if self.reserve == "nodes":
+            plan.columns.cursor[COARSE] = view.total[0].max()
+            plan.group(view, self.place)
+            plan.replace(named=np.where(given_whole(view), WHOLE, 1))
+        return plan
 
     def _jobs(self, view: View, memory: Plan, now: int) -> Ints:
         return in_order(self.order, view, now, memory.noted)[: self.queue].copy()
@@ -98,7 +113,6 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
-        memory.columns.cursor[COARSE] = view.total[0].max() if self.reserve == "nodes" else 0
         what = Round(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 

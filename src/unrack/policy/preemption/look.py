@@ -158,6 +158,7 @@ class Notes:
     stopped: tuple[int, ...] = ()  # jobs that were just stopped: what the policy inside remembers is to be made anew
     gone: set[tuple[int, int]] = field(default_factory=set)  # by quota: when which job was stopped; once at a time
     kept: bool = False  # whether the policy inside was shown the cores of suspended jobs as theirs
+    ranked: int = 0  # how many heterogeneous jobs were known when ``ranks`` were made
     over: bool = False  # whether the policy inside has been asked in this round, and has nothing to add
 
 
@@ -267,7 +268,7 @@ class Look:
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
             if job in self._ledger().columns.suspended:  # nothing more is lost
-                found.append(Victim(job, True, since, self.view.cores_asked(job), True))
+                found.append(Victim(job, True, since, self.view.cores_asked(job), True, int(self.view.priority[job])))
                 continue
             if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
                 continue
@@ -280,7 +281,8 @@ class Look:
                 and not self.view.columns.draining.isdisjoint(self.view.lease(job).nodes.tolist())
             ):
                 continue  # its cores would not come back
-            found.append(Victim(job, fresh, since, self.view.cores_asked(job), mode in KEEPS))
+            cores, priority = self.view.cores_asked(job), int(self.view.priority[job])
+            found.append(Victim(job, fresh, since, cores, mode in KEEPS, priority))
         return found
 
     def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:

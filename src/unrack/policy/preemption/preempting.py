@@ -25,7 +25,7 @@ from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.look import SUSPEND, Look, Notes, going_on, kept_for
-from unrack.policy.preemption.victims import classes_of, fits
+from unrack.policy.preemption.victims import classes_of, fits, with_components
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
@@ -68,7 +68,8 @@ class Preempting(AroundAnother):
     def begin(self, view: View) -> Notes:
         """A running job is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
-        return Notes(self.inner.begin(view), None if site is None else site.ranks, _started(view))
+        ranks = None if site is None or site.ranks is None else with_components(view, site.ranks)
+        return Notes(self.inner.begin(view), ranks, _started(view), ranked=len(view.columns.components.of))
 
     def promised(self, view: View, memory: Notes) -> Promises:
         """As the policy inside says; it has promised nothing to jobs that were just stopped."""
@@ -101,7 +102,10 @@ class Preempting(AroundAnother):
         decisions, memory.inner = self.inner.decide(seen, memory.inner, now)
         plan = decisions
         if memory.ranks is not None and (site := site_of(view.cluster)) is not None:
-            memory.ranks = site.ranks or memory.ranks  # a job that came alone may be of a class that there was not
+            together = len(view.columns.components.of)
+            if together != memory.ranked or (site.ranks is not None and site.ranks.of is not memory.ranks.of):
+                # a job that came alone may be of a class that there was not
+                memory.ranks, memory.ranked = with_components(view, site.ranks or memory.ranks), together
             plan = self._preempted(view, memory, memory.ranks, decisions, now)
             if view.columns.suspended:
                 plan = [*plan, *going_on(view, memory.ranks, memory.started, plan, now)]

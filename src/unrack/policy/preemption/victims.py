@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
@@ -12,7 +14,7 @@ from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Policy, Start
 from unrack.resources.places import PLACE
 from unrack.resources.site.installed import QUANTITIES, WHERE
-from unrack.resources.site.ranks import Ranks
+from unrack.resources.site.ranks import Ranks, joined
 from unrack.view import Draft, View
 from unrack.view.windows import kept_from
 
@@ -25,10 +27,12 @@ class Victim(NamedTuple):
     started_us: int
     cores: int
     keeps: bool  # whether its work is kept
+    priority: int
 
 
 KEYS: dict[str, Callable[[Victim, int], tuple[int, ...]]] = {
     "youngest": lambda one, now: (),
+    "lowest": lambda one, now: (one.priority,),
     "fewest": lambda one, now: (-one.cores,),
     "cheapest": lambda one, now: (0 if one.keeps else one.cores * (now - one.started_us),),
 }
@@ -117,8 +121,27 @@ def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: in
 
 def classes_of(view: View, ranks: Ranks, jobs: Ints) -> Ints:
     """int64[k]: the classes of jobs."""
+    found = _own_classes(view, ranks, jobs)
+    if ranks.joint:
+        found = np.array(
+            [ranks.joint.get(job, own) for job, own in zip(jobs.tolist(), found.tolist(), strict=True)], np.int64
+        )
+    return found
+
+
+def _own_classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:
     claimed = view.columns.claimed
     assert claimed is not None
     row = claimed.places.quantities.index(("site", QUANTITIES[WHERE]))
     found: Ints = ranks.of[claimed.asked_by(jobs)[row]]
     return found
+
+
+def with_components(view: View, ranks: Ranks) -> Ranks:
+    """With the classes of the heterogeneous jobs that are known."""
+    components = view.columns.components.of
+    if not components:
+        return ranks
+    rows = np.array([row for own in components.values() for row in own], np.int64)
+    own = dict(zip(rows.tolist(), _own_classes(view, ranks, rows).tolist(), strict=True))
+    return joined(ranks, {job: [own[row] for row in some] for job, some in components.items()})

@@ -9,6 +9,7 @@ job with fewest tasks grows by one size at a time, the one with most shrinks by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from math import ceil
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from unrack.ledger.columns import ASKED_TASKS, FIRST_ROW, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
+from unrack.view.windows import outside_windows
 
 
 class Shape(NamedTuple):
@@ -56,8 +58,8 @@ class Openings:
         return Shape(cores, mb, int(columns.set_of[job]))
 
     def installed(self, shape: Shape) -> int:
-        """How many tasks fit if no job runs."""
-        total = self._view.columns.open_to[shape.nodes]
+        """How many tasks fit on what is in service if no job runs."""
+        total = np.where(self._view.online, self._view.columns.open_to[shape.nodes], 0)
         return int(fits_on(total, total, shape, self._whole).sum())
 
     def starts_us(self, shape: Shape, tasks: Ints) -> Ints:
@@ -122,6 +124,13 @@ class Trial:
         self.leases: dict[int, Lease] = {}  # those that changed
         self._shapes = Openings(view, now, whole)
 
+    def copy(self) -> Trial:
+        """The same, to try more."""
+        found = copy(self)
+        found.free, found.leases = self.free.copy(), dict(self.leases)
+        found.claims = None if self.claims is None else self.claims.copy()
+        return found
+
     def tasks(self, job: int) -> int:
         """How many tasks a running job has here."""
         return self.lease(job).tasks
@@ -130,9 +139,22 @@ class Trial:
         """What a running job holds here."""
         return self.leases[job] if job in self.leases else self.view.lease(job)
 
-    def room(self, job: int) -> int:
-        """How many more tasks of a job fit on the nodes that it may use."""
-        return int(self._fit(job).sum())
+    def room(self, job: int, until: int | None = None) -> int:
+        """How many more tasks of a job fit on the nodes that it may use until a time, µs."""
+        return int(self._fit(job, until).sum())
+
+    def shrink(self, job: int, tasks: int) -> bool:
+        """As :meth:`resize`; also False if its nodes are kept for others before it would end."""
+        until = end_with(self.view, job, tasks, self.now)
+        return bool(outside_windows(self.view, job, until)[self.lease(job).nodes].all()) and self.resize(job, tasks)
+
+    def left_for(self, job: int, tasks: int) -> bool:
+        """Whether what so many tasks of a waiting job claim beside nodes is free; not if that depends on the nodes."""
+        claimed = self.view.columns.claimed
+        if claimed is None or self.claims is None or not claimed.asks(job):
+            return True
+        found = claimed.places.anywhere(claimed.asked(job), tasks)
+        return found is not None and bool((found[:, AMOUNT] <= self.claims[found[:, PLACE]]).all())
 
     def resize(self, job: int, tasks: int) -> bool:
         """Let a running job have so many tasks; False: there is no room, and nothing has changed."""
@@ -154,9 +176,9 @@ class Trial:
         self.leases[job] = lease
         return True
 
-    def _fit(self, job: int) -> Ints:
+    def _fit(self, job: int, until: int | None = None) -> Ints:
         shape = self._shapes.shape(job)
-        may: Bools = self.view.outside_windows(job) & self.view.online
+        may: Bools = outside_windows(self.view, job, until) & self.view.online
         return np.where(may, fits_on(self.free, self.view.columns.open_to[shape.nodes], shape, self.whole), 0)
 
     def _grown(self, job: int, rows: Ints, shape: Shape, more: int) -> Ints | None:
@@ -243,10 +265,17 @@ def end_with(view: View, job: int, tasks: int, now: int) -> int:
     return now + ceil(max(0, end - now) * (sizes.speed_at(held) / sizes.speed_at(tasks))) + view.change_us(job)
 
 
-def shrunk(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, int], head: int, tasks: int) -> bool:
-    """Let jobs shrink until so many tasks of a waiting one fit; False: they do not, whichever shrink."""
-    view, left = trial.view, list(jobs)
-    while trial.room(head) < tasks:
+def shrunk(
+    trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, int], head: int, tasks: int, until: int
+) -> bool:
+    """Let jobs shrink until so many tasks of a waiting one fit, which is to run until a time, µs.
+
+    False: they do not, whichever shrink. Only jobs on nodes that it may use are asked.
+    """
+    view = trial.view
+    open_to = view.columns.open_to[view.columns.set_of[head], 0] > 0
+    left = [job for job in jobs if open_to[trial.lease(job).nodes].any()]
+    while trial.room(head, until) < tasks:
         smaller = {job: [n for n in view.sizes[job].tasks if n < trial.tasks(job)] for job in left}
         left = [job for job in left if smaller[job]]
         if not left:
@@ -255,6 +284,6 @@ def shrunk(trial: Trial, jobs: Sequence[int], rule: str, started: Mapping[int, i
             job = max(left, key=lambda one: (started.get(one, 0), one))
         else:
             job = max(left, key=lambda one: (trial.tasks(one), one))
-        if not trial.resize(job, smaller[job][-1]):
+        if not trial.shrink(job, smaller[job][-1]):
             left.remove(job)
     return True

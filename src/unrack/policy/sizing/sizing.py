@@ -34,9 +34,10 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
+from unrack.policy.around.around import AroundAnother, anew, heads_of, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
@@ -44,7 +45,7 @@ from unrack.resources.places import is_resource
 from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import COUNTS, QUANTITIES
 from unrack.view import Draft, View
-from unrack.workload.job import TASKS, JobTable
+from unrack.workload.job import ESTIMATE, TASKS, JobTable
 from unrack.workload.site.sessions import components_of
 
 EARLIEST, WORKING_SET = RULES = ("earliest-end", "working-set")
@@ -185,15 +186,15 @@ class Sizing(AroundAnother):
     def _molded(self, view: View, memory: Notes, now: int) -> list[Decision]:
         sizes, openings, plan = view.sizes, Openings(view, now, self._whole), list[Decision]()
         jobs = [job for job in queue_of(self.inner, memory.inner, view, now)[:DEPTH].tolist() if job in sizes]
-        share = view.running_count + view.waiting
+        of, present = view.columns.set_of, np.concatenate((view.running_jobs, view.queue))
+        meets = met(view.columns.open_to)
+        share = (meets @ np.bincount(of[present], minlength=len(meets))).tolist()  # of each set: jobs that may use it
         for job in jobs:
-            if len(sizes[job].tasks) < 2 or job in memory.once:
-                continue
-            if view.promises.start_us(job) >= 0:
-                continue
             held, own_us = int(view.asks[TASKS, job]), view.own_us(job)
+            if sizes[job].tasks == (held,) or job in memory.once or view.promises.start_us(job) >= 0:
+                continue
             if self.molding != EARLIEST:
-                size: int | None = working_set(sizes[job], openings.installed(openings.shape(job)) // share)
+                size: int | None = working_set(sizes[job], openings.installed(openings.shape(job)) // share[of[job]])
             elif self._plans:
                 size = first_promised(self.inner, view, sizes[job], job, own_us, now)
                 if size is not None:
@@ -221,32 +222,36 @@ class Sizing(AroundAnother):
         running = [job for job in view.running_jobs.tolist() if job in sizes and job not in memory.once]
         jobs = [job for job in running if sizes[job].malleable]
         trial, plan = Trial(view, now, self._whole), list[Decision]()
-        if not view.waiting:
-            for job, tasks in view.wanted.items():
-                if tasks > view.asks[TASKS, job] and job not in memory.once:
-                    trial.resize(job, tasks)
-            grown(trial, jobs, rule, memory.started)
-        elif len(view.columns.open_to) == 1 and not view.cluster.places.windows:
-            head = int(queue_of(self.inner, memory.inner, view, now)[0])
-            plan = self._room_for(trial, jobs, head, memory)
+        for head in heads_of(view, queue_of(self.inner, memory.inner, view, now)) if view.waiting else ():
+            decided, trial = self._room_for(trial, jobs, head, memory)
+            plan += decided
+        of, meets = view.columns.set_of, met(view.columns.open_to)
+        waits = meets[of[view.queue]].any(axis=0)  # bool[sets]: whether a waiting job may use a node of each
+        for job, tasks in view.wanted.items():
+            if tasks > view.asks[TASKS, job] and not waits[of[job]] and job not in memory.once:
+                trial.resize(job, tasks)
+        grown(trial, [job for job in jobs if not waits[of[job]]], rule, memory.started)
         if len(memory.started) > 2 * view.running_count + 256:
             memory.started = {job: at for job, at in memory.started.items() if job in running or at == now}
         memory.once.update(trial.leases)
         return [*plan, *(Resize(lease) for _, lease in sorted(trial.leases.items()))]
 
-    def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: Notes) -> list[Decision]:
-        """Let the first of those that wait start, at the largest size up to its own for which there is room."""
-        view, held = trial.view, int(trial.view.asks[TASKS, head])
-        claimed, own = view.columns.claimed, view.sizes.get(head)
-        if head in memory.once or (claimed is not None and claimed.asks(head)):
-            return []
+    def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: Notes) -> tuple[list[Decision], Trial]:
+        """Let a head start, at the largest size up to its own for which there is room; with what then is free."""
+        view, held, own = trial.view, int(trial.view.asks[TASKS, head]), trial.view.sizes.get(head)
+        if head in memory.once:
+            return [], trial
         may = [n for n in own.tasks if n <= max(held, own.own)] if own is not None and own.malleable else [held]
-        if trial.room(head) < may[0] and not shrunk(trial, jobs, str(self.resizing), memory.started, head, may[0]):
-            trial.leases.clear()
-            return []
-        size = max(n for n in may if n <= trial.room(head))
+        alone = own is None or may == [held]
+        longest_us = int(view.asks[ESTIMATE, head]) if alone else own.time_us(view.own_us(head), may[0])
+        until = trial.now + longest_us
+        tried = trial.copy()
+        found = shrunk(tried, jobs, str(self.resizing), memory.started, head, may[0], until)
+        if not found or not tried.left_for(head, may[0]):
+            return [], trial
+        size = max(n for n in may if n <= tried.room(head, until) and tried.left_for(head, n))
         memory.once.add(head)
-        return [Reshape(head, size)] if size != held else []
+        return [Reshape(head, size)] if size != held else [], tried
 
 
 def sized(policy: Policy[Any], rules: Mapping[str, Any], where: str) -> Sizing:

@@ -43,8 +43,8 @@ from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, 
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.any_resource import more_asked
 from unrack.policy.placement.tiered_memory import TieredMemory
-from unrack.policy.tiers.all_at_once import Refusals
 from unrack.policy.tiers.own_policy import lease_of, possible_servers
+from unrack.policy.tiers.refusals import Refusals
 from unrack.policy.tiers.supply import in_numbers, supply_of
 from unrack.reasons import Code, Reason
 from unrack.solver.servers.holdings import Servers
@@ -81,7 +81,7 @@ def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
     return np.where(asks.ceiling == 0, np.iinfo(np.int64).max, ratios)
 
 
-def in_order(which: Ints, asks: Asked | Servers, order: str, cost_scale: int) -> Ints:
+def servers_in_order(which: Ints, asks: Asked | Servers, order: str, cost_scale: int) -> Ints:
     """int64[any]: some servers in an order of ``ORDERS``; those of one ratio stay as they were."""
     if order == REQUEST:
         return which
@@ -194,7 +194,7 @@ class TierPolicy:
         memory.tried = int(waiting[-1])
         if self.order != REQUEST:
             assert view.cluster.tiers is not None
-            waiting = in_order(waiting, allocator.servers, self.order, view.cluster.tiers.cost_scale)
+            waiting = servers_in_order(waiting, allocator.servers, self.order, view.cluster.tiers.cost_scale)
         if not allocator.place(waiting) and self.full == WAIT:
             return [], memory
         placed = allocator.cluster[waiting] >= 0

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import names_of_clusters
 from unrack.errors import ClusterError, InputError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.policy.tiers.answer import Request
 from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
@@ -36,53 +34,7 @@ def supply_of(cluster: Cluster) -> Supply:
     )
 
 
-def asked_of(request: Request, cluster: Cluster) -> Asked:
-    """What the servers of a request ask, in the numbers of a data centre.
-
-    An InputError if a tier, level or cluster does not exist. (A floor or ceiling that no cluster can meet is none: that
-    server has no place, and says why.)
-    """
-    supply = supply_of(cluster)
-    tiers = cluster.tiers
-    assert tiers is not None
-    names = names_of_clusters(cluster)
-    number = {name: index for index, name in enumerate(names)}
-    forbidden = np.zeros((len(request), len(tiers.names)), np.bool_)
-    level, pinned = (np.full(len(request), NOWHERE, np.int64) for _ in range(2))
-    for i in range(len(request)):
-        for tier in request.forbidden[i]:
-            if tier not in tiers.names:
-                raise InputError(request.at(i, "forbidden"), f"the unknown tier {tier!r}", _one_of(tiers.names))
-            forbidden[i, tiers.names.index(tier)] = True
-        spread = request.spread[i]
-        if spread is not None:
-            if spread not in cluster.levels:
-                raise InputError(request.at(i, "spread"), repr(spread), _one_of(cluster.levels))
-            level[i] = cluster.levels.index(spread)
-        pin = request.pinned[i]
-        if pin is not None:
-            if str(pin) not in number:
-                want = f"a cluster from 0 to {len(names) - 1}" if not tiers.cluster_names else _one_of(names)
-                raise InputError(request.at(i, "pinned"), repr(pin)[:80], want)
-            pinned[i] = number[str(pin)]
-    asks = asked(
-        request.cores,
-        request.mb,
-        request.floor,
-        # rounded down, but for what a float64 may be off
-        np.floor(np.minimum(request.ceiling * (tiers.cost_scale * (1 + 2**-51)), NO_CEILING)).astype(np.int64),
-        tiers=len(tiers.names),
-        forbidden=forbidden,
-        group=np.where(level >= 0, request.group, NOWHERE),
-        level=level,
-        pinned=pinned,
-        most_clusters=NOWHERE if request.most_clusters is None else min(request.most_clusters, tiers.clusters),
-    )
-    _check_products(supply, int(asks.mb.max(initial=0)), request.where)
-    return asks
-
-
-def _check_products(supply: Supply, mb: int, where: str) -> None:
+def check_products(supply: Supply, mb: int, where: str) -> None:
     """Refuse costs, prices and amounts of memory of which products do not fit into 64 bits."""
     weight, price = int(supply.weight.max(initial=0)), int(supply.price.max(initial=0))
     installed = np.add.reduceat(supply.all_mb[supply.member], supply.first[:-1]) if supply.clusters else supply.all_mb
@@ -99,7 +51,7 @@ def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster)
     ``cores``, ``mb``: int64[jobs], cores, and MB; ``slo``: what they ask of tiers; ``None``: nothing. Errors as of
     :func:`check_names`; or costs, prices and memory are too large together.
     """
-    _check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
+    check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
     if slo is not None:
         check_names(slo, cluster)
     return in_numbers(cores, mb, slo, cluster)

@@ -134,8 +134,8 @@ class PreemptFile(Strict):
     # ``"quota"``: as ``reclaim`` and ``within`` of the queues say
     by: Literal["qos", "partition", "quota"]
     mode: Mode = "requeue"
-    # which job is stopped first: the one that started last, holds most cores, or loses least work
-    victims: Literal["youngest", "fewest", "cheapest"] = "youngest"
+    # which job is stopped first: the one that started last, has the lowest priority, holds most cores, loses least work
+    victims: Literal["youngest", "lowest", "fewest", "cheapest"] = "youngest"
     exempt_time: Time = 0  # a job that has run for less is not preempted: ``"10 min"``, or seconds
 
     @model_validator(mode="after")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ class Ranks(NamedTuple):
         As of :class:`unrack.resources.site.keys.PreemptFile`.
     by_quota
         Whether it depends on what queues use, too.
+    joint
+        Heterogeneous job, the components of which are of several classes → its own, see :func:`joined`.
     """
 
     of: Ints
@@ -37,6 +40,7 @@ class Ranks(NamedTuple):
     victims: str
     exempt_us: int
     by_quota: bool = False
+    joint: Mapping[int, int] = MappingProxyType({})
 
 
 def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str, str]]) -> Ranks | None:
@@ -69,10 +73,39 @@ def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str, str]]) -
         lowest = np.array([min(one.tier for one in some) for some in own], np.int64)
         may[1:, 1:] = lowest[:, None] > np.array([one.tier for one in highest], np.int64)
     may &= np.array([one != "off" for one in mode])
+    return Ranks(of, may, _heights(may), tuple(mode), rules.victims, rules.exempt_time or 0)
+
+
+def _heights(may: Bools) -> Ints:
     height = np.zeros(len(may), np.int64)
     for _ in range(len(may)):
         height = np.where(may, height + 1, 0).max(axis=1)
-    return Ranks(of, may, height, tuple(mode), rules.victims, rules.exempt_time or 0)
+    return height
+
+
+GENTLEST = ("off", "suspend", "checkpoint", "requeue", "cancel")
+"""Modes, by how little a job loses."""
+
+
+def joined(ranks: Ranks, components: Mapping[int, Sequence[int]]) -> Ranks:
+    """With classes for heterogeneous jobs, by the classes of the components of each.
+
+    As in Slurm such a job is preempted, wholly, by jobs that may preempt each of its components, in the gentlest of
+    their modes. It preempts those that each of its components may preempt.
+    """
+    several = {job: tuple(sorted(set(own))) for job, own in components.items() if len(set(own)) > 1}
+    if not several:
+        return ranks
+    count, sets = len(ranks.mode), list(dict.fromkeys(several.values()))
+    of = np.zeros((count + len(sets), count), np.bool_)
+    for i, own in enumerate([*((one,) for one in range(count)), *sets]):
+        of[i, list(own)] = True
+    may = ~(of @ ~ranks.may @ of.T)
+    mode = ranks.mode + tuple(min((ranks.mode[one] for one in own), key=GENTLEST.index) for own in sets)
+    least = np.where(of, ranks.height, ranks.height.max()).min(axis=1) * may.any(axis=1)
+    height = least if ranks.by_quota else _heights(may)
+    joint = {job: count + sets.index(own) for job, own in several.items()}
+    return ranks._replace(may=may, height=height, mode=mode, joint=joint)
 
 
 def _by_quota(file: SiteFile, jobs: Sequence[tuple[str, str]]) -> Ranks:

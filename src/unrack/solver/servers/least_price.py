@@ -8,7 +8,6 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.batch.case import kinds
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.solver.servers.ranking import cheapest
 
@@ -23,7 +22,7 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
     No allocation costs less, whatever it does with the others. A pinned server is looked at in its cluster, others
     once in each kind of equal clusters: O(kinds of clusters x servers). Spread does not count.
     """
-    _, examples = np.unique(kinds(replace(supply, cores=supply.all_cores, mb=supply.all_mb)), return_index=True)
+    _, examples = np.unique(replace(supply, cores=supply.all_cores, mb=supply.all_mb).kinds(), return_index=True)
     best = np.full(len(asks), _UNKNOWN, np.int64)
     looks = [(cluster, np.flatnonzero(asks.pinned < 0)) for cluster in examples.tolist()]
     pinned = np.flatnonzero(asks.pinned >= 0)

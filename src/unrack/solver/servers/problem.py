@@ -74,6 +74,13 @@ class Supply:
         """int64[members]: the pools of a cluster, its compute pool first."""
         return self.member[self.first[cluster] : self.first[cluster + 1]]
 
+    def kinds(self) -> Ints:
+        """int64[clusters]: clusters of one kind have equal pools (size, weight, price, tier); numbered by first."""
+        columns = np.stack([self.cores, self.mb, self.weight, self.price, self.tier])
+        numbers: dict[bytes, int] = {}
+        told = [numbers.setdefault(columns[:, self.pools(c)].tobytes(), len(numbers)) for c in range(self.clusters)]
+        return np.array(told, np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:

@@ -8,11 +8,15 @@ from unrack.public import lazily
 
 if TYPE_CHECKING:
     from unrack.resources.checked import Strict as Strict
+    from unrack.resources.checked import validated as validated
     from unrack.workload.generate.arrivals import Arrivals as Arrivals
     from unrack.workload.generate.arrivals import gap_s as gap_s
     from unrack.workload.generate.distributions import Distribution as Distribution
     from unrack.workload.generate.distributions import as_us as as_us
     from unrack.workload.generate.distributions import numbers_from as numbers_from
     from unrack.workload.generate.distributions import upward as upward
+    from unrack.workload.tier_asks import NO_CEILING as NO_CEILING
+    from unrack.workload.tier_asks import first_fault as first_fault
+    from unrack.workload.tier_asks import tier_asks as tier_asks
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

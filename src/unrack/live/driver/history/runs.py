@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from unrack.errors import RunError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.state import FINISHED
 from unrack.live.driver.history.columns import LATENCIES
@@ -16,13 +17,14 @@ from unrack.live.records import job_of_record
 from unrack.policy.contract import Traits
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome, Recorder
-from unrack.sim.result import Result
+from unrack.sim.result import Result, audit
 from unrack.sim.world import World
 from unrack.study.grid import Run
 from unrack.study.input.inputs import Document, PolicySpec, make_policy_spec
 from unrack.study.results.record import id_of_run
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Job, JobTable, Workload, job_table
+from unrack.workload.site.settled import settled
 
 
 def workload_of(past: Past, name: str) -> Workload:
@@ -108,10 +110,12 @@ def _latencies(entries: Sequence[Ran]) -> pl.DataFrame:
 
 
 def live_result(past: Past, workload: Workload) -> Result:
-    """What really happened, as a result: each job held its lease from the decision to the moment its end was seen."""
-    cluster, recorder = past.names.cluster, Recorder()
+    """What really happened, as a result: each job held its lease from the decision to the moment its end was seen.
+
+    If it breaks a rule of the audit, such as that of reservations, its notes say so first.
+    """
+    (cluster, jobs), recorder = settled(past.names.cluster, workload.jobs), Recorder()
     entries = {entry.key: entry for entry in past.jobs}
-    jobs: JobTable = workload.jobs
     groups = 0
     by_end = sorted(range(len(jobs)), key=lambda i: (entries[jobs.ids[i]].freed_us, i))
     for i in by_end:
@@ -127,7 +131,14 @@ def live_result(past: Past, workload: Workload) -> Result:
     state = np.full(len(jobs), FINISHED, np.int8)
     log = RunLog.of(recorder, cluster, jobs, state, {}, [], end_us)
     traits: Traits = spec_of(past).make().traits
-    return Result(log, lends=traits.lends or len(log.loans) > 0, notes=notes_of(past), policy=spec_of(past).label)
+    lends, label = traits.lends or len(log.loans) > 0, spec_of(past).label
+    result = Result(log, lends=lends, notes=notes_of(past), policy=label)
+    try:
+        audit(result)
+    except RunError as error:
+        return Result(log, lends=lends, notes=(f"What really happened breaks a rule: {error}.", *result.notes),
+                      policy=label)  # fmt: skip
+    return result
 
 
 def notes_of(past: Past) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
@@ -40,31 +39,40 @@ def reservations_of(beginning: Beginning) -> Sequence[Keys]:
 def joined(last: Beginning, begun: Sequence[tuple[int, Sequence[Keys]]]) -> tuple[Beginning, Windows]:
     """The last beginning with the reservations of all; ``begun``: when each epoch began, µs, and those of it.
 
-    The latest of a name keeps it. Plans know from the first when a window is over, which was not known then.
+    The latest of a name keeps it. One that was made or changed while it was to be in force is so from the epoch on
+    that has it as it is. Plans know from the first when a window is over, which was not known then.
     """
-    names, more, meant = (
-        {one["name"] for one in reservations_of(last)},
-        list[Keys](),
-        dict[str, list[tuple[int, str]]](),
-    )
-    for (_, before), (at_us, after) in reversed(list(pairwise(begun))):
-        for one in before:
+    own = [_since(one, begun, len(begun) - 1) for one in reservations_of(last)]
+    names, more, meant = {one["name"] for one in own}, list[Keys](), dict[str, list[tuple[int, str]]]()
+    for place in range(len(begun) - 2, -1, -1):
+        before, (at_us, after) = begun[place][1], begun[place + 1]
+        for one in (_since(one, begun, place) if one not in after else one for one in before):
             if one in after or one["start"] * SECOND_US >= at_us:  # it goes on, or had not begun
                 continue
             name, at_s = one["name"], at_us / SECOND_US
-            own = f"{name} until {at_s:g} s" if name in names else name
-            names.add(own)
+            called = f"{name} until {at_s:g} s" if name in names else name
+            names.add(called)
             ends = ("until", at_s) if "every" in one else ("duration", at_s - one["start"])
-            more.append({**one, "name": own, ends[0]: min(one[ends[0]], ends[1])})
-            if own != name:
-                meant.setdefault(name, []).insert(0, (at_us, own))
-    if not more:
+            more.append({**one, "name": called, ends[0]: min(one[ends[0]], ends[1])})
+            if called != name:
+                meant.setdefault(name, []).insert(0, (at_us, called))
+    if not more and own == list(reservations_of(last)):
         return last, Windows()
     site = last.cluster.get("site", {})
-    site = {**site, "reservations": [*reservations_of(last), *more]}
+    site = {**site, "reservations": [*own, *more]}
     found = last._replace(cluster={**last.cluster, "site": site})
     try:
         Cluster.from_dict(found.cluster, "cluster")
     except InputError:  # nodes or counted places of theirs are gone
         return last, Windows({}, len(more))
     return found, Windows(meant)
+
+
+def _since(one: Keys, begun: Sequence[tuple[int, Sequence[Keys]]], place: int) -> Keys:
+    """A reservation of an epoch, from the first epoch on that has it as it is; all but those that come again."""
+    while place and one in begun[place - 1][1]:
+        place -= 1
+    at_s = begun[place][0] / SECOND_US
+    if not place or "every" in one or one["start"] >= at_s:
+        return one
+    return {**one, "start": at_s, "duration": max(one["start"] + one["duration"] - at_s, 0.0)}

@@ -63,6 +63,13 @@ class Known(NamedTuple):
     # what it was promised while it waits: start, turn, grain and lease, as of
     # :class:`unrack.ledger.promises.Promise`, the lease by names
     promise: list[Any] | None = None
+    # raised_s, before_s: the last limit, s, that more time has made of its own, and which that was; ``None``: none
+    raised_s: int | None = None
+    before_s: int | None = None
+
+    def with_limit(self, limit_s: int | None) -> Known:
+        """The same of a job that waits with a limit, s: another may have changed it since it was given more time."""
+        return self if limit_s in (self.raised_s, self.before_s) else self._replace(raised_s=None, before_s=None)
 
 
 class Trouble(NamedTuple):

@@ -99,7 +99,7 @@ class Coming(Part):
             return
         asked = found.job
         self.orchestrator.takes(job, asked)
-        entry.known = entry.known._replace(job=job_record(asked))
+        entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked))
         entry.said = entry.said._replace(restarts=job.restarts)
         entry.own = self.orchestrator.queued(entry, job)
         if found.again_us is not None:  # it may have no other place

@@ -67,6 +67,7 @@ class Ending(Part):
         forgotten = f"{self.orchestrator.name} has forgotten that it ran"
         why = "requeued" if job.restarts > entry.said.restarts else forgotten
         entry.said = entry.said._replace(state="", restarts=job.restarts)
+        entry.known = entry.known.with_limit(job.limit_s)
         if job.shown == Shown.HELD:
             self.give_up(entry, why, failed=False)
         else:

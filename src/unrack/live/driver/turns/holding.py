@@ -114,6 +114,9 @@ class Holding(Part):
                 more_us = decision.until_us - ends_us
                 minutes = -(-(limit_s * SECOND_US + more_us) // (60 * SECOND_US))
                 more = MoreTime(limit_s, 60 * minutes, (more.more_us or 0) + more_us)
+                known, again = entry.known, entry.known.raised_s == limit_s
+                before_s = known.before_s if again else limit_s
+                entry.known = known._replace(raised_s=more.given_s, before_s=before_s)
                 found.append(decision)
                 self.notes.count("extended")
             self.table.move(entry, replace(stage, more=more))

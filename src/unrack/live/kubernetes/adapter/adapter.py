@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from unrack.live.driver.seen import Seen, SeenJob, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Spec
 from unrack.live.driver.state.table import Table
+from unrack.live.kubernetes.adapter.asking import Asking, pods_of
+from unrack.live.kubernetes.adapter.evictions import Evictions
 from unrack.live.kubernetes.adapter.nominations import Nominations
 from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture, key_of
 from unrack.live.kubernetes.adapter.reading import Nodes, Readings, operations_of
@@ -26,13 +28,12 @@ from unrack.live.kubernetes.client.answers import DeniedError
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.client.others import NAMESPACES
-from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
-from unrack.live.kubernetes.devices.store import is_made
-from unrack.live.kubernetes.gangs.asking import asked_together, standing_together, with_nodes
+from unrack.live.kubernetes.constraints.in_turn import WAITS
+from unrack.live.kubernetes.gangs.asking import standing_together, with_nodes
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
-from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, take_back
-from unrack.live.kubernetes.remote.pool import KIND, Taken
+from unrack.live.kubernetes.gangs.starting import LATER, Members, cannot_go_on, evict_all, start_all, take_back
+from unrack.live.kubernetes.remote.pool import Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
 from unrack.units import SECOND_US
@@ -71,7 +72,9 @@ class KubernetesAdapter:
         self.picture = Picture(scheduler, preempts(policy))
         self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
         self.devices = self.watching.devices
-        self.in_turn, self._leads = InTurn(), leads
+        self.devices.store.counts_requests = self.picture.preempts
+        self.asking, self._leads = Asking(self.picture, self.devices), leads
+        self.evictions = Evictions(self.picture, self.devices)
         self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None
         if added.servers is not None:
@@ -80,7 +83,6 @@ class KubernetesAdapter:
         self._terms: tuple[tuple[int, int, Taken], Terms] | None = None
         self.readings = Readings(self.picture, self.devices, self.servers)
         self._late = set[str]()  # keys of those that could not have started before now, whatever was free
-        self._asked: dict[str, tuple[Pod | Gang, Terms, Hashable, Job | Problem, tuple[str, ...]]] = {}
         self._told: dict[str, str] = {}
 
     def close(self) -> None:
@@ -112,12 +114,13 @@ class KubernetesAdapter:
         jobs = [(key, seen.jobs.get(key)) for key in (seen.jobs if seen.changed is None else seen.changed)]
         for key, job in jobs:
             if job is None or job.shown == Shown.OVER:
-                self._asked.pop(key, None)
+                self.asking.forget(key)
+                self.devices.forget(key)
                 self._late.discard(key)
             if key not in self.picture.pods:
                 self._told.pop(key, None)
-        with self.picture.lock:
-            self.in_turn.begin(seen, table, self.picture.beside.requiring)
+        self.evictions.table = table
+        self.asking.begin(self._terms_of(seen.own), seen, table)
         for key, job in jobs:  # which pods of a gang ask is another matter than what they ask
             entry = table.get(key) if job is not None and isinstance(job.own, Gang) else None
             if (
@@ -151,15 +154,15 @@ class KubernetesAdapter:
         assert self._terms is not None
         if isinstance(job.own, Begun):
             return Problem(ANEW)
-        if isinstance(job.own, Pod) and _claims(job.own) and (wait := self._waits_for_devices(job.own)):
+        if wait := self.asking.waits_for_devices(job.own, self._now, self.events):
             return wait
-        found, own = self._asks_beside(entry.key, job.own)[0], job.own
+        found, own = self.asking.asks(entry.key, job.own)[0], job.own
         if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
             self._late.add(entry.key)
             return Problem(behind, since_us=self._now)
         if isinstance(found, Problem):
             comes = own.comes if isinstance(own, Gang) else bool(own.spec.scheduling_gates)
-            for pod in () if comes or found.why == WAITS else _pods(own):
+            for pod in () if comes or found.why == WAITS else pods_of(own):
                 self._tell(pod, "FailedScheduling", found.why)
             if comes:
                 self._late.add(entry.key)
@@ -170,7 +173,7 @@ class KubernetesAdapter:
             since_us = self._now
         elif since_us is None:
             since_us = self._now - max(0, round((self._at_s - since_s) * SECOND_US)) if since_s else self._now
-        said = self._terms[1].said(_pods(own))
+        said = self._terms[1].said(pods_of(own))
         due_us = None if found.deadline_us is None else since_us + found.deadline_us
         every = [replace(one, submit_us=since_us, deadline_us=due_us, said={**one.said, **said}) for one in found.every]
         return Asked(replace(every[0], components=tuple(every[1:])) if every[1:] else every[0])
@@ -181,45 +184,6 @@ class KubernetesAdapter:
         if self.events and self._told.get(key) != note:
             self._told[key] = note
             self.watching.say(pod, reason, note)
-
-    def _asks(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
-        """What pods ask, or why they are not to be started now; of a gang its pods in the order of its tasks."""
-        assert self._terms is not None
-        terms, kept = self._terms[1], self._asked.get(key)
-        known = self.devices.known_of(own) if isinstance(own, Pod) and _claims(own) else None
-        if kept is None or kept[0] is not own or kept[1] is not terms or kept[2] != known:
-            found = _together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
-            kept = self._asked[key] = own, terms, known, *found
-        return kept[3:]
-
-    def _asks_beside(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
-        """What pods ask beside those that are there; of pods that may be in each other's way one at a time."""
-        assert self._terms is not None
-        terms, beside, members = self._terms[1], self.picture.beside, own.keys if isinstance(own, Gang) else (key,)
-        with self.picture.lock:
-            required = [beside.required(*one) for one in zip(members, _pods(own), strict=True)]
-            without = {pod.metadata.uid: self.picture.without_volumes(pod) for pod in _pods(own)}
-            if why := next((one for one in without.values() if isinstance(one, str)), ""):
-                return Problem(why), ()
-            if not any(map(beside.matters, required)) and not any(without.values()):
-                return self._asks(key, own)
-            if isinstance(own, Gang) and (words := next((one.words for one in required if any(one)), "")):
-                why = f"a pod of its gang asks for {words}: not kept of gangs by this scheduler"
-                return Problem(why, misread=True), ()
-            off = set[str]().union(*map(beside.forbidden, _pods(own), required))
-        if isinstance(own, Gang):
-            return _together(own, key, lambda pod, key: terms.asked(pod, key, off | set(without[pod.metadata.uid])))
-        found = terms.asked(own, key, off | set(without[own.metadata.uid]))
-        first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
-        return (found if first else Problem(WAITS)), ()
-
-    def _waits_for_devices(self, pod: Pod) -> Problem | None:
-        """Why a pod with claims is not looked at now: they are being made, or what they had is taken back."""
-        if not is_made(pod):
-            return Problem("its claims are still to be made from their templates")
-        if self.events and self.devices.gives_back(pod):
-            return Problem("its devices are being taken back", again_us=self._now + SECOND_US)
-        return None
 
     def takes(self, job: SeenJob, asked: Job) -> None:
         """No other has less room for that."""
@@ -249,7 +213,7 @@ class KubernetesAdapter:
 
     def queued(self, entry: Entry, job: SeenJob) -> Kept | None:
         """The pods of a gang, in the order of its tasks."""
-        order = self._asks_beside(entry.key, job.own)[1] if isinstance(job.own, Gang) else ()
+        order = self.asking.asks(entry.key, job.own)[1] if isinstance(job.own, Gang) else ()
         return Kept(tuple((key, "") for key in order)) if order else None
 
     def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Kept | None:
@@ -268,11 +232,14 @@ class KubernetesAdapter:
             raise UnreachableError(str(error))
 
     async def _all(self, orders: Sequence[Order]) -> Sequence[str | Exception]:
-        return await asyncio.gather(*map(self._carry_out, orders))
+        vain = self.evictions.look()
+        return await asyncio.gather(*(self._carry_out(order, vain.get(order.entry.key, "")) for order in orders))
 
-    async def _carry_out(self, order: Order) -> str | Exception:
+    async def _carry_out(self, order: Order, vain: str) -> str | Exception:
         if self._leads is not None and not self._leads():
             return UnreachableError("another replica may schedule by now")
+        if order.act == Act.STOP and vain:
+            return vain
         found = await self._done(order)
         if self.picture.preempts and order.act in (Act.START, Act.HOLD):
             waits = order.act == Act.START and found == LATER
@@ -290,13 +257,13 @@ class KubernetesAdapter:
         if members:
             connection, picture = self.watching.connection, self.picture
             if order.act == Act.START:
-                return await start_all(connection, picture, members)
+                return await self._start_gang(order.entry.key, members)
             if order.act == Act.HOLD:
-                return await take_back(connection, picture, members)
+                return await self._take_back(order.entry.key, members)
             return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
             if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
-                return await self.devices.hold(pod)
+                return await self.devices.hold(order.entry.key, [pod])
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
             return "" if pod is None else await evict_all(self.watching.connection, [pod])
@@ -309,10 +276,34 @@ class KubernetesAdapter:
         key, (name,), picture = entry.key, entry.nodes, self.picture
         if why := picture.cannot_start(key, name):
             return why
+        pods = [(pod, picture.nodes[name])]
         said = await self.devices.start(
-            pod, picture.nodes[name], lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods
+            key, pods, lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods
+        )
+        return LATER if said is None else said
+
+    async def _start_gang(self, key: str, members: Members) -> str | Exception:
+        """The same of a gang: no pod is bound before all have their devices."""
+        picture, connection = self.picture, self.watching.connection
+        with picture.lock:
+            if why := cannot_go_on(picture, members):
+                return why
+            left = [(picture.pods[key], node) for key, node in members if not picture.pods[key].spec.node_name]
+            pods = [(pod, picture.nodes[node]) for pod, node in left if _claims(pod)]
+        if not pods:
+            return await start_all(connection, picture, members)
+        said = await self.devices.start(
+            key, pods, lambda: start_all(connection, picture, members),
+            lambda: all(key_of(pod) in picture.pods for pod, _ in pods),
         )  # fmt: skip
         return LATER if said is None else said
+
+    async def _take_back(self, key: str, members: Members) -> str | Exception:
+        """Let a gang have no nodes and no devices."""
+        with self.picture.lock:
+            pods = [pod for one, _ in members if (pod := self.picture.pods.get(one)) is not None and _claims(pod)]
+        held = await self.devices.hold(key, [pod for pod in pods if not pod.spec.node_name]) if pods else ""
+        return held or await take_back(self.watching.connection, self.picture, members)
 
     async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
         (name,) = entry.nodes
@@ -354,23 +345,8 @@ class KubernetesAdapter:
         """A pod is bound."""
 
 
-def _together(
-    gang: Gang, key: str, asked: Callable[[Pod, str], Job | Problem]
-) -> tuple[Job | Problem, tuple[str, ...]]:
-    """What the pods of a gang ask, but for devices, which are given to single pods alone."""
-    job, order = asked_together(gang, key, asked)
-    served = isinstance(job, Job) and any(KIND in one.demand.devices for one in job.every)
-    if served or any(map(_claims, gang.pods)):
-        return Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
-    return job, order
-
-
 def _claims(pod: Pod) -> bool:
     return bool(pod.spec.resource_claims)
-
-
-def _pods(own: Pod | Gang) -> tuple[Pod, ...]:
-    return own.pods if isinstance(own, Gang) else (own,)
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

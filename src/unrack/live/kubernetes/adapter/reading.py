@@ -79,7 +79,7 @@ class Readings:
             if self._servers is not None:
                 given = self._servers.taken(operations_of(table))
                 held = frozenset(device for entry in table for device in entry.devices)
-            offer, unreadable = self._devices.store.offer, tuple(picture.unreadable.values())
+            offer, unreadable = self._devices.store.offer, (*picture.unreadable.values(), *picture.gangs.unknown())
             nodes = Nodes(picture.nodes_version, dict(picture.nodes), picture.tiers, offer, given, held)
             now = _Last(nodes.terms, picture.beside.version, taken, picture.gangs.behind, gangs)
             changed, self._last = self._changed(now, table), now

@@ -119,10 +119,11 @@ class Terms:
         """The cluster, and a policy."""
         return Beginning(dict(self.content), self.names, policy, self.added.models, devices=self.devices)
 
-    def asked(self, pod: Pod, key: str, off: Collection[str] = ()) -> Job | Problem:
+    def asked(self, pod: Pod, key: str, off: Collection[str] = (), counted: set[str] | None = None) -> Job | Problem:
         """What a pod asks, submitted at 0; or why it is not to be started as it and the nodes are.
 
         A deadline is counted from when it was submitted. ``off``: nodes that the pods which are there keep it off.
+        ``counted``: uids of claims that others of its gang ask for already, to which its own are added.
         """
         if pod.spec.scheduling_gates:
             gates = ", ".join(str(one.get("name")) for one in pod.spec.scheduling_gates)
@@ -164,7 +165,7 @@ class Terms:
         if pod.spec.resource_claims:
             if self.counters is None or self._claimable is None:
                 return Problem("it asks for claims of devices: not kept by this scheduler", misread=True)
-            claimed = self._claimable.asked(pod, here, self._nodes, self.counters)
+            claimed = self._claimable.asked(pod, here, self._nodes, self.counters, counted)
             if isinstance(claimed, str):
                 return Problem(printable(claimed, 600))
             job = _with_counters(job, claimed.counters)
@@ -214,6 +215,10 @@ class Terms:
         app = next((at.labels[name] for name in _APP if name in at.labels), owner)
         demand = Demand(1, max(asks.get("cpu", 0), 1), asks.get("memory", 0), devices_of(asks, self.machines))
         return Job(0, key, 0, request_us, None, pod.spec.priority or 0, at.namespace, app, demand)
+
+    def places(self, pod: Pod) -> list[str]:
+        """The nodes on which a pod may run by what it says, and they do."""
+        return self._places(pod, asks_where(pod))[0]
 
     def _places(self, pod: Pod, where: str) -> tuple[list[str], str]:
         """The nodes on which a pod may run, and a list of all others."""

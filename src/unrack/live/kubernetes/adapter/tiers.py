@@ -38,7 +38,7 @@ def keys_of(tiers: frozenset[Tier]) -> dict[str, Any]:
         {"name": one.name, "preempts": [other.name for other in sorted(tiers) if one.may and other[0] < one[0]]}
         for one in sorted(tiers)
     ]
-    return {"qos": qos, "preempt": {"by": "qos", "mode": "requeue"}} if tiers else {}
+    return {"qos": qos, "preempt": {"by": "qos", "mode": "requeue", "victims": "lowest"}} if tiers else {}
 
 
 def preempts(spec: Spec) -> bool:

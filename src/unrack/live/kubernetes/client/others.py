@@ -24,3 +24,5 @@ NAMESPACES = Kind("/api/v1", "namespaces", Other, namespaced=False)
 POD_GROUPS = Kind("/apis/scheduling.k8s.io/v1beta1", "podgroups", Other)
 PLUGINS_POD_GROUPS = Kind("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", Other)
 """PodGroups of Kubernetes itself; and those of scheduler-plugins, a definition that a site installs."""
+JOB_SETS = Kind("/apis/jobset.x-k8s.io/v1alpha2", "jobsets", Other)
+"""JobSets, a definition that a site installs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from unrack.kubernetes_text.objects import entries
@@ -96,6 +96,24 @@ class Beside:
         """A pod is gone."""
         self._known.pop(key, None)
         self.requiring.pop(key, None)
+
+    def about(self, some: Iterable[tuple[Pod, Terms]]) -> Beside:
+        """A copy with those pods alone that may matter to some pods, which require this."""
+        found, said = Beside(self._nodes), {repr((pod.metadata.namespace, of)): (pod, of) for pod, of in some}
+        found.namespaces, namespaces = self.namespaces, self.namespaces
+        terms = [term for _, of in said.values() for term in (*of.to, *of.away)]
+        spreads = [(spread, pod.metadata.namespace) for pod, of in said.values() for spread in of.spreads]
+        ports = any(of.ports for _, of in said.values())
+        for node, pods in self._on.items():
+            for key, pod in pods.items():
+                if (
+                    key in self._repel
+                    or any(term.means(pod, namespaces) for term in terms)
+                    or any(spread.counts(pod, namespace) for spread, namespace in spreads)
+                    or (ports and ports_of(pod))
+                ):
+                    found.put(key, pod, node)
+        return found
 
     @property
     def repels(self) -> bool:

@@ -63,14 +63,14 @@ class Search:
         self.pools, self.held, self.selectors, self._most_steps = pools, held, selectors, most_steps
         self.wanted_by = wanted_by or {}
         used: Any = Counter[CounterId]()  # of fractions
-        for device in pools.devices.values():
+        for device in pools.devices.values() if pools.counters else ():
             if device.consumes and held.is_used(device.id):
                 used.update(device.consumes)
         self._left = {name: amount - used[name] for name, amount in pools.counters.items()}
         self.steps = 0
 
-    def allocate(self, claims: Sequence[Wanted], node: Node) -> list[Given] | str:
-        """Devices for all claims, one after another; or why there are none, in numbers.
+    def allocate(self, claims: Sequence[Wanted], *nodes: Node) -> list[Given] | str:
+        """Devices for all claims, one after another, that all of some nodes reach; or why there are none, in numbers.
 
         Raises
         ------
@@ -78,7 +78,9 @@ class Search:
             A selector cannot be evaluated, or all devices are asked for while a pool is not known as a whole.
         """
         self.steps = 0
-        there = self.pools.reached(node)
+        there = self.pools.reached(nodes[0])
+        if nodes[1:]:
+            there = [one for one in there if not one.binds and all(map(one.is_reached, nodes[1:]))]
         try:
             attempt = _Attempt(self, claims, there)
             if why := attempt.lacks():

@@ -30,7 +30,7 @@ MOST_SHAPES = 1000
 class Counted(NamedTuple):
     """What is counted: devices of a class, or an amount of them; or a counter that devices of a driver consume."""
 
-    of: str  # the class; the driver
+    of: str  # the class, or a number of those of it that requests select; the driver
     what: str  # "": whole devices; else the name of a capacity, or of a counter
     consumed: bool  # whether it is such a counter
 
@@ -50,6 +50,8 @@ class Counters:
         self.offer, self._nodes, self._store = store.offer, nodes, store
         self._search = store.empty()
         self._members = {name: self._of_class(name) for name in sorted(store.classes)}
+        self.wanted_by = Counter(device for of in self._members.values() for device in of)
+        self._keep_apart()
         self._amounts: dict[Counted, dict[str, int]] = {}
         for name, of in self._members.items():
             self._count(name, list(of.values()))
@@ -57,7 +59,6 @@ class Counters:
         self._names = {one: f"devices{place}_{_word(one)}_n" for place, one in enumerate(self._amounts)}
         self._met: dict[tuple[Wanted, ...], dict[str, str]] = {}
         self._asked: dict[tuple[Wanted, ...], dict[str, int]] = {}
-        self.wanted_by = Counter(device for of in self._members.values() for device in of)
 
     def tables(self) -> list[dict[str, Any]]:
         """The ``[[counted]]`` tables of a cluster file."""
@@ -129,10 +130,20 @@ class Counters:
 
     # --- behind it --------------------------------------------------------------------------------------------------
 
-    def _of_class(self, name: str) -> dict[DeviceId, Device]:
-        """The devices of a class; none where its selectors cannot be evaluated."""
+    def _keep_apart(self) -> None:
+        """Count devices that requests select of a class, too, where these are others than are counted already."""
+        there = {frozenset(of) for of in self._members.values()}
+        for number, (name, more) in enumerate(self._store.kept_apart):
+            of = self._of_class(name, more) if name in self._store.classes else {}
+            if of and frozenset(of) not in there:
+                there.add(frozenset(of))
+                self._members[f"{name}+{number}"] = of
+
+    def _of_class(self, name: str, more: Sequence[str] = ()) -> dict[DeviceId, Device]:
+        """The devices of a class, and of more selectors; none where these cannot be evaluated."""
         try:
             selectors = [str(one["cel"]["expression"]) for one in self._store.classes[name].spec.selectors]
+            selectors += more
             return {
                 one.id: one
                 for one in self._store.pools.devices.values()

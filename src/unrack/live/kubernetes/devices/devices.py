@@ -15,6 +15,7 @@ from unrack.live.kubernetes.devices.counters import Counters
 from unrack.live.kubernetes.devices.giving import Giving, GivingError
 from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
+from unrack.live.kubernetes.devices.trial import Placed
 
 KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
 SOON_S = 0.05
@@ -66,8 +67,14 @@ class Devices:
             self.store.wanted_by = found.wanted_by
             return found
 
-    def asked(self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters) -> Claimed | str:
-        """What a pod asks that waits and may run on some nodes; or why it cannot be started."""
+    def asked(
+        self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters,
+        counted: set[str] | None = None,
+    ) -> Claimed | str:  # fmt: skip
+        """What a pod asks that waits and may run on some nodes; or why it cannot be started.
+
+        ``counted``: uids of claims that others ask for already, to which those of the pod are added.
+        """
         store = self.store
         if store.why:
             return f"it asks for claims of devices, and {store.why}"
@@ -76,11 +83,12 @@ class Devices:
                 claims = store.of_pod(pod)
                 fixed = [claim for claim in claims if claim.status.allocation is not None]
                 wanted = [store.wanted(claim) for claim in claims if claim.status.allocation is None]
+                new = [one for one in wanted if counted is None or one.claim not in counted]
                 other = {name for name in here if not all(is_for(claim, nodes[name]) for claim in fixed)}
                 if len(other) == len(here):
                     return f"a claim that it shares has devices which none of {len(here)} nodes can use"
                 reasons = counters.not_met(wanted, [name for name in here if name not in other]) if wanted else {}
-                asks = counters.asked(wanted) if wanted else {}
+                asks = counters.asked(new) if new else {}
             except ValueError as error:
                 return str(error)
             never = other | reasons.keys()
@@ -90,6 +98,8 @@ class Devices:
             now = never.union(self.giving.failed_on(pod))
             if now.issuperset(here):
                 return "the devices that are free do not fit together for it on any node"
+            if counted is not None:
+                counted.update(one.claim for one in wanted)
             return Claimed(asks, frozenset(now))
 
     def known_of(self, pod: Pod) -> Hashable:
@@ -117,56 +127,53 @@ class Devices:
 
     async def _free(self, pod: Pod) -> None:
         try:
-            await self.giving.take_back(pod)
+            await self.giving.take_back([pod])
         except (RunError, GivingError):
             pass  # it is seen again
         finally:
             self._freeing.discard(pod.metadata.uid)
 
     async def start(
-        self,
-        pod: Pod,
-        node: Node,
-        bind: Callable[[], Coroutine[Any, Any, Said]],
-        is_there: Callable[[], bool],
+        self, key: str, pods: Placed, bind: Callable[[], Coroutine[Any, Any, Said]], is_there: Callable[[], bool]
     ) -> Said | None:
-        """Give a pod its devices and bind it, as far as that takes no longer than a moment.
+        """Give pods their devices and bind them, as far as that takes no longer than a moment; ``key``: of which job.
 
         Returns what became of it; ``None``: it goes on, also if this is not asked again.
         """
-        uid = pod.metadata.uid
-        task = self._starting.get(uid)
+        task = self._starting.get(key)
         if task is None:
-            task = self._starting[uid] = asyncio.create_task(self._start(pod, node, bind, is_there))
+            task = self._starting[key] = asyncio.create_task(self._start(pods, bind, is_there))
         await asyncio.wait({task}, timeout=SOON_S)
         if not task.done():
             return None
-        self._starting.pop(uid, None)
+        self._starting.pop(key, None)
         return task.result()
 
     async def _start(
-        self,
-        pod: Pod,
-        node: Node,
-        bind: Callable[[], Coroutine[Any, Any, Said]],
-        is_there: Callable[[], bool],
+        self, pods: Placed, bind: Callable[[], Coroutine[Any, Any, Said]], is_there: Callable[[], bool]
     ) -> Said:
         try:
-            await self.giving.give(pod, node, is_there)
+            await self.giving.give(pods, is_there)
         except UnreachableError as error:
             return error
         except (DeniedError, GivingError) as error:
             return str(error)
         return await bind()
 
-    async def hold(self, pod: Pod) -> Said:
-        """A pod that is not bound does not start: it has no devices then."""
-        task = self._starting.pop(pod.metadata.uid, None)
+    def forget(self, key: str) -> None:
+        """A job is over: what became of its start is not asked any more."""
+        if (task := self._starting.get(key)) is not None and task.done():
+            del self._starting[key]
+
+    async def hold(self, key: str, pods: Sequence[Pod]) -> Said:
+        """Pods that are not bound do not start: they have no devices then."""
+        task = self._starting.pop(key, None)
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
         try:
-            await self.giving.take_back(pod)
+            if pods:
+                await self.giving.take_back(pods)
         except UnreachableError as error:
             return error
         except (DeniedError, GivingError) as error:

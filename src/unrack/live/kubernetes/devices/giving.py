@@ -1,4 +1,4 @@
-"""Devices given to the claims of a pod, step by step, as the server must be told; and taken back.
+"""Devices given to the claims of a pod, or of all pods of a gang, as the server must be told; and taken back.
 
 What is given is written in the claim itself, so a driver that goes on after a fault finds it there: a pod that starts
 goes on with what its claims have, and one that waits gives it back. Nothing is kept elsewhere.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from fractions import Fraction
 from threading import RLock
 from typing import Any
 
@@ -24,13 +21,17 @@ from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.client.orders import patch
 from unrack.live.kubernetes.devices.allocator import Given
-from unrack.live.kubernetes.devices.objects import CLAIMS, AllocatedDevice, Claim, DeviceClass, DeviceStatus
+from unrack.live.kubernetes.devices.objects import CLAIMS, AllocatedDevice, Claim, DeviceStatus
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved
-from unrack.live.kubernetes.devices.wanted import WantedError, configuration
+from unrack.live.kubernetes.devices.trial import Placed, Trial
+from unrack.live.kubernetes.devices.wanted import WantedError
+from unrack.live.kubernetes.devices.written import allocation_of
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 LONGEST_S = 600.0
 """How long devices may take until a pod that is given them can be bound; kube-scheduler waits as long."""
+SEEN_S = 30.0
+"""How long it may take until what was written is seen."""
 _LOOK_S = 5.0
 """After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
@@ -41,7 +42,11 @@ class GivingError(Exception):
 
 
 class _EndingError(Exception):
-    """A pod can have its devices as soon as claims of pods that are over have been freed."""
+    """Pods can have their devices as soon as claims of pods that are over, or are being evicted, have been freed."""
+
+
+_Write = tuple[Claim, list[Pod], Node, list[Given]]
+"""A claim, pods that may use it from now on, a node of theirs, and its devices; none: it has them."""
 
 
 class Giving:
@@ -57,6 +62,11 @@ class Giving:
         The uids of the pods that are not over.
     longest_s
         How long devices may take until they are ready, s.
+
+    Attributes
+    ----------
+    ending
+        The uids of pods that are being evicted, and count as over.
     """
 
     def __init__(
@@ -64,7 +74,7 @@ class Giving:
         longest_s: float = LONGEST_S,
     ) -> None:  # fmt: skip
         self._store, self._lock, self._connection, self._live = store, lock, connection, live
-        self._longest_s = longest_s
+        self._longest_s, self.ending = longest_s, frozenset[str]()
         self._news = asyncio.Event()
         self._decided: dict[str, tuple[str, list[Given]]] = {}  # uid of a pod → the node, and what it is being given
         self._failed: dict[tuple[str, str], int] = {}  # uid of a pod and a node → what was free when it did not fit
@@ -73,6 +83,12 @@ class Giving:
         """Something of claims has changed."""
         self._news.set()
         self._news = asyncio.Event()
+
+    def end(self, ending: frozenset[str]) -> None:
+        """These pods are being evicted now, by uid; those that wait for it look again."""
+        if ending != self.ending:
+            self.ending = ending
+            self.told()
 
     def failed_on(self, pod: Pod) -> list[str]:
         """The nodes on which the devices that are free did not do for a pod, and nothing came free since."""
@@ -93,86 +109,124 @@ class Giving:
 
     # --- giving -----------------------------------------------------------------------------------------------------
 
-    async def give(self, pod: Pod, node: Node, is_there: Callable[[], bool]) -> None:
-        """Give a pod its devices on a node, and wait until it may be bound; it may be asked for again at any point.
+    async def give(self, pods: Placed, is_there: Callable[[], bool]) -> None:
+        """Give pods their devices, all of them or none, and wait until they may be bound; it may be asked for again.
 
         Raises
         ------
         GivingError
-            It cannot have them: nothing is left with it.
+            They cannot have them: nothing is left with any.
         UnreachableError, DeniedError
             As far as is known it was not done, or not wholly.
         """
         try:
-            await self._give(pod, node, is_there)
-            await self._ready(pod, is_there)
+            todo = await self._decided_for(pods, is_there)
+            await _all(self._write(*one) for one in todo)
+            for pod, node in pods:
+                self._decided.pop(pod.metadata.uid, None)
+                self._failed.pop((pod.metadata.uid, node.metadata.name), None)
+            await self._ready([pod for pod, _ in pods], is_there)
         except GivingError:
-            await self.take_back(pod)
+            await self.take_back([pod for pod, _ in pods])
             raise
+        finally:
+            with self._lock:
+                self._store.promise(pods[0][0].metadata.uid, ())
 
-    async def _give(self, pod: Pod, node: Node, is_there: Callable[[], bool]) -> None:
-        uid, name = pod.metadata.uid, node.metadata.name
+    async def _decided_for(self, pods: Placed, is_there: Callable[[], bool]) -> list[_Write]:
+        """What is to be written, once devices are free that are only being given back."""
         while True:
             news = self._news
             with self._lock:
                 if not is_there():
                     raise GivingError("it is gone")
                 try:
-                    claims = self._store.of_pod(pod)
-                    given = self._decide(pod, claims, node)
-                    break
+                    return self._decide(pods)
                 except WantedError as error:
                     raise GivingError(str(error)) from None
                 except _EndingError:
                     pass
-            freed = self._store.freed
-            while freed == self._store.freed and is_there():
+            freed, ending = self._store.freed, self.ending
+            while freed == self._store.freed and ending == self.ending and is_there():
                 await _heard(news, _LOOK_S)
                 news = self._news
-        for claim in claims:
-            own = [one for one in given if one.claim == claim.metadata.uid]
-            if claim.status.allocation is None or not is_reserved(claim, pod):
-                await self._write(claim, pod, node, own)
-        self._decided.pop(uid, None)
-        self._failed.pop((uid, name), None)
 
-    def _decide(self, pod: Pod, claims: Sequence[Claim], node: Node) -> list[Given]:
-        """Devices for the claims that have none; what was decided before stays, as it may have been written."""
-        uid, store = pod.metadata.uid, self._store
-        for claim in claims:
-            if claim.status.allocation is not None and not is_for(claim, node):
-                raise GivingError(f"claim {claim.metadata.name} has devices that this node cannot use")
-            if not is_reserved(claim, pod) and len(claim.status.reserved_for) >= MOST_CONSUMERS:
-                raise GivingError(f"claim {claim.metadata.name} is used by {MOST_CONSUMERS} pods, which are all it may")
-        if uid in self._decided:
-            if self._decided[uid][0] != node.metadata.name:
+    def _decide(self, pods: Placed) -> list[_Write]:
+        """What is to be written.
+
+        What was decided before stays, as it may have been written.
+        """
+        store, users = self._store, dict[str, tuple[Claim, list[Pod], Node]]()
+        for pod, node in pods:
+            if self._decided.get(pod.metadata.uid, (node.metadata.name,))[0] != node.metadata.name:
                 raise GivingError("its devices on another node are being given back")
-            return self._decided[uid][1]
-        todo = [claim for claim in claims if claim.status.allocation is None]
-        if any(store.is_written(claim.metadata.uid) for claim in todo):
-            raise GivingError("a claim that it shares is being given devices")
-        if not todo:
-            return []
-        found = store.search().allocate([store.wanted(claim) for claim in todo], node)
-        if isinstance(found, str):
-            if isinstance(store.search(self._live()).allocate([store.wanted(claim) for claim in todo], node), list):
-                raise _EndingError
-            self._failed = {key: freed for key, freed in self._failed.items() if freed == store.freed}
-            self._failed[uid, node.metadata.name] = store.freed
-            raise GivingError(found)
-        self._decided[uid] = node.metadata.name, found
-        store.write(found)
-        return found
+            for claim in store.of_pod(pod):
+                if claim.status.allocation is not None and not is_for(claim, node):
+                    raise GivingError(f"claim {claim.metadata.name} has devices that this node cannot use")
+                if claim.status.allocation is None or not is_reserved(claim, pod):
+                    users.setdefault(claim.metadata.uid, (claim, [], node))[1].append(pod)
+        for claim, some, _ in users.values():
+            if len(claim.status.reserved_for) + len(some) > MOST_CONSUMERS:
+                raise GivingError(f"claim {claim.metadata.name} is used by {MOST_CONSUMERS} pods, which are all it may")
+        before = [self._decided[uid][1] for pod, _ in pods if (uid := pod.metadata.uid) in self._decided]
+        if before and len(before) < len(pods):
+            raise GivingError("others of its gang had devices before")
+        given = {one.claim: [other for other in of if other.claim == one.claim] for of in before for one in of}
+        new = [claim for claim, _, _ in users.values() if claim.status.allocation is None]
+        if new and not before:
+            if any(store.is_written(claim.metadata.uid) for claim in new):
+                raise GivingError("a claim that it shares is being given devices")
+            given = self._found(pods)
+            store.write([one for of in given.values() for one in of])
+            for pod, node in pods:
+                own = [one for claim in store.of_pod(pod) for one in given.get(claim.metadata.uid, ())]
+                self._decided[pod.metadata.uid] = node.metadata.name, own
+        return [(claim, some, node, given.get(uid, [])) for uid, (claim, some, node) in users.items()]
 
-    async def _write(self, claim: Claim, pod: Pod, node: Node, given: Sequence[Given]) -> None:
-        """Write in a claim what it has, and that a pod may use it."""
-        at, consumer = claim.metadata, {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
-        allocation = _allocation(claim, node, given, self._store.classes) if given else None
+    def _found(self, pods: Placed) -> dict[str, list[Given]]:
+        """Devices for all claims of some pods that have none, by claim."""
+        store, first = self._store, pods[0][0].metadata.uid
+        trial = Trial(store, store.held_by(mine={first}))
+        if (short := trial.place(pods)) is None:
+            return trial.given
+        later = Trial(store, store.held_by(self._live() - self.ending, mine={first}))
+        if later.place(pods) is None:
+            store.promise(first, [one for of in later.given.values() for one in of])
+            raise _EndingError
+        pod, node, why = short
+        self._failed = {key: freed for key, freed in self._failed.items() if freed == store.freed}
+        self._failed[pod.metadata.uid, node.metadata.name] = store.freed
+        raise GivingError(why if len(pods) == 1 else f"pod {pod.metadata.name}: {why}")
+
+    def in_vain(self, pods: Sequence[Placed], ending: Collection[str]) -> list[str]:
+        """Of pods that others are to be evicted for, one start after the other, why they could not start even then.
+
+        ``ending``: the uids of those others.
+        """
+        store, firsts = self._store, {some[0][0].metadata.uid for some in pods}
+        with self._lock:
+            held = store.held_by(self._live().difference(ending), mine=firsts)
+            trial, found = Trial(store, held), list[str]()
+            for some in pods:
+                try:
+                    short = trial.place(some)
+                    found.append("" if short is None else short.why)
+                except WantedError as error:
+                    found.append(str(error))
+            return found
+
+    async def _write(self, claim: Claim, pods: Sequence[Pod], node: Node, given: Sequence[Given]) -> None:
+        """Write in a claim what it has, and that pods may use it."""
+        at, of = claim.metadata, [pod.metadata for pod in pods]
+        consumers = [{"resource": "pods", "name": one.name, "uid": one.uid} for one in of]
+        allocation = allocation_of(claim, node, given, self._store.classes) if given else None
         for _ in range(_TRIES):
             try:
                 if allocation is not None and FINALIZER not in claim.metadata.finalizers:
                     claim = await self._patch(claim, {}, finalizers=[*claim.metadata.finalizers, FINALIZER])
-                reserved = [*map(_plain, claim.status.reserved_for), consumer]
+                there = {one.uid for one in claim.status.reserved_for}
+                more = [one for one in consumers if one["uid"] not in there]
+                reserved = [*map(_plain, claim.status.reserved_for), *more]
                 status = {"reservedFor": reserved} | ({"allocation": allocation} if allocation is not None else {})
                 await self._patch(claim, {"status": status}, part="status")
                 return
@@ -180,22 +234,26 @@ class Giving:
                 raise GivingError(f"claim {at.name} is gone") from None
             except ConflictError:
                 claim = await self._read(at.name, at.namespace, at.uid)
-            if is_reserved(claim, pod):  # it was written before, and no answer came
+            if all(is_reserved(claim, pod) for pod in pods):  # it was written before, and no answer came
                 return
             if (claim.status.allocation is None) != (allocation is not None):
                 raise GivingError(f"claim {at.name} was changed by another scheduler at the same time")
         raise GivingError(f"claim {at.name} changes all the time")
 
-    async def _ready(self, pod: Pod, is_there: Callable[[], bool]) -> None:
+    async def _ready(self, pods: Sequence[Pod], is_there: Callable[[], bool]) -> None:
         """Wait until what was written is seen, no other claim has the same, and devices say that they are ready."""
-        checked = False
+        checked, seen_until = False, time.monotonic() + SEEN_S
         while True:
             news = self._news
             with self._lock:
                 if not is_there():
                     raise GivingError("it is gone")
-                claims = self._of(pod)
-                seen = claims and all(one.status.allocation and is_reserved(one, pod) for one in claims)
+                try:
+                    own = [(one, pod) for pod in pods for one in self._store.of_pod(pod)]
+                except WantedError as error:
+                    raise GivingError(str(error)) from None
+                claims = list({one.metadata.uid: one for one, _ in own}.values())
+                seen = all(one.status.allocation and is_reserved(one, pod) for one, pod in own)
                 if seen and not checked:
                     if why := next((why for one in claims if (why := self._store.others_with(one))), ""):
                         raise GivingError(why)
@@ -203,11 +261,11 @@ class Giving:
                 if seen and all(map(_is_ready, claims)):
                     return
                 left_s = min((self._left_s(one) for one in claims), default=self._longest_s)
-            if checked and not seen:
+            if not seen and (checked or time.monotonic() > seen_until):
                 raise GivingError("its devices were taken back by another controller")
             if left_s <= 0:
                 raise GivingError(f"its devices were not ready in {self._longest_s:g} s")
-            await _heard(news, min(left_s, _LOOK_S))
+            await _heard(news, min(left_s, _LOOK_S if seen else SEEN_S, _LOOK_S))
 
     def _left_s(self, claim: Claim) -> float:
         of = claim.status.allocation
@@ -216,38 +274,37 @@ class Giving:
 
     # --- taking back --------------------------------------------------------------------------------------------------
 
-    async def take_back(self, pod: Pod) -> None:
-        """Let a pod that is not bound have no devices; it may be asked for at any time, and again.
+    async def take_back(self, pods: Sequence[Pod]) -> None:
+        """Let pods that are not bound have no devices; it may be asked for at any time, and again.
 
         Raises
         ------
         UnreachableError, DeniedError
             As far as is known it was not done, or not wholly.
         """
-        uid = pod.metadata.uid
         with self._lock:
-            _, given = self._decided.get(uid, ("", []))
-            unsure = {one.claim for one in given}
-            claims = [one for one in self._store.claims.values() if is_reserved(one, pod) or one.metadata.uid in unsure]
-        for claim in claims:
-            await self._free(claim, pod)
+            unsure = {one.claim for pod in pods for one in self._decided.get(pod.metadata.uid, ("", []))[1]}
+            every = self._store.claims.values()
+            claims = [one for one in every if one.metadata.uid in unsure or any(is_reserved(one, pod) for pod in pods)]
+        await _all(self._free(claim, pods) for claim in claims)
         with self._lock:
             for one in unsure:
                 self._store.write_not(one)
-            self._decided.pop(uid, None)
+            for pod in pods:
+                self._decided.pop(pod.metadata.uid, None)
 
-    async def _free(self, claim: Claim, pod: Pod) -> None:
-        """Take a pod out of a claim, and its devices if no other pod uses it.
+    async def _free(self, claim: Claim, pods: Sequence[Pod]) -> None:
+        """Take pods out of a claim, and its devices if no other pod uses it.
 
         What was written without an answer may come later still. It cannot any more once the claim has another version:
         so the protection of an allocation goes with it, whether or not that came.
         """
-        at = claim.metadata
+        at, own = claim.metadata, {pod.metadata.uid for pod in pods}
         for _ in range(_TRIES):
             try:
                 claim = await self._read(at.name, at.namespace, at.uid)
-                rest = [one for one in claim.status.reserved_for if one.uid != pod.metadata.uid]
-                if is_reserved(claim, pod):
+                rest = [one for one in claim.status.reserved_for if one.uid not in own]
+                if len(rest) < len(claim.status.reserved_for):
                     status: dict[str, Any] = {"reservedFor": [_plain(one) for one in rest] or None}
                     if not rest:
                         status |= {"allocation": None, "devices": None}
@@ -285,45 +342,6 @@ class Giving:
         )
 
 
-def _allocation(claim: Claim, node: Node, given: Sequence[Given], classes: Mapping[str, DeviceClass]) -> dict[str, Any]:
-    results = []
-    for place, (_, alternative, device, consumed) in enumerate(given):
-        driver, pool, name = device.id
-        result: dict[str, Any] = {"request": alternative.name, "driver": driver, "pool": pool, "device": name}
-        if alternative.tolerations:
-            result["tolerations"] = msgspec.to_builtins(alternative.tolerations)
-        if device.conditions:
-            result |= {"bindingConditions": device.conditions, "bindingFailureConditions": device.failures}
-        if consumed is not None:
-            result["shareID"] = str(
-                uuid.uuid5(uuid.UUID(claim.metadata.uid), f"{place} {claim.metadata.resource_version}")
-            )
-            result["consumedCapacity"] = {key: _text(amount) for key, amount in consumed.items()}
-        results.append(result)
-    chosen = list(dict.fromkeys(one.alternative for one in given))
-    found: dict[str, Any] = {"devices": {"results": results, "config": configuration(claim, chosen, classes)}}
-    found["allocationTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if (selector := _nodes_of(node, given)) is not None:
-        found["nodeSelector"] = selector
-    return found
-
-
-def _nodes_of(node: Node, given: Sequence[Given]) -> dict[str, Any] | None:
-    """From which nodes all devices can be used; ``None``: from all."""
-    term: dict[str, list[Any]] = {}
-    for one in given:
-        name, selector, _ = one.device.reach
-        if name or one.device.binds:
-            said = {"key": "metadata.name", "operator": "In", "values": [node.metadata.name]}
-            return {"nodeSelectorTerms": [{"matchFields": [said]}]}
-        for part in (selector or {}).get("nodeSelectorTerms", [{}])[:1]:
-            for key in ("matchExpressions", "matchFields"):
-                of = term.setdefault(key, [])
-                of += [said for said in part.get(key) or () if said not in of]
-    term = {key: of for key, of in term.items() if of}
-    return {"nodeSelectorTerms": [term]} if term else None
-
-
 def _is_ready(claim: Claim) -> bool:
     """Whether all devices of a claim are ready; a GivingError if one says that it will not be."""
     of = claim.status.allocation
@@ -352,6 +370,13 @@ def _said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
     }
 
 
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all, and fail as the worst of them: one that cannot be says less than one of which nothing is known."""
+    found = [one for one in await asyncio.gather(*works, return_exceptions=True) if one is not None]
+    for one in sorted(found, key=lambda one: isinstance(one, GivingError)):
+        raise one
+
+
 async def _heard(news: asyncio.Event, most_s: float) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(news.wait(), most_s)
@@ -360,8 +385,3 @@ async def _heard(news: asyncio.Event, most_s: float) -> None:
 def _plain(one: Any) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(one)
     return found
-
-
-def _text(amount: Fraction) -> str:
-    """An amount as Kubernetes writes it."""
-    return str(amount.numerator) if amount.denominator == 1 else f"{-(-amount * 1000 // 1)}m"

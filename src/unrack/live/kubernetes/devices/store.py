@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text.objects import inside, quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
 from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice
@@ -15,6 +15,8 @@ from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
 from unrack.live.kubernetes.places import selected
 
+MOST_KEPT_APART = 64
+"""How many sets of devices that requests select are counted beside classes."""
 MOST_CONSUMERS = 256
 """Pods that may use a claim at a time."""
 Key = tuple[str, str]
@@ -37,6 +39,10 @@ class Store:
         Why nothing can be known of devices; ``""``: all is known.
     wanted_by
         Of how many classes a device is.
+    kept_apart
+        Which selectors requests have beside those of their classes, as (class, expressions): as many as are counted.
+    counts_requests
+        Whether these are noted, since plans are to know which devices they mean.
     version, offer, freed
         Another number whenever anything has changed; whenever there are other devices or classes; whenever devices
         may be free that were not.
@@ -47,11 +53,13 @@ class Store:
         self.claims = dict[Key, Claim]()
         self.why = ""
         self.wanted_by: Mapping[DeviceId, int] = {}
+        self.kept_apart, self.counts_requests = dict[tuple[str, tuple[str, ...]], None](), False
         self.version = self.offer = self.freed = 0
         self.selectors, self.held = Selectors(), Held()
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
         self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
         self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
+        self._promised = dict[str, Sequence[Part]]()  # what others are ending for, by uid of the pod that waits for it
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -84,14 +92,25 @@ class Store:
             self._writing.pop(uid, None)
         self._set(uid, parts)
         self.freed += bool(had) and parts != had
+        if after is not None and self.counts_requests:
+            self._note_selectors(after)
+
+    def _note_selectors(self, claim: Claim) -> None:
+        for request in claim.spec.devices.requests:
+            for one in (*filter(None, (request.exactly,)), *request.first_available):
+                texts = tuple(str(inside(of, "cel", "expression")) for of in one.selectors)
+                key = one.device_class_name, texts
+                if texts and key not in self.kept_apart and len(self.kept_apart) < MOST_KEPT_APART:
+                    self.kept_apart[key] = None
+                    self.offer += 1
 
     def _set(self, uid: str, parts: Sequence[Part]) -> None:
         """Count what a claim has, or is being given."""
-        _count(self.held, self._parts.pop(uid, ()), -1)
+        count(self.held, self._parts.pop(uid, ()), -1)
         parts = parts or self._writing.get(uid, ())
         if parts:
             self._parts[uid] = parts
-            _count(self.held, parts, 1)
+            count(self.held, parts, 1)
 
     # --- what is being written ------------------------------------------------------------------------------------
 
@@ -116,6 +135,16 @@ class Store:
         """Whether what is being written of a claim has not been seen yet."""
         return uid in self._writing
 
+    def promise(self, uid: str, given: Sequence[Given]) -> None:
+        """A pod waits until others have given back devices, which no other pod is given meanwhile; none: not any more.
+
+        That counts in searches alone: what a promise covers is still held by those that end.
+        """
+        if given:
+            self._promised[uid] = [Part(one.device.id, one.consumed) for one in given]
+        elif self._promised.pop(uid, None):
+            self.freed += 1
+
     # --- what follows from it -------------------------------------------------------------------------------------
 
     @property
@@ -127,14 +156,31 @@ class Store:
 
     def search(self, live: Container[str] | None = None) -> Search:
         """What fits now; with the uids of pods that are not over: what fits once claims of all others are free."""
-        held = self.held
-        if live is not None:
-            held = Held(held.whole.copy(), held.parts.copy(), {name: dict(of) for name, of in held.consumed.items()})
-            for claim in self.claims.values():
-                users = claim.status.reserved_for
-                if users and not any(one.uid in live for one in users):
-                    _count(held, self._parts.get(claim.metadata.uid, ()), -1)
+        as_it_is = live is None and not self._promised
+        return self.search_on(self.held if as_it_is else self.held_by(live))
+
+    def search_on(self, held: Held) -> Search:
+        """What fits if that is held."""
         return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by)
+
+    def held_by(
+        self, live: Container[str] | None = None, *, mine: Container[str] = (),
+        but: Callable[[Claim], bool] = lambda _: False,
+    ) -> Held:  # fmt: skip
+        """A copy of what is held and promised; without claims that only pods use which are not among those alive.
+
+        ``mine``: uids of pods; what they were promised is free. ``but``: claims that are left out, too.
+        """
+        of = self.held
+        held = Held(of.whole.copy(), of.parts.copy(), {name: dict(amounts) for name, amounts in of.consumed.items()})
+        for uid, parts in self._promised.items():
+            count(held, parts, int(uid not in mine))
+        for claim in self.claims.values():
+            users = claim.status.reserved_for
+            ends = live is not None and bool(users) and not any(one.uid in live for one in users)
+            if ends or but(claim):
+                count(held, self._parts.get(claim.metadata.uid, ()), -1)
+        return held
 
     def empty(self) -> Search:
         """What would fit if no claim had anything."""
@@ -189,26 +235,29 @@ class Store:
         return found
 
     def others_with(self, claim: Claim) -> str:
-        """What else has, or has too much of, a device that a claim has; ``""``: nothing."""
+        """What else has, or has too much of, a device that a claim has, or that it is gone; ``""``: nothing."""
         for device, consumed in parts_of(claim.status.allocation):
             held, there = self.held, self.pools.devices.get(device)
+            if there is None:
+                return f"{device.device} of pool {device.pool} is not there any more"
             others = held.whole[device] + held.parts[device] - 1
             if consumed is None and others:
                 return f"{device.device} of pool {device.pool} was given to another claim at the same time"
-            if consumed is not None and there is not None:
+            if consumed is not None:
                 of = held.consumed[device]
                 if held.whole[device] or any(of.get(name, 0) > one.value for name, one in there.capacity.items()):
                     return f"more of {device.device} of pool {device.pool} was given than there is"
-            if there is not None and there.consumes and self._is_beyond(there.consumes):
+            if there.consumes and self._is_beyond(there.consumes):
                 return f"{device.device} of pool {device.pool} was given with what it is a part of"
         return ""
 
     def _is_beyond(self, counters: Iterable[Any]) -> bool:
-        search = self.search()
+        search = self.search_on(self.held)
         return any(search.counted(name) < 0 for name in counters)
 
 
-def _count(held: Held, parts: Sequence[Part], sign: int) -> None:
+def count(held: Held, parts: Iterable[Part], sign: int) -> None:
+    """Count parts as held, or not any more."""
     for device, consumed in parts:
         if consumed is None:
             held.whole[device] += sign

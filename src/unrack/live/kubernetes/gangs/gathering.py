@@ -6,7 +6,7 @@ Which pods are one job is open while they wait. As soon as their start is decide
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unrack.live.driver.seen import SeenJob, Shown
@@ -14,6 +14,7 @@ from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase
 from unrack.live.driver.state.table import Table
 from unrack.live.kubernetes.client.objects import Pod
+from unrack.live.kubernetes.client.others import JOB_SETS
 from unrack.live.kubernetes.gangs.naming import GangName, Groups
 
 OPEN = frozenset({Phase.WAITING, Phase.ASIDE})
@@ -38,6 +39,7 @@ class Gang(NamedTuple):
     since_s: int  # when the last of them was made, s since 1970
     why: str = ""  # why they are not to be started now
     comes: bool = False  # whether that is but that others are to come
+    alike: tuple[str, ...] = ()  # labels of which the nodes of all of them have the same values
 
 
 def kept_of(record: Mapping[str, Any]) -> Kept | None:
@@ -80,6 +82,11 @@ class Gathering:
             if not keys:
                 del self.keys[name]
 
+    def unknown(self) -> list[str]:
+        """What is not known of gangs that there are, a sentence for each."""
+        lacking, of = self.groups.lacks_job_sets, (name.kind for name in self.keys)
+        return [f"pods of JobSets start one by one{lacking}"] if lacking and JOB_SETS in of else []
+
     def gathered(self, table: Table, gone: Mapping[str, SeenJob]) -> tuple[set[str], dict[str, SeenJob]]:
         """The pods that are no jobs by themselves, and the gangs that are, by key."""
         taken, found = set[str](), dict[str, SeenJob]()
@@ -90,15 +97,24 @@ class Gathering:
                 if (job := self._begun(entry, members, gone)) is not None:
                     found[entry.key] = job
         before, self._before = self._before, {}
-        for name, keys in self.keys.items():
+        for name, keys in self._parts():
             job = self._waiting(name, keys, taken, table, before)
             if job is not None:
                 taken.update(job.own.keys)
                 found[job.key] = job
         return taken, found
 
+    def _parts(self) -> Iterator[tuple[GangName, Collection[str]]]:
+        """The pods that start together, by key."""
+        for name, keys in self.keys.items():
+            found = dict[str, list[str]]()
+            for key in keys:
+                if (job := self._shown.get(key)) is not None:
+                    found.setdefault(self.groups.part(name, job.own), []).append(key)
+            yield from ((name, some) for some in found.values())
+
     def _waiting(
-        self, name: GangName, keys: Mapping[str, None], taken: set[str], table: Table, before: Mapping[str, Gang]
+        self, name: GangName, keys: Collection[str], taken: set[str], table: Table, before: Mapping[str, Gang]
     ) -> SeenJob | None:
         """The job of those pods of a gang that start together; ``None``: all of them may start alone."""
         held, waiting = 0, list[SeenJob]()
@@ -137,6 +153,7 @@ class Gathering:
             max(job.submit_s for job in some),
             why,
             comes,
+            self.groups.alike(name),
         )
         if (was := before.get(key)) is not None and was[2:] == gang[2:] and _same(was.pods, gang.pods):
             gang = was
@@ -163,7 +180,8 @@ class Gathering:
             shown = Shown.HELD
         elif starting:
             ending = any(job.own.metadata.deletion_timestamp for job in runs)
-            if waits or (entry.phase == Phase.RECALLING and ending):
+            lost = any(job.shown == Shown.OVER and not job.ran for job in known)  # so it cannot be finished
+            if waits or lost or (entry.phase == Phase.RECALLING and ending):
                 of = dict(members)
                 under_way = any(of[job.key] in (job.told or job.nodes) for job in (*runs, *waits))
                 shown, told, nodes = (Shown.FREE, tuple(planned), frozenset()) if under_way else (Shown.HELD, (), nodes)

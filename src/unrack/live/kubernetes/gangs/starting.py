@@ -29,9 +29,8 @@ Members = Sequence[tuple[str, str]]
 async def start_all(connection: Connection, picture: Picture, members: Members) -> str | Exception:
     """Bind what is not bound yet; ``""``: all are. :data:`LATER`, why never, or that nothing is known of it."""
     with picture.lock:
-        for key, node in members:
-            if why := _cannot_go_on(picture, key, node):
-                return f"pod {_short(key)}: {why}"
+        if why := cannot_go_on(picture, members):
+            return why
         left = [(key, node) for key, node in members if not picture.pods[key].spec.node_name]
         pods = [picture.pods[key] for key, _ in left]
         if why := _assumed(picture, left):
@@ -63,6 +62,12 @@ async def evict_all(connection: Connection, pods: Sequence[Pod]) -> str | Except
     return ""
 
 
+def cannot_go_on(picture: Picture, members: Members) -> str:
+    """Why some pod has not its node, and cannot have it; ``""``: all can, or have it. A reader holds the lock."""
+    whys = ((key, _cannot_go_on(picture, key, node)) for key, node in members)
+    return next((f"pod {_short(key)}: {why}" for key, why in whys if why), "")
+
+
 def _cannot_go_on(picture: Picture, key: str, node: str) -> str:
     """Why a pod has not its node, and cannot have it; ``""``: it can, or has it."""
     pod = picture.pods.get(key)
@@ -74,19 +79,30 @@ def _cannot_go_on(picture: Picture, key: str, node: str) -> str:
 
 
 def _assumed(picture: Picture, left: Members) -> str:
-    """Hold room for all that are not bound; or why that is not there: then none is held."""
+    """Hold room for all that are not bound; or why that is not there: then none is held.
+
+    They go one after the other, as they came, since one may have to be beside another, or balance it; those that
+    others of them keep off go again after these.
+    """
     for key, _ in left:
         picture.assume_not(key)
-    for number, (key, node) in enumerate(left):
-        if not picture.has_room(key, node):
-            for other, _ in left[:number]:
-                picture.assume_not(other)
-            return f"pod {_short(key)}: node {node} has no room for it"
-        if why := picture.keeps_off(key, node):
-            for other, _ in left[:number]:
-                picture.assume_not(other)
-            return f"pod {_short(key)}: {why}"
-        picture.assume(key, node)
+    todo, why = sorted(left, key=lambda one: picture.shown[one[0]].rank), ""
+    while todo:
+        waiting = list[tuple[str, str]]()
+        for key, node in todo:
+            if not picture.has_room(key, node):
+                why, waiting = f"pod {_short(key)}: node {node} has no room for it", todo
+                break
+            if off := picture.keeps_off(key, node):
+                why = f"pod {_short(key)}: {off}"
+                waiting.append((key, node))
+            else:
+                picture.assume(key, node)
+        if len(waiting) == len(todo):
+            for key, _ in left:
+                picture.assume_not(key)
+            return why
+        todo = waiting
     return ""
 
 

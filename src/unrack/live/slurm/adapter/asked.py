@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from unrack.ledger.lease import Lease
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.entry import Entry
+from unrack.live.slurm.adapter.together import for_each
 from unrack.live.slurm.reading import SlurmJob
 from unrack.resources.site.installed import Site
 
@@ -54,8 +55,10 @@ def asks_by_name(own: Placing) -> bool:
 
 
 def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
-    """A job as it was before we placed it."""
-    own, placed = asked_before(entry), entry.is_placed(job.required_nodes)
+    """A job as it was before we placed it, and before it was given more time."""
+    own, placed, known = asked_before(entry), entry.is_placed(job.required_nodes), entry.known
+    if known.before_s is not None and job.waits and job.limit_s == known.raised_s:
+        job = replace(for_each(job, lambda one: replace(one, limit_s=known.before_s)), limit_s=known.before_s)
     if placed:
         job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
     narrowed = own.pinned and own.partition and job.partition == own.inside

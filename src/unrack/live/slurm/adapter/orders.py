@@ -33,7 +33,8 @@ def _first(order: Order) -> words.Order:
     job, asked = key_of(entry.key), asked_before(entry)
     if order.act == Act.START:
         inside = asked.inside if asked.partition else ""
-        return Place(job, tuple(entry.nodes), entry.said.restarts > 0, inside, _parts(entry))
+        again = entry.said.restarts > 0
+        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), entry.known.before_s if again else None)
     if order.act == Act.STOP:
         return RequeueHeld(job)
     if order.act == Act.MORE:

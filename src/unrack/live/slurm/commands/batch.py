@@ -33,7 +33,8 @@ def commands_of(order: Order, nodes: Sequence[str] = ()) -> list[list[str]]:
     if not (isinstance(order, Place | AskAgain) and order.parts):
         return [words_of(order)]
     job = _job(order.job)
-    found = [["update", f"JobId={job}", "StartTime=now"]] if isinstance(order, Place) and order.at_once else []
+    again = _again(order) if isinstance(order, Place) else []
+    found = [["update", f"JobId={job}", *again]] if again else []
     for number, (names, partition) in enumerate(order.parts):
         without = names if isinstance(order, AskAgain) else sorted(set(nodes).difference(_checked(job, names)))
         kept_out = f"ExcNodeList={compress(_checked(job, without))}"
@@ -55,7 +56,7 @@ def words_of(order: Order) -> list[str]:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
         number = f"NumNodes={len(order.nodes)}-{len(order.nodes)}"
         inside = _inside(order.job, order.partition)
-        return [*_update(job, order.nodes), number, *inside, *(["StartTime=now"] if order.at_once else [])]
+        return [*_update(job, order.nodes), number, *inside, *_again(order)]
     if isinstance(order, AskAgain):
         nodes = _update(job, order.nodes) if order.nodes else ["update", f"JobId={job}"]
         return [*nodes, *_inside(order.job, order.partition)]
@@ -116,6 +117,12 @@ def _checked(job: str, nodes: Sequence[str]) -> Sequence[str]:
         if _NODE.fullmatch(name) is None:
             raise InputError(f"the place of job {job}", repr(name)[:80], "names of nodes")
     return nodes
+
+
+def _again(order: Place) -> list[str]:
+    """What a job is to forget of its run before."""
+    limit = [] if order.limit_s is None else [f"TimeLimit={order.limit_s // 60}"]
+    return [*(["StartTime=now"] if order.at_once else []), *limit]
 
 
 def _inside(job: JobKey, partition: str) -> list[str]:

@@ -174,7 +174,7 @@ def copy_of(low: Ints, target: int, level: Ints, k: int, groups: Groups, first: 
         low[target, CPU, s] = level[k, CPU, s]
 
 
-@melted
+@inlined
 def fits_in(
     level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip

@@ -71,7 +71,9 @@ from unrack.policy.discipline.skyline.steps import (
     fits_together,
     only_cores,
     slots_for,
+    step_at,
 )
+from unrack.policy.discipline.slurm_search import by_nodes_alone, limit_is_full, slurm_start
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.units import NEVER_US
 
@@ -202,18 +204,6 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     return fits_in(level, 0, groups, slots, asked, fixed, mb, sky.may_lend)
 
 
-@inlined
-def limit_is_full(level: Ints, slots: Slots, fixed: Span, sky: Any) -> bool:
-    """Whether a limit has no room for a job now."""
-    full = False
-    for c in range(fixed.claim, fixed.claim_end):
-        place = fixed.claims[c, 0]
-        s = slots.slot[place]
-        room = slots.free[place] if s < 0 else level[0, CPU, slots.first + s]
-        full = full or (sky.aside[0] <= place < sky.aside[1] and room < fixed.claims[c, 1])
-    return full
-
-
 @compiled
 def plan_round(
     order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool,
@@ -323,14 +313,23 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, 1)
-            if owner != 0:
+            end, claims_end = used, claims_used
+            searched = grain == 0 and not every and cursor[COARSE] > 0 and by_nodes_alone(job, groups, fixed, sky)
+            if searched and used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
+                return short_of(cursor, LEASES)
+            if searched:
+                free = level[sky.at[begun]]
+                at, end = slurm_start(q, now, seen.running_count, order, asked, groups, fit, free, used, sky)
+                i = -1
+                if at >= 0:
+                    i, steps = step_at(sky, steps, at, slots.first)
+            elif owner != 0:
                 i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, every, sky)
             else:
                 i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every)
             if i >= 0 and every:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 return CHOOSE
-            end, claims_end = used, claims_used
             if i >= 0 and times[i] + length > cursor[REACH]:
                 cursor[REACH] = times[i] + length
                 return short_of(cursor, FURTHER)
@@ -343,7 +342,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
                     return short_of(cursor, CLAIMED)
                 for node in range(groups.first, groups.last if groups.claims else groups.first):
                     low[0, CPU, node] = cores_left(low, 0, groups, slots, node)
-                end = reserve(low, groups, fit, asked, new_rows, used)
+                if not searched:
+                    end = reserve(low, groups, fit, asked, new_rows, used)
                 for c in range(fixed.claim_end - fixed.claim):
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
