@@ -301,7 +301,7 @@ def test_a_tree_of_blanks_says_parents_and_without_any_that_is_said() -> None:
 
 
 def test_the_policy_that_is_like_the_scheduler_is_told() -> None:
-    told, rest = "Its scheduler as a policy: slurm(order=", "reserve=nodes, place=tightest-run)."
+    told, rest = "Its scheduler as a policy: slurm(order=", "reserve=slurm, place=tightest-run)."
     assert f"{told}fcfs, interval=30 s, depth=500, queue=500, {rest}" in read(CONF).notes
     own = "SchedulerParameters=bf_interval=60,bf_max_job_test=40 # ours\nPriorityWeightAge=10\n"
     assert f"{told}multifactor, interval=60 s, depth=40, queue=100, {rest}" in read(CONF + own).notes

@@ -54,6 +54,7 @@ VARIANTS = [
     "slurm(interval=7 s, depth=2, queue=3)",
     "slurm(order=wfp3, interval=1 s)",
     "slurm(interval=7 s, reserve=nodes, place=tightest-run)",
+    "slurm(interval=7 s, reserve=slurm)",
 ]
 CLUSTER = Cluster.from_dict({"nodes": [{"count": 3, "cores": 2, "memory": 8}, {"count": 2, "cores": 6, "memory": 24}]})
 

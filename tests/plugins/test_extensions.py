@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from extension_pages import commands_of, files_of, install, unrack, unrack_anew
+from typer.testing import CliRunner
 
 from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
@@ -233,3 +235,22 @@ def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.
         read_trace(tmp_path / "jobs.csv", "minsky")
     with pytest.raises(InputError, match=r"unrack\[papers\]"):
         package.generate({"rodinia_jobs": 3})
+    with pytest.raises(AttributeError, match=r"unrack_papers\.servers\.place .*unrack\[papers\]"):
+        package.place  # noqa: B018
+    assert not hasattr(package, "place")
+
+
+@pytest.mark.parametrize("command", ["place", "reproduce", "tiles"])
+def test_a_command_of_unrack_papers_is_not_listed_without_it_and_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    from unrack.cli import main
+
+    monkeypatch.setattr(main, "installed", dict)
+    app = typer.Typer()
+    app.command("run")(lambda: None)
+    main.plug(app)
+    assert command not in CliRunner().invoke(app, ["--help"]).output
+    found = CliRunner().invoke(app, [command, "a.toml", "--option", "4x7"]).exception
+    assert isinstance(found, InputError)
+    assert str(found) == f"unrack {command}: got not installed, wanted pip install 'unrack[papers]'"

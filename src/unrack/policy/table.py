@@ -151,7 +151,8 @@ _OWN: dict[str, Entry] = {
                 "reserve",
                 one_of(RESERVES),
                 "cores",
-                "what a plan keeps for jobs that start later: cores, or nodes whole and nothing where a limit is full",
+                "what a plan keeps for jobs that start later: cores; nodes whole, and nothing where a limit is full; "
+                "slurm: so, by its search",
             ),
             "order": ORDER,
             **COMMON,

@@ -42,7 +42,7 @@ class Scheduler:
         Examples
         --------
         >>> Scheduler(interval_s=60).spec("multifactor")
-        'slurm(order=multifactor, interval=60 s, depth=500, queue=500, reserve=nodes, place=tightest-run)'
+        'slurm(order=multifactor, interval=60 s, depth=500, queue=500, reserve=slurm, place=tightest-run)'
         """
         name, parameters = self._like(order)
         return f"{name}({', '.join(f'{key}={value}' for key, value in parameters.items())})"
@@ -55,7 +55,7 @@ class Scheduler:
         interval = f"{self.interval_s} s"
         depths = {"depth": self.backfill_depth, "queue": queue}
         main = {} if self.main else {"main": "interval"}
-        return "slurm", {"order": order, "interval": interval, **main, **depths, "reserve": "nodes", **nodes}
+        return "slurm", {"order": order, "interval": interval, **main, **depths, "reserve": "slurm", **nodes}
 
     @property
     def notes(self) -> tuple[str, ...]:

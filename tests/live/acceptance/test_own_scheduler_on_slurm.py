@@ -274,5 +274,5 @@ def test_slurm_starts_jobs_as_the_simulation_says_or_for_listed_causes(history: 
     assert causes[Fresh.UNKNOWN] == 0, told
     assert causes[Fresh.ENDED] + causes[Fresh.SECOND] + causes[Fresh.PRICED] < 0.1 * JOBS, told
     assert abs(found.waits.real_mean_s - found.waits.simulated_mean_s) < 0.15 * found.waits.real_mean_s, told
-    plain = policy.replace(", reserve=nodes, place=tightest-run", "")
+    plain = policy.replace(", reserve=slurm, place=tightest-run", "")
     assert check_history(cluster, workload, plain, 2 * SLOT_S * 1_000_000).waits.agree < found.waits.agree

@@ -17,7 +17,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
-from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, Round
+from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, SEARCHES, Round
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_search import WHOLE
 from unrack.policy.gpus.rule import GpuRule
@@ -31,7 +31,7 @@ from unrack.view import View
 
 MAINS = ("events", "interval")
 """When the main loop of a Slurm-like scheduler runs."""
-RESERVES = ("cores", "nodes")
+RESERVES = ("cores", "nodes", "slurm")
 """What is kept for a job that is to start later."""
 
 
@@ -59,7 +59,8 @@ class SlurmLike(Planning):
         ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
     reserve
         What a plan keeps for a job that is to start later: ``"cores"``, those that it asks for; ``"nodes"``: its nodes
-        whole, and for a job for which a limit has no room now nothing, as Slurm's backfill does.
+        whole, and for a job for which a limit has no room now nothing; ``"slurm"``: the same, found by the search of
+        Slurm's own backfill (:mod:`unrack.policy.discipline.slurm_search`) where nodes and limits alone decide.
     order, place, nodes, estimates, label, memory
         As for :class:`Conservative`.
     """
@@ -80,8 +81,9 @@ class SlurmLike(Planning):
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""
         plan = self.new_plan(view)
-        if self.reserve == "nodes":
-            plan.columns.cursor[COARSE] = view.total[0].max()
+        plan.columns.cursor[COARSE] = 0 if self.reserve == "cores" else view.total[0].max()
+        if self.reserve == "slurm":
+            plan.columns.cursor[SEARCHES] = 1
             plan.group(view, self.place)
             plan.replace(named=np.where(given_whole(view), WHOLE, 1))
         return plan

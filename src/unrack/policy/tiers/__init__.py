@@ -1,1 +1,1 @@
-"""Servers on tiers of memory: allocators as policies, and in one shot."""
+"""Servers on tiers of memory: allocators as policies."""

@@ -1,1 +1,1 @@
-"""Servers placed on tiers of memory one by one, and by constraint programmes."""
+"""Servers placed on tiers of memory one by one."""

@@ -82,7 +82,9 @@ Not 0, they keep nothing of limits, and are not made for jobs for which a limit 
 when they begin is in their way."""
 REACH = COARSE + 1
 """One more: before which time (µs) a plan has to end, as windows that begin then do not divide its groups."""
-CURSOR = REACH + 1
+SEARCHES = REACH + 1
+"""One more: 1: places of jobs are searched as Slurm does (:mod:`unrack.policy.discipline.slurm_search`)."""
+CURSOR = SEARCHES + 1
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
 what it then holds and asks; when it was last seen running."""

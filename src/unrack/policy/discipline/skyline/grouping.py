@@ -18,7 +18,6 @@ from unrack.policy.discipline.queue_pass import Passes
 from unrack.policy.discipline.skyline.columns import (
     CARRIED,
     CLOSES_US,
-    COARSE,
     FIRST_GROUP,
     FIRST_OF,
     FROM,
@@ -28,6 +27,7 @@ from unrack.policy.discipline.skyline.columns import (
     OPENS_US,
     OWNER,
     REACH,
+    SEARCHES,
     Grain,
     spans_of,
 )
@@ -58,7 +58,7 @@ class Grouped(Passes):
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
-        apart = apart or self.columns.cursor[COARSE]  # of each it is looked at who is on it
+        apart = apart or self.columns.cursor[SEARCHES]  # of each it is looked at who is on it
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view, view.queue)
         self.marks, masks, needed = self._marks(view, view.queue, 0)

@@ -45,6 +45,7 @@ from unrack.policy.discipline.skyline.columns import (
     REACH,
     ROWS,
     ROWS_CHOSEN,
+    SEARCHES,
     STAGE,
     START,
     STEP,
@@ -314,7 +315,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
             elif begins >= 0:
                 steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, 1)
             end, claims_end = used, claims_used
-            searched = grain == 0 and not every and cursor[COARSE] > 0 and by_nodes_alone(job, groups, fixed, sky)
+            searched = grain == 0 and not every and cursor[SEARCHES] > 0 and by_nodes_alone(job, groups, fixed, sky)
             if searched and used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                 return short_of(cursor, LEASES)
             if searched:
