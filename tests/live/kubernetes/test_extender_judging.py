@@ -185,9 +185,7 @@ def test_what_a_rack_has_is_judged_by_what_the_pods_on_all_its_nodes_and_on_the_
     assert judge.unfit(pod("p", {"cpu": "1"}), names) == ({}, {})  # it asks for none
 
 
-@pytest.mark.parametrize(
-    "text", ["counted.port=1000000000000", "counted.port=5 links.mb_s=1000000", "counted.port=x"]
-)
+@pytest.mark.parametrize("text", ["counted.port=1000000000000", "counted.port=5 links.mb_s=1000000", "counted.port=x"])
 def test_pods_that_others_bound_hold_no_more_than_there_is_whatever_they_say(text: str) -> None:
     names = ["n1", "n2", "n3", "n4"]
     pods = [asking(f"{at}{i}", text, on=at) for at in ("n1", "n2") for i in range(3)]
