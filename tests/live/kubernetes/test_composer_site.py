@@ -42,6 +42,7 @@ def test_paths_are_from_its_folder_on_and_what_it_says_of_pools_is_published(tmp
     ("old", "new", "words"),
     [
         ('"cluster.toml"', '"none.toml"', "none.toml"),
+        ('"cluster.toml"', '"~no-such-user/c.toml"', "a home that there is"),
         ('cluster = "cluster.toml"\n', "", "cluster"),
         ("fabric =", "fabrics =", "fabric"),
         ("[pools.box]", "[pools.boxes]", "box, nvme-rack0, nvme-rack1"),

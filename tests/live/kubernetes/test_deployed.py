@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from k8s_bed import KubernetesBed
-from test_extender_beside_kube_scheduler import ALL
+from test_extender_beside_kube_scheduler import ALL, BY_TLS
 
 from unrack.live.kubernetes.composer.site import ComposerSite
 from unrack.live.kubernetes.extender.site import ExtenderSite
@@ -21,7 +21,8 @@ from unrack.live.kubernetes.site import KubernetesSite
 Content = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 BASE, CHART = ROOT / "deploy" / "kubernetes" / "base", ROOT / "deploy" / "kubernetes" / "chart"
-SHIPPED = ROOT / "docs" / "kubernetes-rights.yaml"
+EXTENDER = ROOT / "deploy" / "kubernetes" / "extender"
+SHIPPED, SHIPPED_EXTENDER = (ROOT / "docs" / f"kubernetes-rights{of}.yaml" for of in ("", "-extender"))
 PROGRAMS = {"scheduler": "run", "composer": "compose"}
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
@@ -66,9 +67,23 @@ def all_of_base() -> list[Content]:
     return [*rights, *(one for program in PROGRAMS for one in template(program))]
 
 
-@pytest.mark.parametrize("copy", [BASE / "rights.yaml", CHART / "rights.yaml"], ids=["base", "chart"])
-def test_the_rights_are_those_that_tests_run_with(copy: Path) -> None:
-    assert copy.read_bytes() == SHIPPED.read_bytes(), f"cp {SHIPPED.relative_to(ROOT)} {copy.relative_to(ROOT)}"
+def all_of_extender() -> list[Content]:
+    rights = (EXTENDER / "rights.yaml").read_text().replace("namespace: kube-system", "namespace: unrack")
+    return [*objects(rights), *template("extender")]
+
+
+@pytest.mark.parametrize(
+    ("copy", "shipped"),
+    [
+        (BASE / "rights.yaml", SHIPPED),
+        (CHART / "rights.yaml", SHIPPED),
+        (EXTENDER / "rights.yaml", SHIPPED_EXTENDER),
+        (CHART / "rights-extender.yaml", SHIPPED_EXTENDER),
+    ],
+    ids=["base", "chart", "extender", "extender in the chart"],
+)
+def test_the_rights_are_those_that_tests_run_with(copy: Path, shipped: Path) -> None:
+    assert copy.read_bytes() == shipped.read_bytes(), f"cp {shipped.relative_to(ROOT)} {copy.relative_to(ROOT)}"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -128,21 +143,37 @@ def test_the_image_has_what_the_project_pins() -> None:
     assert VALUES["image"]["tag"] == version[1]
 
 
-EXTENDER = ROOT / "deploy" / "kubernetes" / "extender"
-EXTENDS = objects((EXTENDER / "extender.yaml").read_text())
+def extending() -> list[Content]:
+    """The Deployment and the Service of the extender, as kustomize makes them."""
+    found = objects((EXTENDER / "extender.yaml").read_text())
+    for one in found:
+        one["metadata"]["namespace"] = "unrack"
+    found[0]["spec"]["template"]["spec"]["containers"][0]["image"] = "unrack:0.1.0"
+    return found
+
+
+def test_the_chart_says_of_the_extender_what_kustomize_says_and_has_it_only_if_asked() -> None:
+    *made, config = template("extender")
+    assert made[0]["spec"]["template"]["metadata"].pop("annotations") == {"checksum/site": "0"}
+    assert made == extending()
+    (said,) = yaml.safe_load((EXTENDER / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert said == {"name": config["metadata"]["name"], "files": ["site.toml=config/extender.toml"]}
+    assert config["data"] == {"site.toml": (EXTENDER / "config" / "extender.toml").read_text()}
+    assert VALUES["extender"]["enabled"] is False
 
 
 def test_the_extender_is_what_its_page_says_with_the_rights_of_the_tests(tmp_path: Path) -> None:
-    shipped = ROOT / "docs" / "kubernetes-rights-extender.yaml"
-    assert (EXTENDER / "rights.yaml").read_bytes() == shipped.read_bytes()
-    deployment, service = EXTENDS
+    deployment, service = extending()
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     base = based("scheduler")["spec"]["template"]["spec"]
     assert pod["securityContext"] == base["securityContext"]
     assert container["securityContext"] == base["containers"][0]["securityContext"]
     assert container["args"][:2] == ["kubernetes", "extend"]
-    assert pod["serviceAccountName"] in [one["metadata"]["name"] for one in objects(shipped.read_text())]
+    assert pod["serviceAccountName"] in [one["metadata"]["name"] for one in objects(SHIPPED_EXTENDER.read_text())]
+    asked = {name: container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
+    assert [asked[name]["httpGet"] for name in ("startup", "liveness")] == [{"path": "/healthz", "port": "metrics"}] * 2
+    assert asked["readiness"] == {"tcpSocket": {"port": "https"}}  # it listens once it knows the nodes
     text = (EXTENDER / "config" / "extender.toml").read_text()
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     for port in ports.values():
@@ -154,10 +185,19 @@ def test_the_extender_is_what_its_page_says_with_the_rights_of_the_tests(tmp_pat
     )
     assert ExtenderSite.load(site).metrics.allow_remote
     page = (ROOT / "docs" / "kubernetes-extender.md").read_text()
-    (said,) = (one for one in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)))
+    said, in_cluster = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
     (extender,) = said["extenders"]
     assert extender["urlPrefix"] == f"http://{ExtenderSite.model_fields['address'].default}"
     assert {key: value for key, value in extender.items() if key in ALL} == ALL
+    told = yaml.safe_load(in_cluster["data"]["config.yaml"])
+    (by_tls,) = told["extenders"]
+    assert by_tls["urlPrefix"] == f"https://{service['metadata']['name']}.unrack.svc:{ports['https']}"
+    assert {key: value for key, value in by_tls.items() if key in extender} == {
+        **extender,
+        "urlPrefix": by_tls["urlPrefix"],
+    }
+    assert by_tls["enableHTTPS"] is True
+    assert set(by_tls["tlsConfig"]) == set(BY_TLS["tlsConfig"])
 
 
 # On a server
@@ -186,16 +226,14 @@ def taken(bed: KubernetesBed, one: Content) -> None:
 
 @pytest.mark.live
 def test_a_server_takes_all_of_it(served: KubernetesBed) -> None:
-    for one in [*all_of_base(), *objects((EXTENDER / "rights.yaml").read_text())]:
+    for one in [*all_of_base(), *all_of_extender()]:
         taken(served, one)
-    for one in EXTENDS:
-        taken(served, {**one, "metadata": {**one["metadata"], "namespace": "unrack"}})
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, "extender"])
 def test_a_server_lets_its_pods_in_where_pods_are_restricted(served: KubernetesBed, program: str) -> None:
-    spec = based(program)["spec"]
+    spec = (extending()[0] if program == "extender" else based(program))["spec"]
     pod = spec["template"]["spec"] | {"serviceAccountName": "default"}
     claimed = [{"name": one["metadata"]["name"], "emptyDir": {}} for one in spec.get("volumeClaimTemplates", ())]
     pod["volumes"] += claimed
@@ -204,17 +242,29 @@ def test_a_server_lets_its_pods_in_where_pods_are_restricted(served: KubernetesB
 
 
 HELM = ["helm", "template", "unrack", str(CHART), "--namespace", "unrack", "--kube-version", "1.37.1"]
+ALONE = "extender.enabled=true,scheduler.enabled=false,composer.enabled=false"
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("words", [["kubectl", "kustomize", str(BASE)], HELM], ids=["kustomize", "helm"])
-def test_a_server_takes_what_the_tools_make(served: KubernetesBed, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "shipped", "wanted"),
+    [
+        (["kubectl", "kustomize", str(BASE)], SHIPPED, all_of_base),
+        (HELM, SHIPPED, all_of_base),
+        (["kubectl", "kustomize", str(EXTENDER)], SHIPPED_EXTENDER, all_of_extender),
+        ([*HELM, "--set", ALONE], SHIPPED_EXTENDER, all_of_extender),
+    ],
+    ids=["kustomize", "helm", "kustomize, extender", "helm, extender"],
+)
+def test_a_server_takes_what_the_tools_make(
+    served: KubernetesBed, words: list[str], shipped: Path, wanted: Callable[[], list[Content]]
+) -> None:
     if shutil.which(words[0]) is None:
         pytest.skip(f"no {words[0]} on this machine")
     made = objects(subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout)
     for one in made:
         if one["kind"] != "Namespace":
             taken(served, one)
-    assert rules_in(made) == rules_in(objects(SHIPPED.read_text()))
+    assert rules_in(made) == rules_in(objects(shipped.read_text()))
     kinds = sorted(one["kind"] for one in made if one["kind"] != "Namespace")
-    assert kinds == sorted(one["kind"] for one in all_of_base())
+    assert kinds == sorted(one["kind"] for one in wanted())

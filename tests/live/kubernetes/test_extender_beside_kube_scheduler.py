@@ -159,6 +159,43 @@ def test_pods_come_and_go_while_either_is_killed_and_no_node_is_overbooked(
     bed.wait_until(done, 120, "all have run")
 
 
+RACKS = """
+[cluster]
+racks = { r1 = "n[1-2]", r2 = "n[3-4]" }
+counted = [{ name = "port", amount = 2, per = "rack" }]
+"""
+
+
+def test_racks_never_have_more_pods_than_ports_though_the_extender_is_killed(
+    new_kubernetes: Callable[..., KubernetesBed], extending: Callable[..., Extending]
+) -> None:
+    bed = new_kubernetes(scheduler={**ALL, "nodeCacheCapable": True})
+    bed.add_nodes(["n1", "n2", "n3", "n4"], {"cpu": "8", "memory": "32Gi"})
+    one = extending(bed)
+    one.site.write_text(one.site.read_text() + RACKS)
+    one.start()
+    said = {"annotations": {"unrack.io/asks": "counted.port=1"}}
+    for i in range(16):
+        bed.add_pod(f"p{i}", {"cpu": "100m"}, run_s=1, metadata=said, **THEIRS)
+    bed.add_pod("plain", {"cpu": "100m"}, run_s=1, **THEIRS)
+    most = Counter[str]()
+
+    def done() -> bool:
+        pods = bed.admin.get("/api/v1/namespaces/default/pods")["items"]
+        live = [one for one in pods if one["spec"].get("nodeName") and one["status"]["phase"] in ("Pending", "Running")]
+        asking = [one for one in live if "unrack.io/asks" in one["metadata"].get("annotations", {})]
+        now = Counter("r1" if one["spec"]["nodeName"] in ("n1", "n2") else "r2" for one in asking)
+        assert max(now.values(), default=0) <= 2
+        most.update({rack: max(0, count - most[rack]) for rack, count in now.items()})
+        return all(one["status"]["phase"] == "Succeeded" for one in pods)
+
+    bed.wait_until(lambda: done() or sum(most.values()) == 4, 60, "both racks are full")
+    one.kill()
+    one.start()
+    bed.wait_until(done, 120, "all have run")
+    assert most == {"r1": 2, "r2": 2}
+
+
 def test_what_nodes_lack_is_told_in_numbers_and_a_binding_that_fails_leaves_its_room(
     new_kubernetes: Callable[..., KubernetesBed], extending: Callable[..., Extending]
 ) -> None:

@@ -17,10 +17,12 @@ from aiohttp import web
 from test_snapshot_of_kubernetes import node, pod
 
 from unrack.errors import InputError
+from unrack.live.additions import Additions
 from unrack.live.driver.state.epoch import Spec
 from unrack.live.kubernetes.adapter.picture import Picture, key_of
+from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.extender.judging import Judge
+from unrack.live.kubernetes.extender.judging import LONGEST_US, Judge
 from unrack.live.kubernetes.extender.server import MOST_BYTES, Extender
 from unrack.live.kubernetes.extender.site import ExtenderSite
 from unrack.live.watch.meters import Meters
@@ -32,11 +34,16 @@ GPUS = {"name": "list", "gpus": "best-fit"}
 GPU = "nvidia.com/gpu"
 
 
-def judging(policy: Spec, nodes: Sequence[Node], pods: Sequence[Pod] = ()) -> Judge:
+def judging(policy: Spec, nodes: Sequence[Node], pods: Sequence[Pod] = (), cluster: Content | None = None) -> Judge:
     picture = Picture("")
     picture.take_nodes([(None, one) for one in nodes])
     picture.take_pods([(None, one) for one in pods])
-    return Judge(picture, policy)
+    return Judge(picture, policy, Added(LONGEST_US, Additions(cluster or {})))
+
+
+def asking(name: str, text: str, cpu: str = "1", on: str = "") -> Pod:
+    """A pod that asks for more in its annotation."""
+    return pod(name, {"cpu": cpu}, on=on, metadata={"annotations": {"unrack.io/asks": text}})
 
 
 def some_nodes() -> list[Node]:
@@ -101,8 +108,10 @@ def test_a_pod_is_ranked_whatever_else_it_says_and_though_its_nodes_are_cordoned
 def test_resources_that_no_node_has_are_left_to_kube_scheduler_and_annotations_are_not_ignored() -> None:
     judge = judging(TIGHT, some_nodes())
     assert judge.unfit(pod("p", {"by.class/gpu": "1"}), ["n1"]) == ({}, {})
-    asking = pod("p", {"cpu": "1"}, metadata={"annotations": {"unrack.io/asks": "links.mb_s=5"}})
-    assert "unrack kubernetes run alone" in judge.unfit(asking, ["n1"]).never["n1"]
+    for text in ("links.mb_s=5", "site.where=1", "memory=1GB", "no words"):
+        assert "unrack.io/asks" in judge.unfit(asking("p", text), ["n1"]).never["n1"]
+        assert judge.ranked(asking("p", text), ["n1"]) == []
+    assert judge.unfit(asking("p", "deadline=2h"), ["n1"]) == ({}, {})
 
 
 def tightest(free: dict[str, tuple[int, int]], cpu: int, mb: int) -> list[int]:
@@ -146,6 +155,85 @@ def test_gpus_are_packed_where_the_rule_for_gpus_says_so() -> None:
     judge = judging(GPUS, nodes, pods)
     assert judge.ranked(pod("p", {GPU: "2"}), ["g0", "g1", "g2"]) == ["g1", "g2", "g0"]
     assert judge.ranked(pod("p", {GPU: "4"}), ["g0", "g1", "g2"]) == ["g2", "g0"]
+
+
+RACKS = {
+    "racks": {"r1": "n[1-2]", "r2": "n[3-4]"},
+    "counted": [{"name": "port", "amount": 4, "per": "rack"}],
+    "links": {"mb_s": "10 Gb/s"},
+}
+
+
+def racked() -> list[Node]:
+    return [node(f"n{i}", {"cpu": "8", "memory": "32Gi", "pods": "10"}) for i in range(1, 5)]
+
+
+def test_what_a_rack_has_is_judged_by_what_the_pods_on_all_its_nodes_and_on_the_way_there_ask_for() -> None:
+    names, one = ["n1", "n2", "n3", "n4"], asking("one", "counted.port=2")
+    judge = judging(TIGHT, racked(), [one, asking("a", "counted.port=3", on="n1")], RACKS)
+    found = judge.unfit(asking("p", "counted.port=2"), names)
+    said = "too little is free: it asks for 2 of counted: port of r1, of which there are 1"
+    assert found == (dict.fromkeys(["n1", "n2"], said), {})
+    assert judge.ranked(asking("p", "counted.port=2"), names) == ["n3", "n4"]
+    assert judge.ranked(asking("p", "counted.port=1 deadline=1h"), names) == ["n1", "n2", "n3", "n4"]
+    judge.picture.assume(key_of(one), "n3")
+    assert judge.ranked(asking("p", "counted.port=3"), names) == []
+    assert judge.ranked(asking("p", "counted.port=2"), names) == ["n3", "n4"]
+    judge.picture.take_pods([(asking("a", "counted.port=3", on="n1"), None)])
+    assert judge.ranked(asking("p", "counted.port=3"), names) == ["n1", "n2"]
+    assert "of which there are 4" in judge.unfit(asking("p", "counted.port=5"), names).later["n1"]
+    assert judge.unfit(pod("p", {"cpu": "1"}), names) == ({}, {})  # it asks for none
+
+
+@pytest.mark.parametrize("text", ["counted.port=1000000000000", "counted.port=5 links.mb_s=1000000", "counted.port=x"])
+def test_pods_that_others_bound_hold_no_more_than_there_is_whatever_they_say(text: str) -> None:
+    names = ["n1", "n2", "n3", "n4"]
+    pods = [asking(f"{at}{i}", text, on=at) for at in ("n1", "n2") for i in range(3)]
+    judge = judging(TIGHT, racked(), pods, RACKS)
+    assert judge.ranked(asking("p", "counted.port=1"), names) == (names if "x" in text else ["n3", "n4"])
+    assert judge.ranked(pod("q", {"cpu": "6"}), names) == ["n3", "n4"]  # 3 of 8 cores are held on the others
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_of_racks_are_those_of_a_plain_twin_while_pods_come_and_go(seed: int) -> None:
+    random = Random(seed)
+    names = [f"n{i:02}" for i in range(12)]
+    rack_of = {name: f"r{i // 4}" for i, name in enumerate(names)}
+    racks = {rack: f"n[{4 * i:02}-{4 * i + 3:02}]" for i, rack in enumerate(sorted(set(rack_of.values())))}
+    cluster = {"racks": racks, "counted": [{"name": "port", "amount": 9, "per": "rack"}]}
+    nodes = [node(name, {"cpu": "8", "memory": "32Gi", "pods": "99"}) for name in names]
+    judge, there = judging(TIGHT, nodes, (), cluster), dict[str, tuple[Pod, str, int, int]]()
+    for number in range(60):
+        cpu, ports = random.randrange(1, 5), random.randrange(4)
+        cores = {name: 8 - sum(one[2] for one in there.values() if one[1] == name) for name in names}
+        left = {rack: 9 - sum(one[3] for one in there.values() if rack_of[one[1]] == rack) for rack in racks}
+        said = {"annotations": {"unrack.io/asks": f"counted.port={ports}"}} if ports else {}
+        asked = pod(f"p{number}", {"cpu": str(cpu)}, metadata=said)
+        unfit = judge.unfit(asked, names)
+        fits = [name for name in names if cores[name] >= cpu and left[rack_of[name]] >= ports]
+        assert sorted({*names} - {*unfit.later, *unfit.never}) == fits
+        ranked = judge.ranked(asked, names)
+        assert ranked == sorted(fits, key=lambda name: (cores[name], name))[:10]
+        if ranked:
+            bound = pod(f"p{number}", {"cpu": str(cpu)}, on=ranked[0], metadata=said)
+            judge.picture.take_pods([(None, bound)])
+            there[f"p{number}"] = bound, ranked[0], cpu, ports
+        if there and random.random() < 0.5:
+            gone = there.pop(random.choice(sorted(there)))
+            judge.picture.take_pods([(gone[0], None)])
+
+
+def test_a_node_that_the_site_names_may_go_and_has_to_be_there_at_first() -> None:
+    nodes = racked()
+    judge = judging(TIGHT, nodes, [asking("a", "counted.port=3", on="n1")], RACKS)
+    assert judge.ranked(asking("p", "counted.port=2"), ["n3", "n4"]) == ["n3", "n4"]
+    judge.picture.take_nodes([(nodes[2], None)])
+    judge.picture.take_nodes([(None, node("n9", {"cpu": "8", "memory": "32Gi", "pods": "10"}))])
+    found = judge.unfit(asking("p", "counted.port=2"), ["n1", "n3", "n4", "n9"])
+    assert sorted(found.later) == ["n1", "n3", "n9"]
+    assert judge.ranked(asking("p", "counted.port=2"), ["n1", "n3", "n4", "n9"]) == ["n4"]
+    with pytest.raises(InputError, match="a node that there is"):
+        judging(TIGHT, nodes[:2], (), RACKS).ranked(pod("p", {"cpu": "99"}), [])
 
 
 def test_nothing_is_kept_of_pods_and_nodes_that_are_gone() -> None:
@@ -300,6 +388,9 @@ def test_a_site_says_how_pods_are_placed_and_where_it_listens(tmp_path: Path) ->
     assert str(site.address) == "[::1]:0"
     assert site.tls() is None
     assert dict(site.spec)["place"] == "best-fit"  # type: ignore[call-overload]
+    racks = 'racks = {r1 = "n1", r2 = "n2"}\ncounted = [{name = "x", amount = 1, per = "rack"}]\n'
+    site = load(tmp_path, LINE + "[cluster]\n" + racks)
+    assert site.added.additions.named == ["n1", "n2"]
 
 
 @pytest.mark.parametrize(
@@ -316,6 +407,10 @@ def test_a_site_says_how_pods_are_placed_and_where_it_listens(tmp_path: Path) ->
         (LINE + 'client_ca = "c.pem"', "certificate and key, or none"),
         (LINE + 'certificate = "c.pem"\nkey = "k.pem"', "PEM files"),
         (LINE + 'state = "x"', "state"),
+        (LINE + 'kubeconfig = "~no-such-user/k"', "a home that there is"),
+        (LINE + 'cluster = {lending = "rack"}', "memory of its own node alone"),
+        (LINE + 'cluster = {pools = [{name = "p", kind = "nvme", count = 1}]}', "keeps no journal"),
+        (LINE + "cluster = {rack = {}}", "racks"),
         (LINE + 'metrics = {address = "0.0.0.0:1"}', "allow_remote"),
     ],
 )

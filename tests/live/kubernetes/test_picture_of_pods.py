@@ -215,6 +215,8 @@ def test_run_times() -> None:
         ("cluster = { lending = 'none' }", "memory of its own node"),
         ("cluster = { memory_pools = [{ count = 1, memory = '1 TB' }] }", "memory of its own node"),
         ("longest = 'soon'", "longest"),
+        ("state = '~no-such-user/s'", "site.toml, line 1, state: got '~no-such-user/s'"),
+        ("kubeconfig = '~no-such-user/k'", "a home that there is"),
         ("election = { lease = 'no namespace' }", "lease"),
         ("election = { duration = '1 s' }", "duration"),
     ],
@@ -247,3 +249,13 @@ def test_paths_of_a_site_are_beside_its_file(tmp_path: Path) -> None:
     site = KubernetesSite.load(tmp_path / "site.toml")
     assert (site.kubeconfig, site.state, site.longest_us) == (tmp_path / "k.yaml", tmp_path / "s", 7_200_000_000)
     assert site.scheduler == "unrack"
+    assert site.wake == tmp_path / "s" / "wake"
+
+
+def test_paths_of_a_site_may_be_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    (tmp_path / "site.toml").write_text("kubeconfig = '~/k.yaml'\nstate = '~/s'\nwake = '/run/bell'")
+    site = KubernetesSite.load(tmp_path / "site.toml")
+    assert (site.kubeconfig, site.state, site.wake) == (
+        Path("/home/ada/k.yaml"), Path("/home/ada/s"), Path("/run/bell")
+    )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
 from unrack.live.driver.service.tables import ServiceTable, SitePath, time_between
 from unrack.live.kubernetes.adapter.terms import Added
+from unrack.live.kubernetes.added import OWN_MEMORY, refuse_lending
 from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
 from unrack.policy.complete import complete
@@ -16,7 +16,6 @@ from unrack.resources.checked import Strict
 from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
 
-_OWN_MEMORY = "none of it: a pod has memory of its own node alone"
 _UNKEPT = "molding", "resizing", "extension"
 
 
@@ -61,14 +60,9 @@ class KubernetesSite(ServiceTable):
         """What it says of pods and nodes beyond what Kubernetes does."""
         return Added(self.longest_us, self.additions, self.performance_models, self._servers)
 
-    def _places(self, beside: Path) -> dict[str, Any]:
-        more = {} if self.kubeconfig is None else {"kubeconfig": beside / self.kubeconfig.expanduser()}
-        return super()._places(beside) | more
-
     def _check(self, document: Document) -> None:
         self._take_cluster(document)
-        if lent := sorted({"lending", "memory_pools"} & self.cluster.keys()):
-            raise document.fault(("cluster", lent[0]), "this key", _OWN_MEMORY)
+        refuse_lending(self.cluster, document)
         if self.fabric["kind"] == SERVER_PODS:
             self._servers = ServerPods.of(document)
             if self.cluster.get("pools"):
@@ -77,7 +71,7 @@ class KubernetesSite(ServiceTable):
             raise document.fault(("fabric", "kind"), repr(self.fabric["kind"]), f"'none' or '{SERVER_PODS}'")
         self._take_policy(document, _UNKEPT, "none of it: pods have one size, and no limit that could be raised")
         if complete(self.policy_spec.make(), "policy").traits.lends:
-            raise document.fault(("policy",), repr(self.policy), f"a policy that lends none: {_OWN_MEMORY}")
+            raise document.fault(("policy",), repr(self.policy), f"a policy that lends none: {OWN_MEMORY}")
         if self.metrics.stalled_after_us < 2 * self.timeout_us:
             got = f"a timeout of {self.timeout_us / SECOND_US:g} s"
             raise document.fault(("timeout",), got, "half of metrics.stalled_after at most")

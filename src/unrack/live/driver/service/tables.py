@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
@@ -56,8 +56,29 @@ def _address(value: object) -> object:
     return Address.of(value)
 
 
+Site = TypeVar("Site", bound=Strict)
 SitePath = Annotated[Path, BeforeValidator(_path)]
 Listens = Annotated[Address | None, BeforeValidator(_address)]
+
+
+def path_of(document: Document, path: Path, *key: str) -> Path:
+    """A path of a site file, from the folder of the file on; ``~`` is a home.
+
+    Raises
+    ------
+    StudyError
+        There is no such home.
+    """
+    try:
+        return (document.folder or Path()) / path.expanduser()
+    except RuntimeError:
+        raise document.fault(key, f"'{path}'", "a path, of a home that there is where it begins with '~'") from None
+
+
+def with_paths(site: Site, document: Document) -> Site:
+    """A site with all paths that its own keys say as :func:`path_of` has them."""
+    said = {key: value for key in type(site).model_fields if isinstance(value := getattr(site, key), Path)}
+    return site.model_copy(update={key: path_of(document, path, key) for key, path in said.items()})
 
 
 class JournalTable(Strict):
@@ -162,8 +183,9 @@ class ServiceTable(Strict):
             As for :meth:`load`.
         """
         document = document or Document("site", None, table)
-        site = document.validated(cls, table)
-        site = site.model_copy(update=site._places(document.folder or Path()))
+        site = with_paths(document.validated(cls, table), document)
+        if site.wake is None:
+            site = site.model_copy(update={"wake": site.state / WAKE})
         site._check(document)
         return site
 
@@ -177,10 +199,6 @@ class ServiceTable(Strict):
     def spec(self) -> Spec:
         """The policy as a journal has it, which is read from other folders, too."""
         return spec_of(self.policy_spec)
-
-    def _places(self, beside: Path) -> dict[str, Any]:
-        """The paths of the file, from its folder on."""
-        return {"state": beside / self.state, "wake": beside / (self.wake or self.state / WAKE)}
 
     def _check(self, document: Document) -> None:
         """Refuse what no key shows by itself; takes the policy over."""

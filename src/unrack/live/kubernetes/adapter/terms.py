@@ -44,6 +44,8 @@ MOST_ASKS = 2000
 """Characters of the annotation in which a pod asks for more."""
 ASKS = "unrack.io/asks"
 """The annotation in which a pod asks for what Kubernetes does not know, such as ``links.mb_s=20 deadline=2h``."""
+_OWN = "gpus", "site"
+"""What pods say otherwise, or cannot say."""
 _APP = "app.kubernetes.io/name", "app", "k8s-app"
 
 
@@ -109,11 +111,16 @@ class Terms:
         self.names = tuple(sorted(names, key=cluster.number_of.__getitem__))
         own = {*self.machines.counters.values(), *(str(table["name"]) for table in tables)}
         askable = Askable.of(cluster).quantities.items()
-        self._askable = Askable({word: key for word, key in askable if key[0] != "gpus" and key[1] not in own})
+        self._askable = Askable({word: key for word, key in askable if key[0] not in _OWN and key[1] not in own})
         self._nodes = {node.metadata.name: _without_closed(node) for node in counted}
         self._rooms = {name: room_of(node) for name, node in self._nodes.items()}
         self._where: dict[str, tuple[list[str], str]] = {}
         self._beyond: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
+
+    @property
+    def adds(self) -> bool:
+        """True if there is anything that pods may ask for in an annotation."""
+        return bool(self._askable.quantities)
 
     def beginning(self, policy: Spec) -> Beginning:
         """The cluster, and a policy."""
@@ -132,7 +139,7 @@ class Terms:
             return Problem(f"it asks for {unkept}: not kept by this scheduler", misread=True)
         try:
             asks, run_s = asked_of(pod), limit_s(pod)
-            more = self._more(pod)
+            more = self.more(pod)
         except (ValueError, AskError) as error:
             return Problem(str(error)[:300], misread=True)
         where = asks_where(pod)
@@ -172,7 +179,7 @@ class Terms:
             without = compress(sorted((self._nodes.keys() - set(here)) | claimed.without))
         return replace(job, deadline_us=more.deadline_us, app=more.app or job.app, said={"exc_nodes": without})
 
-    def _more(self, pod: Pod) -> Asks:
+    def more(self, pod: Pod) -> Asks:
         """What a pod asks for in an annotation.
 
         Raises

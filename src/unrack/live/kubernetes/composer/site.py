@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from unrack.cluster.spec import Cluster
-from unrack.live.driver.service.tables import Listens, LogTable, MetricsTable, SitePath, time_between
+from unrack.live.driver.service.tables import Listens, LogTable, MetricsTable, SitePath, time_between, with_paths
 from unrack.live.kubernetes.composer.catalogue import Catalogue, PoolKeys, catalogue_of
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
@@ -75,12 +75,7 @@ class ComposerSite(Strict):
             One cannot be read, or a key or value is wrong: where, what was got and wanted.
         """
         document = Document.read(path, "a site file of a composer")
-        site = document.validated(cls, document.table)
-        beside = document.folder or Path()
-        update: dict[str, Any] = {"cluster": beside / site.cluster, "state": beside / site.state}
-        if site.kubeconfig is not None:
-            update["kubeconfig"] = beside / site.kubeconfig.expanduser()
-        site = site.model_copy(update=update)
+        site = with_paths(document.validated(cls, document.table), document)
         site.read_catalogue()
         return site
 

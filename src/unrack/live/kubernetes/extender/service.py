@@ -53,7 +53,7 @@ def serve(site: ExtenderSite, stop: Stop | None = None) -> None:
 
 
 async def _serve(site: ExtenderSite, watching: Watching, meters: Meters, health: Health, stop: Stop) -> None:
-    log, notifier, judge = Events("extender"), Notifier(), Judge(watching.picture, site.spec)
+    log, notifier, judge = Events("extender"), Notifier(), Judge(watching.picture, site.spec, site.added)
     runner = web.AppRunner(Extender(watching, judge, meters).application(), access_log=None)
     await runner.setup()
     listens = False

@@ -9,15 +9,27 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr
 
 from unrack.errors import InputError
-from unrack.live.driver.service.tables import Listens, LogTable, MetricsTable, SitePath, spec_of, time_between
+from unrack.live.additions import checked
+from unrack.live.driver.service.tables import (
+    Listens,
+    LogTable,
+    MetricsTable,
+    SitePath,
+    spec_of,
+    time_between,
+    with_paths,
+)
 from unrack.live.driver.state.epoch import Spec
-from unrack.live.kubernetes.extender.judging import placing_of
+from unrack.live.kubernetes.adapter.terms import Added
+from unrack.live.kubernetes.added import refuse_lending
+from unrack.live.kubernetes.extender.judging import ADDED, LONGEST_US, placing_of
 from unrack.live.watch.address import Address
 from unrack.resources.checked import Strict
 from unrack.study.input.inputs import Document, PolicySpec, make_policy_spec
 from unrack.units import SECOND_US
 
 TLS = "certificate", "key", "client_ca"
+_NO_POOLS = "none: no object of Kubernetes says which devices of a pool a pod has, and an extender keeps no journal"
 
 
 class ExtenderMetrics(MetricsTable):
@@ -40,10 +52,12 @@ class ExtenderSite(Strict):
     kubeconfig: SitePath | None = None
     context: str | None = Field(default=None, max_length=253)
     timeout_us: Annotated[int, time_between(0.1, 600)] = Field(default=5 * SECOND_US, alias="timeout")
+    cluster: dict[str, Any] = Field(default_factory=dict)  # what Kubernetes does not know of the nodes
     metrics: ExtenderMetrics = ExtenderMetrics()
     log: LogTable = LogTable()
 
     _policy: PolicySpec | None = PrivateAttr(default=None)
+    _added: Added = PrivateAttr(default=ADDED)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -55,9 +69,7 @@ class ExtenderSite(Strict):
             It cannot be read, or a key or value is wrong: where, what was got and wanted.
         """
         document = Document.read(path, "a site file of an extender")
-        site, beside = document.validated(cls, document.table), document.folder or Path()
-        paths = {key: getattr(site, key) for key in (*TLS, "kubeconfig")}
-        site = site.model_copy(update={key: beside / one.expanduser() for key, one in paths.items() if one is not None})
+        site = with_paths(document.validated(cls, document.table), document)
         site._check(document)
         return site
 
@@ -70,6 +82,10 @@ class ExtenderSite(Strict):
         if not self.address.is_loopback and "client_ca" not in said:
             want = "certificate, key and client_ca with it: clients that are answered can bind pods"
             raise document.fault(("address",), f"{self.address}, which others reach", want)
+        refuse_lending(self.cluster, document)
+        if "pools" in self.cluster:
+            raise document.fault(("cluster", "pools"), "this key", _NO_POOLS)
+        self._added = Added(LONGEST_US, checked(self.cluster, document))
         self._policy = make_policy_spec(self.policy, document, 0, ("policy",))
         if why := placing_of(self._policy.make())[1]:
             raise document.fault(("policy",), repr(self.policy), why)
@@ -82,6 +98,11 @@ class ExtenderSite(Strict):
         """How to make the policy."""
         assert self._policy is not None, "a site is made by load"
         return self._policy
+
+    @property
+    def added(self) -> Added:
+        """What it says of nodes beyond what Kubernetes does."""
+        return self._added
 
     @property
     def spec(self) -> Spec:

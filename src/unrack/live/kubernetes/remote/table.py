@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field, PrivateAttr
 
 from unrack.errors import InputError
-from unrack.live.driver.service.tables import SitePath, time_between
+from unrack.live.driver.service.tables import SitePath, path_of, time_between
 from unrack.resources.checked import Strict
 from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US
@@ -60,7 +60,7 @@ class ServerPods(Strict):
             said = found.words([("192.0.2.1", 1)])
         if not said.isprintable() or "," in found.client:
             raise document.fault((*_AT, "client"), repr(found.client), "printable characters but commas")
-        path = (document.folder or Path()) / found.pod.expanduser()
+        path = path_of(document, found.pod, *_AT, "pod")
         found._manifest = _manifest(path)
         return found
 
