@@ -269,9 +269,9 @@ def test_others_bind_between_the_decision_and_ours(kubernetes: KubernetesBed, mo
         driven.until(lambda: driven.driver.epoch is not None)
         start, raced = driven.adapter._start, list[str]()
 
-        async def after_them(entry: Any, pod: Any) -> Any:
+        async def after_them(key: str, pod: Any, node: str) -> Any:
             if not raced:
-                raced.append(entry.nodes[0])
+                raced.append(node)
                 kubernetes.add_pod(
                     "theirs", schedulerName="other", nodeName=raced[0], metadata={"labels": {"app": "db"}}
                 )
@@ -280,7 +280,7 @@ def test_others_bind_between_the_decision_and_ours(kubernetes: KubernetesBed, mo
                     not any("/theirs/" in key for key in driven.adapter.picture.shown) and time.monotonic() < deadline
                 ):
                     await asyncio.sleep(0.01)
-            return await start(entry, pod)
+            return await start(key, pod, node)
 
         driven.adapter._start = after_them  # type: ignore[method-assign]
         kubernetes.add_pod("p", {"cpu": "1"}, affinity=anti("db"))

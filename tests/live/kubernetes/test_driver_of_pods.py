@@ -88,12 +88,12 @@ def test_somebody_binds_between_the_decision_and_ours(kubernetes: KubernetesBed)
         driven.until(lambda: driven.driver.epoch is not None)
         start, raced = driven.adapter._start, list[str]()
 
-        async def after_them(entry: Any, pod: Any) -> Any:
+        async def after_them(key: str, pod: Any, node: str) -> Any:
             if not raced:
                 raced.append(pod.metadata.name)
-                bind(kubernetes, pod.metadata.name, "n2" if entry.nodes == ["n1"] else "n1")
-                raced.append(entry.nodes[0])
-            return await start(entry, pod)
+                bind(kubernetes, pod.metadata.name, "n2" if node == "n1" else "n1")
+                raced.append(node)
+            return await start(key, pod, node)
 
         driven.adapter._start = after_them  # type: ignore[method-assign]
         kubernetes.add_pod("p0", {"cpu": "1"})
@@ -217,9 +217,9 @@ def test_the_driver_is_killed_at_any_point_and_goes_on(kubernetes: KubernetesBed
 
         bind_it = driven.adapter._start
 
-        async def dangerous(entry: Any, pod: Any, bind_it: Any = bind_it, danger: Any = danger) -> Any:
+        async def dangerous(*args: Any, bind_it: Any = bind_it, danger: Any = danger) -> Any:
             danger("before a bind")
-            found = await bind_it(entry, pod)
+            found = await bind_it(*args)
             danger("after a bind")
             return found
 

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from dra_bed import DRIVER, add_claiming, add_class, add_slice, add_template, audit, clear, given, wants
+from dra_bed import DRIVER, add_claim, add_claiming, add_class, add_slice, add_template, audit, clear, given, wants
 from driven_pods import DrivenPods, overbooked
 from k8s_bed import KubernetesBed
-from test_claims_of_devices import gpus
+from test_claims_of_devices import attached, gpus, tell
 from test_gangs import add_group, add_member, bound, steps
 from test_gangs import bed as of_gangs  # noqa: F401
 from test_preemption_of_pods import CLASSES, POLICY, running
@@ -161,6 +161,28 @@ def test_others_are_evicted_where_a_budget_keeps_the_first(bed: KubernetesBed) -
         driven.until(lambda: "high" in driven.placed())
         assert set(driven.placed()) == {"kept", "high"}
         assert audit(bed) == []
+        assert replay(driven.journal.records()).differences == []
+
+
+def test_a_pod_whose_device_is_being_attached_gives_it_up(bed: KubernetesBed) -> None:
+    add_slice(bed, "box", attached(1), allNodes=True)
+    for name in ("low", "high"):
+        add_claim(bed, name, wants("gpu"))
+    with DrivenPods(bed, POLICY) as driven:
+        add_claiming(bed, "low", claim="low", priorityClassName="low")
+        driven.until(lambda: given(bed) == {"low": ["gpu-0"]})
+        add_claiming(bed, "high", claim="high", priorityClassName="high")
+        driven.until(lambda: given(bed) == {"high": ["gpu-0"]})
+        assert driven.placed() == {}
+        tell(bed, "high", "Attached")
+        driven.until(lambda: set(driven.placed()) == {"high"})
+        steps(driven, 40)
+        assert set(driven.placed()) == {"high"}
+        assert given(bed) == {"high": ["gpu-0"]}
+        bed.admin.delete("/api/v1/namespaces/default/pods/high", gracePeriodSeconds=0)
+        driven.until(lambda: given(bed) == {"low": ["gpu-0"]})
+        tell(bed, "low", "Attached")
+        driven.until(lambda: set(driven.placed()) == {"low"})
         assert replay(driven.journal.records()).differences == []
 
 

@@ -254,21 +254,27 @@ class KubernetesAdapter:
         if order.act == Act.MORE:
             return "pods are given no more time"
         if members:
-            connection, picture = self.watching.connection, self.picture
+            picture = self.picture
             if order.act == Act.START:
                 return await self._start_gang(order.entry.key, members)
             if order.act == Act.HOLD:
                 return await self._take_back(order.entry.key, members)
-            return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
+            return await self._stop(order.entry.key, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
             if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
                 return await self.devices.hold(order.entry.key, [pod])
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
-            return "" if pod is None else await evict_all(self.watching.connection, [pod])
+            return "" if pod is None else await self._stop(order.entry.key, [pod])
         if pod is not None and pod.spec.resource_claims and not pod.spec.node_name:
             return await self._start_with_devices(order.entry, pod)
-        return await self._start(order.entry, pod)
+        return await self._start(order.entry.key, pod, *order.entry.nodes)
+
+    async def _stop(self, key: str, pods: Sequence[Pod]) -> str | Exception:
+        """Evict pods that have nodes; those that were being given devices for a start have none then."""
+        waiting = [pod for pod in pods if _claims(pod) and not pod.spec.node_name]
+        held = await self.devices.hold(key, waiting) if waiting else ""
+        return held if isinstance(held, Exception) else await evict_all(self.watching.connection, pods)
 
     async def _start_with_devices(self, entry: Entry, pod: Pod) -> str | Exception:
         """The same once the pod has its devices, which goes on meanwhile if it takes long."""
@@ -277,7 +283,7 @@ class KubernetesAdapter:
             return why
         pods = [(pod, picture.nodes[name])]
         said = await self.devices.start(
-            key, pods, lambda: self._start(entry, picture.pods.get(key)), lambda: key in picture.pods
+            key, pods, lambda: self._start(key, picture.pods.get(key), name), lambda: key in picture.pods
         )
         return LATER if said is None else said
 
@@ -304,20 +310,19 @@ class KubernetesAdapter:
         held = await self.devices.hold(key, [pod for pod in pods if not pod.spec.node_name]) if pods else ""
         return held or await take_back(self.watching.connection, self.picture, members)
 
-    async def _start(self, entry: Entry, pod: Pod | None) -> str | Exception:
-        (name,) = entry.nodes
+    async def _start(self, key: str, pod: Pod | None, name: str) -> str | Exception:
         picture = self.picture
-        if pod is None or (why := picture.cannot_start(entry.key, name)):
+        if pod is None or (why := picture.cannot_start(key, name)):
             return "it is gone" if pod is None else why
         if pod.spec.node_name:
             return ""
         with picture.lock:
-            picture.assume_not(entry.key)
-            if why := picture.keeps_off(entry.key, name):
+            picture.assume_not(key)
+            if why := picture.keeps_off(key, name):
                 return why
-            if not picture.has_room(entry.key, name):  # the pod that is to make room has not ended yet
+            if not picture.has_room(key, name):  # the pod that is to make room has not ended yet
                 return LATER
-            picture.assume(entry.key, name)
+            picture.assume(key, name)
         try:
             await bind(self.watching.connection, pod, name)
             return ""
@@ -326,7 +331,7 @@ class KubernetesAdapter:
         except DeniedError as error:
             found = str(error)
         with picture.lock:
-            picture.assume_not(entry.key)
+            picture.assume_not(key)
         return found
 
     def forgotten(self, key: str) -> bool:

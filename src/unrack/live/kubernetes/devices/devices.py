@@ -168,9 +168,9 @@ class Devices:
     async def hold(self, key: str, pods: Sequence[Pod]) -> Said:
         """Pods that are not bound do not start: they have no devices then."""
         task = self._starting.pop(key, None)
-        if task is not None:
+        while task is not None and not task.done():
             task.cancel()
-            await asyncio.wait({task})
+            await asyncio.wait({task}, timeout=1.0)
         try:
             if pods:
                 await self.giving.take_back(pods)

@@ -379,7 +379,8 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def _heard(news: asyncio.Event, most_s: float) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(news.wait(), most_s)
+        async with asyncio.timeout(most_s):  # wait_for loses that it is cancelled if the news come at the same time
+            await news.wait()
 
 
 def _plain(one: Any) -> dict[str, Any]:
