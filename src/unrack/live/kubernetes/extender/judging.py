@@ -34,8 +34,6 @@ ADDED = Added(LONGEST_US)
 """What a site says that says nothing."""
 MOST_JOBS = 20_000
 """So many jobs a ledger takes before it is made anew: it forgets none."""
-MOST_AMOUNT = 2**53
-"""What the pods of a node may hold together of anything by their annotations: far more than there is."""
 _GONE = Reason(Code.WITHDRAWN, "asked")
 More = Mapping[tuple[str, str], int]
 """What pods ask for in an annotation, by kind and quantity."""
@@ -177,7 +175,7 @@ class _Ledger:
         for pod, node, _ in picture.holding() if self._terms.adds else ():
             if text := pod.metadata.annotations.get(ASKS, ""):
                 found.setdefault(node, Counter()).update(self._more(pod, text))
-        return {node: {key: min(of[key], MOST_AMOUNT) for key in of} for node, of in found.items()}
+        return dict(found)
 
     def _more(self, pod: Pod, text: str) -> More:
         if len(text) > MOST_ASKS:  # which is refused, and not to be remembered
