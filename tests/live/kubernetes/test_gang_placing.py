@@ -10,15 +10,23 @@ from typing import Any
 
 import msgspec
 import pytest
+from test_allocator import CLASSES, claim_of, slices_of
 from test_snapshot_of_kubernetes import node
 
+from unrack.live.driver.contract import Problem
+from unrack.live.kubernetes.adapter.asking import MOST_PODS, MOST_WAYS, Asking
 from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, room_of
+from unrack.live.kubernetes.adapter.picture import Picture, key_of
+from unrack.live.kubernetes.adapter.terms import Added, Terms
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.constraints.beside import Beside
 from unrack.live.kubernetes.devices.allocator import Held
+from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.devices.store import Store
 from unrack.live.kubernetes.devices.trial import Trial
+from unrack.live.kubernetes.gangs.gathering import Gang
 from unrack.live.kubernetes.gangs.placing import Free, Member, Placing
+from unrack.workload.job import Job
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -169,3 +177,105 @@ def test_what_matters_to_no_pod_changes_nothing(seed: int) -> None:
     more = nodes | {"z9": node("z9", {"cpu": "100m", "memory": "8Gi", "pods": "110"}, labels={HOST: "z9"})}
     again = placed(more, pods)
     assert again == found or (isinstance(again, str) and isinstance(found, str))  # which says how many nodes there are
+
+
+def asked(*pods: Pod, nodes: dict[str, Node]) -> tuple[Asking, Gang]:
+    """What asks for a gang of pods on nodes without others."""
+    picture = Picture("unrack")
+    picture.take_nodes([(None, one) for one in nodes.values()])
+    picture.take_pods([(None, one) for one in pods])
+    devices = Devices(picture.lock, lambda: pytest.fail("no server"), picture.live, lambda _: None)
+    asking = Asking(picture, devices)
+    asking._terms = Terms(picture.nodes, Added(3_600_000_000), devices=devices)
+    return asking, Gang(tuple(map(key_of, pods)), pods, 0)
+
+
+def test_a_gang_asks_for_its_nodes_until_something_changes() -> None:
+    asking, gang = asked(*(member(f"p{i}", **away(HOST)) for i in range(3)), nodes=nodes_of("abcd"))
+    job, order = asking.asks("gang", gang)
+    assert isinstance(job, Job)
+    assert order == gang.keys
+    closed = [one.said["exc_nodes"] for one in job.every]
+    assert closed == ["n[1-3]", "n[0,2-3]", "n[0-1,3]"]
+    assert asking.asks("gang", gang)[0] is job
+    here = member("x", nodeName="n0")
+    asking._picture.take_pods([(None, here)])
+    again, _ = asking.asks("gang", gang)
+    assert isinstance(again, Job)
+    assert [one.said["exc_nodes"] for one in again.every] == ["n[0,2-3]", "n[0-1,3]", "n[0-2]"]
+
+
+@pytest.mark.parametrize("what", ["pods", "ways"])
+def test_hostile_gangs_take_no_time_from_others(what: str) -> None:
+    count = MOST_PODS + 1 if what == "pods" else MOST_WAYS + 1
+    pods = [member(f"p{i}", "1m", **away(HOST, "a" if what == "pods" else f"a{i}")) for i in range(count)]
+    found, _ = asked(*pods, nodes=nodes_of("abcd"))[0].asks("gang", Gang(tuple(map(key_of, pods)), tuple(pods), 0))
+    assert isinstance(found, Problem)
+    assert f"{count} " in found.why
+    assert found.misread
+
+
+def test_what_is_promised_is_free_for_no_other() -> None:
+    store, claims = Store(), [claim_of(name, wants_any()) for name in ("mine", "theirs")]
+    store.take([(None, one) for one in slices_of({"nodeName": "n1", "devices": [{"name": "d0"}]})])
+    store.take([(None, CLASSES["any"]), *((None, one) for one in claims)])
+    place = node("n1", {})
+    found = store.search().allocate([store.wanted(claims[0])], place)
+    assert isinstance(found, list)
+    freed = store.freed
+    store.promise("pod", found)
+    assert isinstance(store.search().allocate([store.wanted(claims[1])], place), str)
+    assert isinstance(store.search_on(store.held_by(mine={"pod"})).allocate([store.wanted(claims[0])], place), list)
+    assert store.freed == freed
+    store.promise("pod", ())
+    assert store.freed == freed + 1
+    assert isinstance(store.search().allocate([store.wanted(claims[1])], place), list)
+
+
+def wants_any() -> dict[str, Any]:
+    return {"name": "one", "exactly": {"deviceClassName": "any"}}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_claims_of_several_pods_have_devices_together_or_none_has(seed: int) -> None:
+    random, store = Random(seed), Store()
+    names = ["n0", "n1", "n2"]
+    counts = {name: random.randrange(1, 3) for name in names}
+    slices = [
+        {"nodeName": name, "devices": [{"name": f"d{i}"} for i in range(count)]} for name, count in counts.items()
+    ]
+    pooled = [{"name": f"p{i}"} for i in range(random.randrange(2))]
+    claims = [claim_of(f"c{i}", wants_any()) for i in range(random.randrange(1, 6))]
+    store.take([(None, one) for one in slices_of(*slices, *([{"devices": pooled}] if pooled else []))])
+    store.take([(None, CLASSES["any"]), *((None, one) for one in claims)])
+    pods = list[tuple[Pod, Node]]()
+    for i in range(random.randrange(1, 6)):
+        mine = random.sample(claims, random.choice([1, 1, min(2, len(claims))]))
+        said = [{"name": f"r{k}", "resourceClaimName": one.metadata.name} for k, one in enumerate(mine)]
+        content = {"metadata": {"name": f"p{i}", "uid": f"p{i}"}, "spec": {"resourceClaims": said}}
+        pods.append((msgspec.convert(content, Pod), node(random.choice(names), {})))
+    held = store.held_by()
+    trial = Trial(store, held)
+    short = trial.place(pods)
+    users: dict[str, set[str]] = {}
+    for pod, at in pods:
+        for one in store.of_pod(pod):
+            users.setdefault(one.metadata.uid, set()).add(at.metadata.name)
+    devices = [(name, f"d{i}") for name, count in counts.items() for i in range(count)]
+    devices += [("", one["name"]) for one in pooled]
+
+    def fits(left: list[tuple[str, set[str]]], free: list[tuple[str, str]]) -> bool:
+        if not left:
+            return True
+        (_, at), rest = left[0], left[1:]
+        return any((not one[0] or at == {one[0]}) and fits(rest, [f for f in free if f is not one]) for one in free)
+
+    could = fits(list(users.items()), devices)
+    if short is None:
+        assert could
+        given = [one.device.id for of in trial.given.values() for one in of]
+        assert len(set(given)) == len(given) == len(users)
+    else:
+        assert not could
+    trial.give_back([one for one in claims if one.metadata.uid in trial.given])
+    assert not held.whole.total()

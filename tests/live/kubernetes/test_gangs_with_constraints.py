@@ -59,6 +59,15 @@ def test_eight_pods_that_keep_off_each_other(bed: KubernetesBed) -> None:
         assert replay(driven.journal.records()).differences == []
 
 
+def test_a_large_gang_keeps_off_itself(bed: KubernetesBed) -> None:
+    bed.add_nodes([f"n{i}" for i in range(66)], SIZE)
+    add_group(bed, "gang", 64)
+    with DrivenPods(bed, timeout_s=30) as driven:
+        add_members(bed, "gang", 64, affinity=anti("a"))
+        driven.until(lambda: bound(driven)["gang"] == 64, 60)
+        assert len(set(on(driven, "gang"))) == 64
+
+
 def test_a_gang_lies_in_one_zone_by_affinity_or_topology(bed: KubernetesBed) -> None:
     for zone, count in (("a", 2), ("b", 3), ("c", 2)):
         bed.add_nodes([f"{zone}{i}" for i in range(count)], SIZE, labels={"zone": zone})

@@ -13,7 +13,7 @@ from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, lent_room, slots_for, usable
+from unrack.policy.discipline.skyline.steps import Slots, Span, always_open, claims_fit, lent_room, slots_for, usable
 from unrack.policy.discipline.walk import (
     COUNT,
     ENDED,
@@ -150,7 +150,7 @@ def search(
             k += 1
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
-        if c.windows.shape[0] > 0:
+        if not always_open(head_job, c):
             total, room = usable(head_job, time, c), 0
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)

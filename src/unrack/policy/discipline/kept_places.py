@@ -36,7 +36,9 @@ def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: 
     ends = time + max(1, c.limit_us[job])
     for w in range(windows.shape[0]):
         place = kept[w, 0]
-        if place < 0 or windows[w, CLOSES_US] <= time or ends <= windows[w, OPENS_US]:
+        if place >= 0 and ends <= windows[w, OPENS_US]:
+            break
+        if place < 0 or windows[w, CLOSES_US] <= time:
             continue
         asked = amount_at(place, c.fixed, c.fixed_at[0, job], c.fixed_at[1, job])
         if asked == 0:
@@ -62,38 +64,33 @@ def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: 
 
 
 @inlined
-def left_at(moment: int, now: int, count: int, beside: Span, until: int, c: Any) -> None:
-    """Let ``back`` say what is left of the places of ``kept_at`` at a moment, µs; parameters as of leaves_kept."""
-    at, back, held_at, started, claims = c.kept_at, c.back, c.claimed_at, c.started, c.new_claims
-    for row in range(at.shape[0]):
-        for node in range(at.shape[1]):
-            place = at[row, node]
-            if place >= 0:
-                s = c.slot[place]
-                back[place] = c.free_places[place] if s < 0 else c.left[0, CPU, s]
-    for i in range(count):
+def given_back(before: int, moment: int, now: int, i: int, count: int, c: Any) -> int:
+    """Add to ``back`` what jobs give back of places after one moment, µs, and until another; parameters as below.
+
+    Running jobs are in order of their ends: ``i`` is the first that did not end until ``before``; returns the next one.
+    """
+    back, held_at, started, claims = c.back, c.claimed_at, c.started, c.new_claims
+    while i < count and max(c.running[ENDS_US, i], now + 1) <= moment:
         one = c.running[OF_JOB, i]
-        if max(c.running[ENDS_US, i], now + 1) > moment:
-            break
         first = held_at[FIRST_ROW, one]
         if c.limit_us[one] <= c.asks[ASKED_US, one]:
             for k in range(first, first + held_at[ROW_COUNT, one]):
                 back[c.claimed[k, 0]] += c.claimed[k, 1]
+        i += 1
     for n in range(c.walk[COUNT]):
-        one = started[JOB, n]
-        if max(started[UNTIL, n], now + 1) <= moment and c.limit_us[one] <= c.asks[ASKED_US, one]:
+        one, end = started[JOB, n], max(started[UNTIL, n], now + 1)
+        if before < end <= moment and c.limit_us[one] <= c.asks[ASKED_US, one]:
             for k in range(started[CLAIM, n], started[CLAIM_END, n]):
                 back[claims[k, 0]] += claims[k, 1]
-    for k in range(beside.claim, beside.claim_end if until > moment else beside.claim):
-        back[beside.claims[k, 0]] -= beside.claims[k, 1]
+    return i
 
 
 @inlined
 def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: Span, until: int, c: Any) -> Ints:
     """int64[2, nodes]: of what is free, what is left beside kept cores for a job that starts at a time (µs).
 
-    Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of running jobs + nodes) for each
-    moment until its end at which cores begin to be kept.
+    Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of running jobs + nodes + windows that
+    begin before its end).
     """
     own = c.kept_of[job]
     if own == 0:
@@ -102,22 +99,30 @@ def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: S
     kept, at, back, ends, moment = c.kept, c.kept_at, c.back, time + max(1, c.limit_us[job]), time
     for node in range(found.shape[1]):
         found[CPU, node], found[MEM, node] = free[CPU, node], free[MEM, node]
+    for row in range(at.shape[0]):
+        for node in range(at.shape[1]):
+            place = at[row, node]
+            if place >= 0:
+                s = c.slot[place]
+                back[place] = c.free_places[place] if s < 0 else c.left[0, CPU, s]
+    for k in range(beside.claim, beside.claim_end):
+        back[beside.claims[k, 0]] -= beside.claims[k, 1]
+    before, i, w, k = now - 1, 0, 0, beside.claim
     while moment < ends:
-        left_at(moment, now, count, beside, until, c)
+        i = given_back(before, moment, now, i, count, c)
+        while until <= moment and k < beside.claim_end:
+            back[beside.claims[k, 0]] += beside.claims[k, 1]
+            k += 1
         for row in range(at.shape[0] if moment == time else 0):
             for node in range(at.shape[1] if (own >> row) & 1 else 0):
                 if at[row, node] >= 0:
                     found[CPU, node] = min(found[CPU, node], back[at[row, node]])
-        following = NEVER_US
-        for w in range(kept.shape[0]):
-            if kept[w, 0] > moment:
-                following = kept[w, 0]
-                break
-            begins = kept[w, 0] == moment or moment == time
-            if begins and kept[w, 1] > moment and (own >> kept[w, 2]) & 1:
+        while w < kept.shape[0] and kept[w, 0] <= moment:  # of those that have begun only at first
+            if kept[w, 1] > moment and (own >> kept[w, 2]) & 1:
                 node = kept[w, 3]
                 found[CPU, node] = min(found[CPU, node], back[kept[w, 4]] - kept[w, 5])
-        moment = following
+            w += 1
+        before, moment = moment, kept[w, 0] if w < kept.shape[0] else NEVER_US
     return found
 
 

@@ -37,6 +37,7 @@ class Passes(Reserved):
     seen: tuple[int, int] = (-1, -1)
     timeless: bool = True  # whether time alone gives no job a place
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
+    opens: tuple[Ints, Ints] = (NO_SECOND, NO_SECOND)  # windows, and when they open and close, µs: ascending
 
     def pass_over(
         self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
@@ -79,8 +80,11 @@ class Passes(Reserved):
         """When more is free though no job ends: windows open and close after ``now``; and others, µs."""
         windows = self.columns.windows
         if len(windows) or len(more) or len(self.columns.moments):
-            times = windows[:, [OPENS_US, CLOSES_US]]
-            self.replace(moments=np.unique(np.concatenate([times[times > now], more])))
+            if self.opens[0] is not windows:
+                self.opens = windows, np.unique(windows[:, [OPENS_US, CLOSES_US]])
+            times = self.opens[1]
+            times = times[np.searchsorted(times, now, "right") :]
+            self.replace(moments=np.unique(np.concatenate([times, more])) if len(more) else times)
 
     def kind_of(self, job: int, made: Choices) -> int:
         """The number of a job's kind, which is noted."""

@@ -32,6 +32,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
+from unrack.kernels.arrays import Bools
 from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, heads_of, innermost, queue_of, traits_of, without
@@ -226,7 +227,8 @@ class Sizing(AroundAnother):
             decided, trial = self._room_for(trial, jobs, head, memory)
             plan += decided
         of, meets = view.columns.set_of, met(view.columns.open_to)
-        waits = meets[of[view.queue]].any(axis=0)  # bool[sets]: whether a waiting job may use a node of each
+        # bool[sets]: whether a waiting job may use a node of each
+        waits: Bools = np.asarray(meets[of[view.queue]].any(axis=0))
         for job, tasks in view.wanted.items():
             if tasks > view.asks[TASKS, job] and not waits[of[job]] and job not in memory.once:
                 trial.resize(job, tasks)
@@ -242,8 +244,9 @@ class Sizing(AroundAnother):
         if head in memory.once:
             return [], trial
         may = [n for n in own.tasks if n <= max(held, own.own)] if own is not None and own.malleable else [held]
-        alone = own is None or may == [held]
-        longest_us = int(view.asks[ESTIMATE, head]) if alone else own.time_us(view.own_us(head), may[0])
+        longest_us = int(view.asks[ESTIMATE, head])
+        if own is not None and may != [held]:
+            longest_us = own.time_us(view.own_us(head), may[0])
         until = trial.now + longest_us
         tried = trial.copy()
         found = shrunk(tried, jobs, str(self.resizing), memory.started, head, may[0], until)

@@ -72,7 +72,6 @@ class KubernetesAdapter:
         self.picture = Picture(scheduler, preempts(policy))
         self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
         self.devices = self.watching.devices
-        self.devices.store.counts_requests = self.picture.preempts
         self.asking, self._leads = Asking(self.picture, self.devices), leads
         self.evictions = Evictions(self.picture, self.devices)
         self.nominations = Nominations(self.picture)

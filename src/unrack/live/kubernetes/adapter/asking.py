@@ -28,6 +28,8 @@ from unrack.workload.job import Job
 
 Found = tuple[Job | Problem, tuple[str, ...]]
 """What pods ask, or why not; and of a gang its pods in the order of its tasks."""
+MOST_PODS, MOST_WAYS = 512, 32
+"""Of how many pods a gang may be whose pods are in each other's way, and in how many ways they may require that."""
 
 
 class Asking:
@@ -43,17 +45,18 @@ class Asking:
         self._picture, self._devices, self._in_turn = picture, devices, InTurn()
         self._terms: Terms | None = None
         self._asked: dict[str, tuple[Pod | Gang, Terms, list[Hashable], Found]] = {}
-        self._placed: dict[str, tuple[Gang, Found]] = {}  # of gangs in each other's way, in this turn
+        self._placed: dict[str, tuple[Gang, Hashable, Found]] = {}  # and what it was found by
 
     def begin(self, terms: Terms, seen: Seen, table: Table) -> None:
         """A turn begins."""
-        self._terms, self._placed = terms, {}
+        self._terms = terms
         with self._picture.lock:
             self._in_turn.begin(seen, table, self._picture.pods, self._picture.beside.requiring)
 
     def forget(self, key: str) -> None:
         """A job is over."""
         self._asked.pop(key, None)
+        self._placed.pop(key, None)
 
     def waits_for_devices(self, own: Pod | Gang, now: int, frees: bool) -> Problem | None:
         """Why pods with claims are not looked at now: they are being made, or what they had is taken back."""
@@ -126,14 +129,18 @@ class Asking:
         self, key: str, gang: Gang, required: Sequence[beside.Terms], off: Mapping[str, set[str]]
     ) -> Found:
         pairs = list(zip(gang.pods, required, strict=True))
+        if why := _beyond_placing(gang, required):
+            return Problem(why, misread=True), ()
         if not self._in_turn.may_take(key, pairs):
             return Problem(WAITS), ()
-        kept = self._placed.get(key)
-        if kept is None or kept[0] is not gang:
-            kept = self._placed[key] = gang, self._placed_now(key, gang, required, off)
-        if not isinstance(kept[1][0], Problem):
+        picture, store, kept = self._picture, self._devices.store, self._placed.get(key)
+        known = [self._devices.known_of(pod) for pod in gang.pods if pod.spec.resource_claims]
+        by = picture.beside.version, picture.nodes_version, id(self._now), tuple(known) and (store.version, *known)
+        if kept is None or kept[0] is not gang or kept[1] != by:
+            kept = self._placed[key] = gang, by, self._placed_now(key, gang, required, off)
+        if not isinstance(kept[2][0], Problem):
             self._in_turn.take(key, pairs)
-        return kept[1]
+        return kept[2]
 
     def _placed_now(self, key: str, gang: Gang, required: Sequence[beside.Terms], off: Mapping[str, set[str]]) -> Found:
         """What a gang asks on nodes that were found for its pods: where there is room, or else where there may be."""
@@ -188,6 +195,18 @@ class Asking:
             held = store.held_by(but=lambda one: {user.uid for user in one.status.reserved_for} <= uids)
             yield Free(rooms, Trial(store, held), lacking)
         yield Free(whole, Trial(store, Held()), lacking)
+
+
+def _beyond_placing(gang: Gang, required: Sequence[beside.Terms]) -> str:
+    """Why finding nodes for a gang would take the time of all others; ``""``: it would not."""
+    if len(gang.pods) > MOST_PODS:
+        return f"its gang has {len(gang.pods)} pods which are in each other's way, of {MOST_PODS} at most"
+    ways = len({repr(one) for one in required})
+    return (
+        f"the pods of its gang require {ways} different things of others, of {MOST_WAYS} at most"
+        if ways > MOST_WAYS
+        else ""
+    )
 
 
 def _less(room: Amounts, held: Mapping[str, int]) -> dict[str, int]:

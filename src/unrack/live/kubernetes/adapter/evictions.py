@@ -15,6 +15,9 @@ from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.gangs.gathering import STARTING, members_of
 
+FOR = "for job "
+"""What a reason says before the job for which another is stopped."""
+
 
 class Evictions:
     """What is known of them.
@@ -43,12 +46,12 @@ class Evictions:
             return {}
         with self._picture.lock:
             of = {victim.key: self._pods(victim) for victim in stopping}
-            for_which = {victim.key: victim.why.rpartition("for job ")[2] for victim in stopping}
+            for_which = {one.key: one.why.partition(FOR)[2] for one in stopping if FOR in one.why}  # else for no other
             starting = ranked(entry for entry in map(table.get, set(for_which.values())) if entry is not None)
             claiming = {entry.key: pods for entry in starting if (pods := self._claiming(entry))}
             vain = {key: why for key in set(for_which.values()) if (why := _never(table.get(key)))}
             while True:
-                going = [key for key in of if for_which[key] not in vain or self._is_going(of[key])]
+                going = [key for key in of if for_which.get(key, "") not in vain or self._is_going(of[key])]
                 ending = frozenset(pod.metadata.uid for key in going for pod in of[key])
                 left = [key for key in claiming if key not in vain]
                 whys = giving.in_vain([claiming[key] for key in left], ending) if left else []

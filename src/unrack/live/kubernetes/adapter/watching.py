@@ -51,6 +51,7 @@ class Watching:
         self.picture, self._timeout_s, self._access = picture, timeout_s, access
         self._also, self._claims = also, claims
         self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self.begin)
+        self.devices.store.counts_requests = picture.preempts
         self._missing = dict[str, str]()  # why nothing is known of devices, by kind
         kinds: list[Kind[Any]] = [NODES, PODS, *also, *claims]
         self._why = {kind.path(): "nothing is known yet" for kind in kinds}  # why what is known may be old

@@ -206,10 +206,14 @@ OPENS_US, CLOSES_US, OWNER, FIRST_OF, LAST_OF, FIRST_GROUP, LAST_GROUP = range(7
 
 
 def windows_of(view: View) -> tuple[Ints, Ints, Ints]:
-    """The windows of a cluster that are not over, their nodes, and what they keep of places."""
+    """The windows of a cluster that are not over, their nodes, and what they keep of places.
+
+    Those that keep nodes come first; the others, of which there may be one a node, in order of their beginnings.
+    """
     windows, rows, claims = list[tuple[int, ...]](), list[list[int]](), list[tuple[int, int]]()
     cores, mb = view.total.tolist()
-    for window in view.cluster.places.windows:
+    known = view.cluster.places.windows
+    for window in sorted(known, key=lambda one: (one.place >= 0, one.start_us if one.place >= 0 else 0)):
         if window.end_us > view.now:
             first = len(rows)
             rows += [[node, 1, 1, cores[node], mb[node]] for node in np.flatnonzero(window.nodes).tolist()]

@@ -63,11 +63,18 @@ class Span(NamedTuple):
 
 
 @inlined
+def always_open(job: int, sky: Any) -> bool:
+    """Whether a job may use the same nodes at any time."""
+    keeps_nodes = sky.windows.shape[0] > 0 and sky.window_claims[0, 0] < 0
+    return not keeps_nodes and sky.set_owner[sky.set_of[job]] == 0
+
+
+@inlined
 def usable(job: int, time: int, sky: Any) -> Ints:
     """What is installed on the nodes that a job may use if it starts at a time (µs), until the next such question."""
     own: Ints = sky.installed[sky.set_of[job]]
     mine = sky.set_owner[sky.set_of[job]]
-    if sky.windows.shape[0] == 0 and mine == 0:
+    if always_open(job, sky):
         return own
     found: Ints = sky.usable
     windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])
@@ -80,6 +87,8 @@ def usable(job: int, time: int, sky: Any) -> Ints:
     for node in range(found.shape[1]):
         found[CPU, node], found[MEM, node] = own[CPU, node] if inside else 0, own[MEM, node]
     for w in range(windows.shape[0]):
+        if sky.window_claims[w, 0] >= 0:  # those that follow keep no nodes
+            break
         if windows[w, OWNER] != mine and time < windows[w, CLOSES_US] and windows[w, OPENS_US] < until:
             for r in range(windows[w, FIRST_OF], windows[w, LAST_OF]):
                 found[CPU, rows[r, FIRST]] = 0
