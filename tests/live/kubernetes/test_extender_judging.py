@@ -185,13 +185,33 @@ def test_what_a_rack_has_is_judged_by_what_the_pods_on_all_its_nodes_and_on_the_
     assert judge.unfit(pod("p", {"cpu": "1"}), names) == ({}, {})  # it asks for none
 
 
-@pytest.mark.parametrize("text", ["counted.port=1000000000000", "counted.port=5 links.mb_s=1000000", "counted.port=x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"counted.port={2**42 - 1} links.mb_s=4000000G",
+        "counted.port=5 links.mb_s=1000000",
+        "counted.port=x",
+        f"app={'x' * 2000} counted.port=4",
+    ],
+)
 def test_pods_that_others_bound_hold_no_more_than_there_is_whatever_they_say(text: str) -> None:
     names = ["n1", "n2", "n3", "n4"]
     pods = [asking(f"{at}{i}", text, on=at) for at in ("n1", "n2") for i in range(3)]
     judge = judging(TIGHT, racked(), pods, RACKS)
     assert judge.ranked(asking("p", "counted.port=1"), names) == (names if "x" in text else ["n3", "n4"])
     assert judge.ranked(pod("q", {"cpu": "6"}), names) == ["n3", "n4"]  # 3 of 8 cores are held on the others
+
+
+def test_what_did_not_fit_is_held_once_there_is_room_and_pods_that_go_are_gone_before_others_come() -> None:
+    names = ["n1", "n2", "n3", "n4"]
+    pods = [asking(f"at-{at}", "counted.port=3", on=at) for at in ("n1", "n2")]
+    judge = judging(TIGHT, racked(), pods, RACKS)  # 6 of 4 on the first rack
+    assert judge.ranked(asking("p", "counted.port=1"), names) == ["n3", "n4"]
+    judge.picture.take_pods([(pods[0], None)])
+    assert judge.ranked(asking("p", "counted.port=2"), names) == ["n3", "n4"]
+    assert judge.ranked(asking("p", "counted.port=1"), names) == ["n2", "n1", "n3", "n4"]
+    judge.picture.take_pods([(pods[1], None), (None, asking("again", "counted.port=4", on="n1"))])  # between two looks
+    assert judge.ranked(asking("p", "counted.port=1"), names) == ["n3", "n4"]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,7 +16,7 @@ from unrack.live.driver.state.epoch import Epoch, Spec
 from unrack.live.driver.turns.holding import with_claims
 from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond, devices_of, room_of
 from unrack.live.kubernetes.adapter.picture import Picture
-from unrack.live.kubernetes.adapter.terms import ASKS, MOST_WAYS, Added, Terms
+from unrack.live.kubernetes.adapter.terms import ASKS, MOST_ASKS, MOST_WAYS, Added, Terms
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.extender.messages import BEST_SCORE
 from unrack.live.printable import printable
@@ -34,7 +34,6 @@ ADDED = Added(LONGEST_US)
 """What a site says that says nothing."""
 MOST_JOBS = 20_000
 """So many jobs a ledger takes before it is made anew: it forgets none."""
-MOST_AMOUNT = 2**53
 _GONE = Reason(Code.WITHDRAWN, "asked")
 More = Mapping[tuple[str, str], int]
 """What pods ask for in an annotation, by kind and quantity."""
@@ -146,6 +145,7 @@ class _Ledger:
         self._rooms = {name: room_of(nodes[name]) for name in self._epoch.names.nodes}
         self._held = dict[str, tuple[Amounts, More]]()
         self._said = dict[str, More]()  # annotation → what it asks for
+        self._short = dict[str, None]()  # nodes of which pods say that they hold more than there is
         self._jobs = dict[str, int]()  # node → the job that holds what its pods do
         self._closed = set[int]()
 
@@ -156,16 +156,17 @@ class _Ledger:
 
     def hold(self, picture: Picture) -> None:
         """Hold what pods hold now."""
-        more = self._held_more(picture)
+        more, changed = self._held_more(picture), self._short
         for name, room in self._rooms.items():
             held = {key: min(amount, room.get(key, 0)) for key, amount in picture.held(name).items() if amount > 0}
             its = held, more.get(name, {})
             if its != self._held.get(name, ({}, {})):
                 self._held[name] = its
-                if (job := self._jobs.pop(name, None)) is not None:
-                    self._epoch.tell(Withdrawn(job, _GONE), 0)
-                if held:
-                    self._adopt(name, *its)
+                changed[name] = None
+        for name in changed:
+            if (job := self._jobs.pop(name, None)) is not None:
+                self._epoch.tell(Withdrawn(job, _GONE), 0)
+        self._short = {name: None for name in changed if self._held[name][0] and not self._adopt(name)}
         self._epoch.taken()
 
     def _held_more(self, picture: Picture) -> dict[str, More]:
@@ -177,6 +178,8 @@ class _Ledger:
         return dict(found)
 
     def _more(self, pod: Pod, text: str) -> More:
+        if len(text) > MOST_ASKS:  # which is refused, and not to be remembered
+            return {}
         if text not in self._said:
             if len(self._said) >= MOST_WAYS:
                 self._said.clear()
@@ -186,22 +189,24 @@ class _Ledger:
                 self._said[text] = {}
         return self._said[text]
 
-    def _adopt(self, name: str, held: Amounts, more: More) -> None:
+    def _adopt(self, name: str) -> bool:
+        """Hold what the pods of a node do; False: less than they say."""
+        held, more = self._held[name]
         core, node = self._epoch.core, self._epoch.names.node_of[name]
         self._open(set(range(len(self._rooms))) - self._closed | {node})
         cores = min(max(held.get("cpu", 0), 1), int(core.view.total[0, node]))
         lease = Lease.on(-1, [node], [1], [cores], [held.get("memory", 0)])
-        for what in (self._at_most(more, lease), {}):
+        for what in (dict(more), self._at_most(more, lease), {}):
             number, job = self.jobs, self._job({**held, "cpu": cores}, what)
             if self._epoch.attempt(Adopted(job, with_claims(core, job, lease), LONGEST_US), 0):
                 self._jobs[name] = number
-                return
+                return what == more
+        return False
 
     def _at_most(self, more: More, lease: Lease) -> More:
         """What pods say that they hold, as far as it is free: what they say is not checked when others bind them."""
         found, core = dict[tuple[str, str], int](), self._epoch.core
-        for key, said in more.items():
-            amount = min(said, MOST_AMOUNT)
+        for key, amount in more.items():
             claims = with_claims(core, self._job({}, {key: amount}), lease).claims
             free = core.state.claimed.free if core.state.claimed is not None else ()
             shares = [Fraction(int(free[place]), need) for place, need in claims.tolist() if need > free[place]]
