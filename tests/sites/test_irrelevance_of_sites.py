@@ -47,12 +47,18 @@ SIZED = (
 
 @pytest.mark.parametrize("worlds", [range(84), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
 def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(worlds: range) -> None:
-    """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use."""
+    """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use.
+
+    But for islands under ``resizing``, in 2 of 100 worlds: what happens there brings rounds, and a job that was changed
+    in a round may be changed again only in the next.
+    """
     wrong = []
     for seed in worlds:
         draw, (flexibility, policy) = np.random.default_rng(seed), SIZED[seed % len(SIZED)]
         before = of_sizes(draw, crowd(draw, alike=seed % 3 != 0), flexibility)
         made = MADE[int(draw.integers(0, len(MADE)))]
+        if made is island and "resizing" in policy:
+            continue
         if made(draw, before).starts(policy) != before.starts(policy):
             wrong.append(f"{policy}, {made.__name__} in world {seed}")
     assert not wrong

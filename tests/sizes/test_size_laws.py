@@ -291,3 +291,23 @@ def test_nobody_whom_conservative_promised_a_start_is_put_off(seed: int) -> None
     start = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
     assert first
     assert all(start[job] <= promised for job, promised in first.items())
+
+
+@pytest.mark.parametrize("policy", ["easy(molding=working-set)", "conservative(molding=earliest-end)"])
+def test_a_job_of_which_the_cluster_holds_one_size_alone_has_that(policy: str) -> None:
+    job = {"submit": 0, "work": 10 * S, "request": 10 * S, "tasks": 2, "times": {1: 20, 2: 10}, "malleable": False,
+           "change": 0}  # fmt: skip
+    result = run(1, [job, job | {"tasks": 1, "times": {1: 1}}], policy)
+    assert result.jobs["state"].to_list() == ["finished", "finished"]
+    assert result.jobs["mean_tasks"].to_list() == [1.0, 1.0]
+
+
+def test_a_node_that_is_out_of_service_is_in_no_share() -> None:
+    job = {"submit": 0, "work": 10 * S, "request": 10 * S, "tasks": 4, "times": {1: 40, 2: 20, 4: 10},
+           "malleable": False, "change": 0}  # fmt: skip
+    sizes = []
+    for more in ({}, {"drained": "4-7"}):
+        cluster = Cluster.from_dict({"nodes": [{"count": 8 if more else 4, "cores": 1}], **more})
+        result = unrack.simulate(cluster, workload([job] * 2), "easy(molding=working-set)")
+        sizes.append(result.jobs["mean_tasks"].to_list())
+    assert sizes == [[2.0, 2.0]] * 2
