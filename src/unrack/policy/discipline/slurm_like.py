@@ -38,8 +38,9 @@ RESERVES = ("cores", "nodes", "slurm")
 def given_whole(view: View) -> Bools:
     """bool[nodes]: which are in a partition that gives jobs whole nodes."""
     site, found = view.cluster.places.installed.get("site"), np.zeros(view.total.shape[1], np.bool_)
-    for name, partition in site.partitions.items() if isinstance(site, Site) else ():
-        found |= site.nodes_of[name] if partition.whole_nodes else False
+    if isinstance(site, Site):
+        for name, partition in site.partitions.items():
+            found |= site.nodes_of[name] & partition.whole_nodes
     return found
 
 

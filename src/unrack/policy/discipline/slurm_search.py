@@ -80,7 +80,8 @@ def planned_before(q: int, now: int, order: Ints, started: bool, sky: Any) -> In
         due = turn[START, p] == now
         if due if started else (turn[START, p] > now or (due and on_own_nodes(order[p], sky))):
             found[count], starts[count], count = p, turn[START, p], count + 1
-    return found[order_of(starts[:count])]
+    own: Ints = found[order_of(starts[:count])]
+    return own
 
 
 @inlined
