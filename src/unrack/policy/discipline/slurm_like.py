@@ -60,8 +60,8 @@ class SlurmLike(Planning):
         ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
     reserve
         What a plan keeps for a job that is to start later: ``"cores"``, those that it asks for; ``"nodes"``: its nodes
-        whole, and for a job for which a limit has no room now nothing; ``"slurm"``: the same, found by the search of
-        Slurm's own backfill (:mod:`unrack.policy.discipline.slurm_search`) where nodes and limits alone decide.
+        whole, and for a job for which a limit has no room now nothing; ``"slurm"``: so, by the search of Slurm's own
+        backfill where nodes and limits alone decide.
     order, place, nodes, estimates, label, memory
         As for :class:`Conservative`.
     """
