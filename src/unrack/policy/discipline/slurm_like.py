@@ -85,6 +85,7 @@ class SlurmLike(Planning):
         plan.columns.cursor[COARSE] = 0 if self.reserve == "cores" else view.total[0].max()
         if self.reserve == "slurm":
             plan.columns.cursor[SEARCHES] = 1
+            plan.known_groups.clear()
             plan.group(view, self.place)
             plan.replace(named=np.where(given_whole(view), WHOLE, 1))
         return plan
