@@ -27,7 +27,8 @@ POLICIES = (
     "conservative(nodes=whole)", "slurm(interval=10 s)", "slurm(interval=10 s, nodes=whole)", "flow(interval=0)",
     "first-fit", "lookahead", "easy(memory=disaggregated)", "conservative(memory=disaggregated)",
     "disaggregated(scheduler=conservative)", "disaggregated(scheduler=slurm)", "topo-aware", "easy++",
-    "slurm(interval=10 s, reserve=nodes, place=tightest-run)", "easy(place=tightest-run)", "conservative(place=tightest-run)",
+    "slurm(interval=10 s, reserve=nodes, place=tightest-run)", "easy(place=tightest-run)",
+    "conservative(place=tightest-run)",
 )  # fmt: skip
 SEARCHES = "slurm(interval=10 s, reserve=slurm)"
 """As Slurm, it breaks the law of irrelevance."""
