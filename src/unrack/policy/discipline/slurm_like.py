@@ -38,8 +38,9 @@ RESERVES = ("cores", "nodes", "slurm")
 def given_whole(view: View) -> Bools:
     """bool[nodes]: which are in a partition that gives jobs whole nodes."""
     site, found = view.cluster.places.installed.get("site"), np.zeros(view.total.shape[1], np.bool_)
-    for name, partition in site.partitions.items() if isinstance(site, Site) else ():
-        found |= site.nodes_of[name] if partition.whole_nodes else False
+    if isinstance(site, Site):
+        for name, partition in site.partitions.items():
+            found |= site.nodes_of[name] & partition.whole_nodes
     return found
 
 
@@ -59,8 +60,8 @@ class SlurmLike(Planning):
         ``"events"``: the main loop runs at every event; ``"interval"``: it too runs only at multiples of the interval.
     reserve
         What a plan keeps for a job that is to start later: ``"cores"``, those that it asks for; ``"nodes"``: its nodes
-        whole, and for a job for which a limit has no room now nothing; ``"slurm"``: the same, found by the search of
-        Slurm's own backfill (:mod:`unrack.policy.discipline.slurm_search`) where nodes and limits alone decide.
+        whole, and for a job for which a limit has no room now nothing; ``"slurm"``: so, by the search of Slurm's own
+        backfill where nodes and limits alone decide.
     order, place, nodes, estimates, label, memory
         As for :class:`Conservative`.
     """
@@ -84,6 +85,7 @@ class SlurmLike(Planning):
         plan.columns.cursor[COARSE] = 0 if self.reserve == "cores" else view.total[0].max()
         if self.reserve == "slurm":
             plan.columns.cursor[SEARCHES] = 1
+            plan.known_groups.clear()
             plan.group(view, self.place)
             plan.replace(named=np.where(given_whole(view), WHOLE, 1))
         return plan

@@ -1,17 +1,11 @@
 """Compiled: when and where Slurm's backfill lets a job of its queue start, which is not always as early as it could.
 
-A job for later keeps its nodes whole, and keeps them from jobs that end just when it begins. The search is in turns:
-
-* From a time on (first: now) the nodes are taken that no such job has before the job's end, if it began then.
-  Jobs that the same look has started count with these if their partition gives whole nodes.
-* Running jobs end on these, in the order of their limits, and those together that end within half a minute of the
-  first; each time that none has a place yet within twice as long. A job that ends on none of these nodes ends no group:
-  those behind it join. The job starts at the last end of a group after which it has a place.
-* If until then nodes come free that others had reserved, or if it would be on nodes that others have then, the next
-  turn is from that time on.
-
-Of limits none is booked: a job for which one has no room now is passed by. As observed of Slurm 22.05 with its log of
-each look; ends of groups are counted on the clock of the trace. O(jobs log jobs + turns * nodes) for a job.
+The search is in turns. From a time on (first: now) the nodes are taken that no reservation has before the job's end, if
+it began then, nor just when it ends. On these running jobs end: together those that end within half a minute of the
+first, then within twice as long, and so on; a job that ends on none of them ends no group, and those behind it join.
+The job starts at the last end of a group after which it has a place. If until then nodes come free that were reserved,
+or if others have its nodes then, the next turn is from that time on. As observed of Slurm 22.05, with its log of each
+look; groups are counted on the clock of the trace. O(jobs log jobs + turns * nodes) for a job.
 """
 
 from __future__ import annotations
@@ -80,7 +74,8 @@ def planned_before(q: int, now: int, order: Ints, started: bool, sky: Any) -> In
         due = turn[START, p] == now
         if due if started else (turn[START, p] > now or (due and on_own_nodes(order[p], sky))):
             found[count], starts[count], count = p, turn[START, p], count + 1
-    return found[order_of(starts[:count])]
+    own: Ints = found[order_of(starts[:count])]
+    return own
 
 
 @inlined
