@@ -102,7 +102,7 @@ def test_components_through_cancels_requeues_failures_and_kills(new_bed: Callabl
         bed.scontrol("requeue", str(again[0]))
         bed.wait_until(lambda: bed.job(again[0])["Restarts"] == "1", 10)
         bed.wait_until(lambda: driven.all_over(again), 40, "it ran again")
-        assert {one["JobState"] for one in told(bed, again)} == {"COMPLETED"}
+        assert {one["JobState"] for one in told(bed, again)} == {"COMPLETED"}, told(bed, again)
 
         lost = submit(bed, "sleep 40", "-N1 -c8", "-N1 -c8", "-N1 -c8")
         bed.wait_for(lost, "RUNNING", timeout_s=15)
