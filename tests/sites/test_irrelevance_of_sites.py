@@ -49,7 +49,7 @@ SIZED = (
 def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(worlds: range) -> None:
     """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use.
 
-    But for islands under ``resizing``, in 2 of 100 worlds: what happens there brings rounds, and a job that was changed
+    But for islands under ``resizing``, in some worlds: what happens there brings rounds, and a job that was changed
     in a round may be changed again only in the next.
     """
     wrong = []
