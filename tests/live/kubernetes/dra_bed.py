@@ -31,6 +31,13 @@ def add_class(bed: KubernetesBed, name: str, expression: str = f'device.driver =
     bed.admin.post(f"{API}/deviceclasses", body)
 
 
+def add_rule(bed: KubernetesBed, name: str, taint: dict[str, Any], **selector: str) -> None:
+    """A taint for the devices of a driver, a pool, or of a name."""
+    spec = {"deviceSelector": selector, "taint": taint}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+    bed.admin.post(f"{API}/devicetaintrules", body)
+
+
 def wants(device_class: str, name: str = "one", **keys: Any) -> dict[str, Any]:
     """A request."""
     return {"name": name, "exactly": {"deviceClassName": device_class, **keys}}
@@ -60,7 +67,7 @@ def add_claiming(bed: KubernetesBed, name: str, *, template: str = "", claim: st
 
 
 def clear(bed: KubernetesBed) -> None:
-    """Without pods, nodes, claims, templates, slices and classes."""
+    """Without pods, nodes, claims, templates, slices, classes and rules."""
     bed.clear()
     for claim in bed.admin.get(f"{API}/resourceclaims")["items"]:
         at = claim["metadata"]
@@ -69,7 +76,7 @@ def clear(bed: KubernetesBed) -> None:
             bed.admin.patch(path, {"metadata": {"finalizers": None}})
         except AdminError:  # the controller was faster
             continue
-    for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"):
+    for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"):
         bed.admin.delete_all(f"{API}/{kind}")
 
 

@@ -16,7 +16,7 @@ import pytest
 from unrack.live.kubernetes.client.objects import Metadata, Node
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search
 from unrack.live.kubernetes.devices.counters import Counters
-from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.store import Part, Store
@@ -314,6 +314,43 @@ def test_only_whole_pools_of_the_newest_generation_count() -> None:
     twice = pools_of(slices_of({**new, "devices": alike(1)}), Kinds())
     with pytest.raises(WantedError, match="asks for all devices, and 1 of 2 slices"):
         Search(twice, Held(), Selectors()).allocate([wanted(everything, CLASSES)], NODE)
+
+
+def rule(name: str, effect: str = "NoSchedule", **selector: str) -> TaintRule:
+    taint = {"key": "broken", "value": name, "effect": effect}
+    return msgspec.convert(
+        {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}, TaintRule
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "tainted"),
+    [
+        ([], ""),
+        ([rule("a", driver=DRIVER)], "p/d000 p/d001 q/d000 q/d001"),
+        ([rule("a")], "p/d000 p/d001 q/d000 q/d001"),  # a selector that selects by nothing
+        ([rule("a", pool="q")], "q/d000 q/d001"),
+        ([rule("a", "NoExecute", device="d001")], "p/d001 q/d001"),
+        ([rule("a", driver=DRIVER, pool="p", device="d000"), rule("b", pool="none")], "p/d000"),
+        ([rule("a", driver="other"), rule("b", "None", pool="p"), rule("c", "Later")], ""),
+        ([msgspec.convert({"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}, TaintRule)], ""),  # for none
+    ],
+)
+def test_rules_taint_devices_as_slices_do(rules: list[TaintRule], tainted: str) -> None:
+    store = Store()
+    slices = slices_of({"pool": "p", "devices": alike(2)}, {"pool": "q", "devices": alike(2)})
+    store.take([(None, one) for one in (*slices, *rules)])
+    found = {f"{one.id.pool}/{one.id.device}" for one in store.pools.devices.values() if one.taints}
+    assert found == set(tainted.split())
+    free = 4 - len(found)
+    for tolerations, most in ([], free), ([{"key": "broken", "operator": "Exists"}], 4):
+        for count in range(1, 5):
+            claim = wanted(claim_of("c", exactly(count=count, tolerations=tolerations)), CLASSES)
+            assert isinstance(store.search().allocate([claim], NODE), list) == (count <= most)
+    offer = store.offer
+    store.take([(one, None) for one in rules])
+    assert not any(one.taints for one in store.pools.devices.values())
+    assert (store.offer != offer) == bool(rules)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from api_admin import AdminError
 from dra_bed import (
+    API,
     CLAIMS,
     DRIVER,
     add_claim,
     add_claiming,
     add_class,
+    add_rule,
     add_slice,
     add_template,
     audit,
@@ -343,6 +345,47 @@ def test_hostile_claims_do_no_harm(bed: KubernetesBed) -> None:
         driven.until(lambda: "plain" in driven.placed())
         assert time.monotonic() - began < 10
         assert audit(bed) == []
+
+
+def test_rules_keep_claims_off_devices_as_long_as_they_are_there(bed: KubernetesBed) -> None:
+    add_class(bed, "gpu")
+    add_slice(bed, "n1-gpus", gpus(2), nodeName="n1")
+    tolerant = wants("gpu", tolerations=[{"key": "broken", "operator": "Exists", "effect": "NoSchedule"}])
+    add_template(bed, "plain", wants("gpu"))
+    add_template(bed, "tolerant", tolerant)
+    add_rule(bed, "broken", {"key": "broken", "effect": "NoSchedule"}, driver=DRIVER, pool="n1-gpus")
+    add_rule(bed, "elsewhere", {"key": "broken", "effect": "NoExecute"}, driver="other.example.com")
+    with DrivenPods(bed) as driven:
+        for name in ("plain", "tolerant"):
+            add_claiming(bed, name, template=name)
+        driven.until(lambda: "tolerant" in driven.placed() and "plain" in said_of(bed))
+        assert "of 2 that match 0 free" in said_of(bed)["plain"][0]
+        bed.admin.delete(f"{API}/devicetaintrules/broken")
+        driven.until(lambda: "plain" in driven.placed())
+        add_rule(bed, "broken", {"key": "broken", "effect": "NoExecute"}, driver=DRIVER)
+        go(driven)  # evicting is for a controller of Kubernetes
+        assert set(driven.placed()) == {"plain", "tolerant"}
+        assert audit(bed) == []
+
+
+def test_on_a_server_that_shows_no_rules_claims_are_given_devices(
+    bed: KubernetesBed, caplog: pytest.LogCaptureFixture
+) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/driver"
+    rules = bed.admin.get(role)["rules"]
+    without = [{**one, "resources": [of for of in one["resources"] if of != "devicetaintrules"]} for one in rules]
+    add_class(bed, "gpu")
+    add_slice(bed, "n1-gpus", gpus(1), nodeName="n1")
+    add_claim(bed, "mine", wants("gpu"))
+    bed.admin.patch(role, {"rules": without})
+    try:
+        with caplog.at_level("WARNING"), DrivenPods(bed) as driven:
+            add_claiming(bed, "p", claim="mine")
+            driven.until(lambda: "p" in driven.placed())
+            said = [one for one in caplog.records if one.getMessage() == "devices are not wholly known"]
+            assert len(said) == 1
+    finally:
+        bed.admin.patch(role, {"rules": rules})
 
 
 def test_without_the_right_to_see_devices_such_pods_wait(bed: KubernetesBed) -> None:

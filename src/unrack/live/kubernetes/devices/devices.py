@@ -13,10 +13,12 @@ from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.devices.counters import Counters
 from unrack.live.kubernetes.devices.giving import Giving, GivingError
-from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
+from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, RULES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
 
-KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
+KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS, RULES)
+NOT_NEEDED = (RULES,)
+"""Kinds without which claims are given devices all the same, as on servers that do not have them."""
 SOON_S = 0.05
 """How long the driver waits for a start; if devices take longer, they go on meanwhile."""
 Said = str | Exception
@@ -55,7 +57,7 @@ class Devices:
         self._freeing = set[str]()
 
     def take(self, changes: Sequence[tuple[Any, Any]]) -> None:
-        """Slices, classes or claims came, changed or went."""
+        """Slices, classes, claims or rules came, changed or went."""
         self.store.take(changes)
         self.giving.told()
 

@@ -132,6 +132,28 @@ class DeviceClass(Part, frozen=True):
     spec: ClassSpec = ClassSpec()
 
 
+class RuleSelector(Part, frozen=True):
+    """Which devices a rule is for: what it does not name is any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class RuleSpec(Part, frozen=True):
+    """The devices of a rule, none if it does not say which, and their taint."""
+
+    device_selector: RuleSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class TaintRule(Part, frozen=True):
+    """A taint that an administrator, or a program, gives to devices beside those that their driver gives them."""
+
+    metadata: Metadata = Metadata()
+    spec: RuleSpec = RuleSpec()
+
+
 class CapacityRequests(Part, frozen=True):
     """How much of capacities is asked for."""
 
@@ -260,3 +282,4 @@ class Claim(Part, frozen=True):
 SLICES = Kind(RESOURCE, "resourceslices", Slice, namespaced=False)
 CLASSES = Kind(RESOURCE, "deviceclasses", DeviceClass, namespaced=False)
 CLAIMS = Kind(RESOURCE, "resourceclaims", Claim)
+RULES = Kind(RESOURCE, "devicetaintrules", TaintRule, namespaced=False)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from unrack.kubernetes_text.objects import quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
-from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
@@ -38,17 +38,18 @@ class Store:
     wanted_by
         Of how many classes a device is.
     version, offer, freed
-        Another number whenever anything has changed; whenever there are other devices or classes; whenever devices
-        may be free that were not.
+        Another number whenever anything has changed; whenever there are other devices, classes or rules; whenever
+        devices may be free that were not.
     """
 
     def __init__(self) -> None:
         self.slices, self.classes = dict[str, Slice](), dict[str, DeviceClass]()
-        self.claims = dict[Key, Claim]()
+        self.claims, self.rules = dict[Key, Claim](), dict[str, TaintRule]()
         self.why = ""
         self.wanted_by: Mapping[DeviceId, int] = {}
         self.version = self.offer = self.freed = 0
         self.selectors, self.held = Selectors(), Held()
+        self._tables = (Slice, self.slices), (DeviceClass, self.classes), (TaintRule, self.rules)
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
         self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
         self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
@@ -56,14 +57,14 @@ class Store:
     # --- what the server tells ------------------------------------------------------------------------------------
 
     def take(self, changes: Iterable[tuple[Any, Any]]) -> None:
-        """Slices, classes or claims came, changed or went: each as it was, and as it is."""
+        """Slices, classes, claims or rules came, changed or went: each as it was, and as it is."""
         for before, after in changes:
             self.version += 1
             one = before if after is None else after
             if isinstance(one, Claim):
                 self._take_claim(before, after)
             elif before is None or after is None or before.spec != after.spec:
-                of: dict[str, Any] = self.slices if isinstance(one, Slice) else self.classes
+                of: dict[str, Any] = next(of for kind, of in self._tables if isinstance(one, kind))
                 of.pop(one.metadata.name, None)
                 if after is not None:
                     of[one.metadata.name] = after
@@ -122,7 +123,7 @@ class Store:
     def pools(self) -> Pools:
         """The devices that there are."""
         if self._pools[0] != self.offer:
-            self._pools = self.offer, pools_of(self.slices.values(), self._kinds)
+            self._pools = self.offer, pools_of(self.slices.values(), self._kinds, self.rules.values())
         return self._pools[1]
 
     def search(self, live: Container[str] | None = None) -> Search:
