@@ -316,6 +316,41 @@ def test_only_whole_pools_of_the_newest_generation_count() -> None:
         Search(twice, Held(), Selectors()).allocate([wanted(everything, CLASSES)], NODE)
 
 
+def test_devices_that_are_attached_at_once_go_before_those_that_wait() -> None:
+    def slices(pool: str) -> dict[str, Any]:
+        on = {"attributes": {"switch": {"string": f"switch of {pool}"}}}
+        return {"pool": pool, "devices": alike(2, **on, bindingConditions=["Attached"])}
+
+    store = Store()
+    plain = {"pool": "q", "devices": alike(1)}  # without attaching: no switch keeps it
+    store.take([(None, one) for one in slices_of(slices("p"), slices("r"), plain)])
+    store.at_once = 1
+    got = list[str]()
+    for uid in "abcde":
+        claim = claim_of(uid, exactly())
+        store.take([(None, claim)])
+        given = store.search().allocate([wanted(claim, CLASSES)], NODE)
+        assert isinstance(given, list)
+        store.write(given)
+        got.append(given[0].device.id.pool)
+        if uid == "c":
+            store.write_not("b")  # its device is free again, and its switch idle
+    assert got == ["q", "p", "r", "p", "p"]
+    # what is told counts as what is written, until it is told as attached
+    result = {"request": "r0", "driver": DRIVER, "pool": "p", "device": "d000", "bindingConditions": ["Attached"]}
+    told = {**{key: result[key] for key in ("driver", "pool", "device")}, "conditions": []}
+    for conditions, pool in ([], "r"), ([{"type": "Attached", "status": "True"}], "p"):
+        other = Store()
+        other.take([(None, one) for one in slices_of(slices("p"), slices("r"))])
+        other.at_once = 1
+        status = {"allocation": {"devices": {"results": [result]}}, "devices": [{**told, "conditions": conditions}]}
+        claim = msgspec.convert({"metadata": {"name": "c", "uid": "c"}, "status": status}, Claim)
+        other.take([(None, claim)])
+        given = other.search().allocate([wanted(claim_of("d", exactly()), CLASSES)], NODE)
+        assert isinstance(given, list)
+        assert given[0].device.id.pool == pool
+
+
 def rule(name: str, effect: str = "NoSchedule", **selector: str) -> TaintRule:
     taint = {"key": "broken", "value": name, "effect": effect}
     return msgspec.convert(

@@ -24,7 +24,7 @@ from dra_bed import (
     given,
     wants,
 )
-from driven_pods import DrivenPods, overbooked
+from driven_pods import ADDED, DrivenPods, overbooked
 from k8s_bed import KubernetesBed
 from test_driver_of_pods import bind, said_of
 
@@ -175,6 +175,11 @@ def tell(bed: KubernetesBed, claim: str, kind: str) -> None:
     bed.admin.patch(f"{CLAIMS}/{claim}/status", {"status": {"devices": devices}})
 
 
+def results(bed: KubernetesBed, claim: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = bed.admin.get(f"{CLAIMS}/{claim}")["status"]["allocation"]["devices"]["results"]
+    return found
+
+
 def attached(count: int) -> list[dict[str, Any]]:
     return gpus(count, bindsToNode=True, bindingConditions=["Attached"], bindingFailureConditions=["Broken"])
 
@@ -196,6 +201,34 @@ def test_a_pod_is_bound_as_soon_as_its_device_is_attached(bed: KubernetesBed) ->
         assert time.monotonic() - told < 1
         driven.until(lambda: {str(entry.phase) for entry in driven.driver.table} == {"running"})
         assert term["matchFields"][0]["values"] == [driven.placed()["p"]]
+
+
+def test_devices_behind_a_switch_that_is_not_busy_are_given_first(bed: KubernetesBed) -> None:
+    add_class(bed, "gpu")
+    for pool in ("a", "b"):
+        on = {"switch": {"string": f"switch-{pool}"}}
+        add_slice(bed, pool, [{**one, "attributes": on} for one in attached(4)], allNodes=True)
+    add_template(bed, "one", wants("gpu"))
+    pools = list[str]()
+
+    def next_one(driven: DrivenPods) -> None:
+        add_claiming(bed, f"p{len(pools)}", template="one")
+        driven.until(lambda: len(given(bed)) > len(pools))
+        (claim,) = given(bed).keys() - {name for name, _ in seen}
+        pools.append(results(bed, claim)[0]["pool"])
+        seen.append((claim, pools[-1]))
+
+    seen = list[tuple[str, str]]()
+    with DrivenPods(bed, added=ADDED._replace(at_once=2)) as driven:
+        for _ in range(5):
+            next_one(driven)
+        assert pools == ["a", "a", "b", "b", "a"]  # two at a time; then both are busy, and the first is as good
+        for claim, _ in seen[2:4]:
+            tell(bed, claim, "Attached")
+        driven.until(lambda: len(driven.placed()) == 2)
+        next_one(driven)
+        assert pools[-1] == "b"  # which has nothing more to attach
+        assert audit(bed) == []
 
 
 def test_a_device_that_fails_is_given_back_and_tried_again(bed: KubernetesBed) -> None:

@@ -71,6 +71,7 @@ class KubernetesAdapter:
         self.picture = Picture(scheduler, preempts(policy))
         self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
         self.devices = self.watching.devices
+        self.devices.store.at_once = added.at_once
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None

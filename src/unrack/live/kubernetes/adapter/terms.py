@@ -25,6 +25,7 @@ from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.devices.devices import Devices
+from unrack.live.kubernetes.devices.store import AT_ONCE
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken, pool_of, without_gpus
@@ -54,6 +55,7 @@ class Added(NamedTuple):
     additions: Additions = Additions({})
     models: tuple[Model, ...] = ()  # how fast pods run on the devices that they get
     servers: ServerPods | None = None  # by which GPUs of nodes are served to others; ``None``: they are not
+    at_once: int = AT_ONCE  # devices that are attached at a time behind a switch
 
 
 class Terms:

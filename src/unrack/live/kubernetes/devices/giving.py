@@ -24,8 +24,8 @@ from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.client.orders import patch
 from unrack.live.kubernetes.devices.allocator import Given
-from unrack.live.kubernetes.devices.objects import CLAIMS, AllocatedDevice, Claim, DeviceClass, DeviceStatus
-from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved
+from unrack.live.kubernetes.devices.objects import CLAIMS, Claim, DeviceClass
+from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved, said_of
 from unrack.live.kubernetes.devices.wanted import WantedError, configuration
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -333,23 +333,11 @@ def _is_ready(claim: Claim) -> bool:
     for one in of.devices.results:
         if not one.binding_conditions:
             continue
-        said = _said_of(claim.status.devices, one)
+        said = said_of(claim.status.devices, one)
         if failed := sorted(said.intersection(one.binding_failure_conditions)):
             raise GivingError(f"{one.device} of pool {one.pool} says {', '.join(failed)}")
         ready &= said.issuperset(one.binding_conditions)
     return ready
-
-
-def _said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
-    """Which conditions hold of a device."""
-    name = one.driver, one.pool, one.device, one.share_id
-    return {
-        condition.type
-        for status in told
-        if (status.driver, status.pool, status.device, status.share_id) == name
-        for condition in status.conditions
-        if condition.status == "True"
-    }
 
 
 async def _heard(news: asyncio.Event, most_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -81,6 +81,12 @@ class Device:
     failures: tuple[str, ...]
     reach: tuple[str, Mapping[str, Any] | None, bool]  # the node, a selector of nodes, or all
     binds: bool  # once it is allocated, only one node reaches it
+
+    @property
+    def switch(self) -> Hashable:
+        """What it hangs on, if it says so."""
+        at = self.attributes.get(f"{self.id.driver}/switch")
+        return None if at is None else (self.id.driver, at)
 
     def is_reached(self, node: Node) -> bool:
         """Whether a node may use it."""

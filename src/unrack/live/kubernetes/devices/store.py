@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from unrack.kubernetes_text.objects import quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
-from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice, TaintRule
+from unrack.live.kubernetes.devices.objects import (
+    AllocatedDevice,
+    Allocation,
+    Claim,
+    DeviceClass,
+    DeviceStatus,
+    Slice,
+    TaintRule,
+)
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
@@ -17,6 +26,8 @@ from unrack.live.kubernetes.places import selected
 
 MOST_CONSUMERS = 256
 """Pods that may use a claim at a time."""
+AT_ONCE = 4
+"""Devices that are attached at a time behind a switch, as a composer has it that is not told otherwise."""
 Key = tuple[str, str]
 """Namespace and name of a claim."""
 
@@ -35,8 +46,8 @@ class Store:
     ----------
     why
         Why nothing can be known of devices; ``""``: all is known.
-    wanted_by
-        Of how many classes a device is.
+    wanted_by, at_once
+        Of how many classes a device is; how many devices are attached at a time behind a switch.
     version, offer, freed
         Another number whenever anything has changed; whenever there are other devices, classes or rules; whenever
         devices may be free that were not.
@@ -47,11 +58,13 @@ class Store:
         self.claims, self.rules = dict[Key, Claim](), dict[str, TaintRule]()
         self.why = ""
         self.wanted_by: Mapping[DeviceId, int] = {}
+        self.at_once = AT_ONCE
         self.version = self.offer = self.freed = 0
         self.selectors, self.held = Selectors(), Held()
         self._tables = (Slice, self.slices), (DeviceClass, self.classes), (TaintRule, self.rules)
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
         self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
+        self._attaching = dict[str, Sequence[DeviceId]]()  # what waits for conditions, by the uid of its claim
         self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
 
     # --- what the server tells ------------------------------------------------------------------------------------
@@ -83,6 +96,10 @@ class Store:
         had = self._parts.get(uid, ())
         if parts or after is None:
             self._writing.pop(uid, None)
+        if uid not in self._writing:
+            self._attaching.pop(uid, None)
+        if after is not None and (waiting := tuple(_waiting(after))):
+            self._attaching[uid] = waiting
         self._set(uid, parts)
         self.freed += bool(had) and parts != had
 
@@ -101,6 +118,8 @@ class Store:
         by_claim = dict[str, list[Part]]()
         for one in given:
             by_claim.setdefault(one.claim, []).append(Part(one.device.id, one.consumed))
+            if one.device.conditions:
+                self._attaching[one.claim] = (*self._attaching.get(one.claim, ()), one.device.id)
         for uid, parts in by_claim.items():
             self._writing[uid] = tuple(parts)
             self._set(uid, ())
@@ -109,6 +128,7 @@ class Store:
         """A claim was not given devices."""
         if self._writing.pop(uid, None) is None:
             return
+        self._attaching.pop(uid, None)
         known = next((one for one in self.claims.values() if one.metadata.uid == uid), None)
         self._set(uid, () if known is None else parts_of(known.status.allocation))
         self.freed += 1
@@ -135,7 +155,13 @@ class Store:
                 users = claim.status.reserved_for
                 if users and not any(one.uid in live for one in users):
                     _count(held, self._parts.get(claim.metadata.uid, ()), -1)
-        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by)
+        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by, waits=self._waits())
+
+    def _waits(self) -> dict[Hashable, int]:
+        """After how many others, as far as attaching goes in turns, a device behind a switch is attached."""
+        there = self.pools.devices
+        busy = Counter(there[one].switch for of in self._attaching.values() for one in of if one in there)
+        return {switch: count // self.at_once for switch, count in busy.items() if switch is not None}
 
     def empty(self) -> Search:
         """What would fit if no claim had anything."""
@@ -207,6 +233,25 @@ class Store:
     def _is_beyond(self, counters: Iterable[Any]) -> bool:
         search = self.search()
         return any(search.counted(name) < 0 for name in counters)
+
+
+def _waiting(claim: Claim) -> Iterator[DeviceId]:
+    """The devices of a claim of which conditions do not hold yet."""
+    for one in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+        if not said_of(claim.status.devices, one).issuperset(one.binding_conditions):
+            yield DeviceId(one.driver, one.pool, one.device)
+
+
+def said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
+    """Which conditions hold of a device."""
+    name = one.driver, one.pool, one.device, one.share_id
+    return {
+        condition.type
+        for status in told
+        if (status.driver, status.pool, status.device, status.share_id) == name
+        for condition in status.conditions
+        if condition.status == "True"
+    }
 
 
 def _count(held: Held, parts: Sequence[Part], sign: int) -> None:
