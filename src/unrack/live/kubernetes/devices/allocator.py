@@ -269,7 +269,7 @@ class _Attempt:
         )  # fmt: skip
 
     def _cost(self, device: Device, asked: Counter[DeviceId]) -> tuple[int, int, int, int, Fraction, Fraction]:
-        """What is lost if it is taken: attaching it, and the wait for that; what all nodes reach, or more can use; room."""
+        """What is lost if it is taken: attaching it, the wait for that; what all nodes reach, or more can use; room."""
         rest = sum((left for _, left in self._room(device)), Fraction(0)) if device.multiple else Fraction(0)
         counters = sum((self._search.counted(name) for name in device.consumes), Fraction(0))
         classes = self._search.wanted_by.get(device.id, 0)
