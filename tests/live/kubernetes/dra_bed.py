@@ -25,8 +25,12 @@ def add_slice(
     bed.admin.post(f"{API}/resourceslices", body)
 
 
-def add_class(bed: KubernetesBed, name: str, expression: str = f'device.driver == "{DRIVER}"') -> None:
-    spec = {"selectors": [{"cel": {"expression": expression}}]}
+def add_class(
+    bed: KubernetesBed, name: str, expression: str = f'device.driver == "{DRIVER}"', *, resource: str = ""
+) -> None:
+    """A class of devices, which stands for an extended ``resource``."""
+    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": expression}}]}
+    spec |= {"extendedResourceName": resource} if resource else {}
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
     bed.admin.post(f"{API}/deviceclasses", body)
 
@@ -95,6 +99,20 @@ def _runs(pod: dict[str, Any] | None) -> bool:
     )
 
 
+def _lacks_devices(pod: dict[str, Any], claims: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
+    """What is wrong with the claim that a pod says it has for its extended resources."""
+    said = pod["status"].get("extendedResourceClaimStatus")
+    if said is None:
+        return []
+    name, of = said["resourceClaimName"], pod["metadata"]
+    claim = claims.get((of["namespace"], name))
+    if claim is None or [one["uid"] for one in claim["status"].get("reservedFor", ())] != [of["uid"]]:
+        return [f"{of['name']} runs without its claim {name} for extended resources"]
+    given = {one["request"] for one in claim["status"]["allocation"]["devices"]["results"]}
+    used = {one["requestName"] for one in said["requestMappings"]}
+    return [] if given == used else [f"{of['name']} uses {sorted(used)} of {name}, which has {sorted(given)}"]
+
+
 def audit(bed: KubernetesBed) -> list[str]:
     """What is given beyond what there is, and pods that run without what they claim, by the API server alone."""
     slices = bed.admin.get(f"{API}/resourceslices")["items"]
@@ -137,6 +155,7 @@ def audit(bed: KubernetesBed) -> list[str]:
     for pod in pods:
         if not _runs(pod):
             continue
+        problems += _lacks_devices(pod, by_name)
         made = {one["name"]: one.get("resourceClaimName") for one in pod["status"].get("resourceClaimStatuses", ())}
         for said in pod["spec"].get("resourceClaims", ()):
             name = said.get("resourceClaimName") or made.get(said["name"])

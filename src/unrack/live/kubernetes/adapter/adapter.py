@@ -71,7 +71,7 @@ class KubernetesAdapter:
         self.picture = Picture(scheduler, preempts(policy))
         self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
         self.devices = self.watching.devices
-        self.devices.store.at_once = added.at_once
+        self.devices.store.at_once, self.devices.is_free = added.at_once, self.picture.is_free
         self.in_turn, self._leads = InTurn(), leads
         self.nominations = Nominations(self.picture)
         self.servers: ServerFabric | None = None
@@ -152,7 +152,7 @@ class KubernetesAdapter:
         assert self._terms is not None
         if isinstance(job.own, Begun):
             return Problem(ANEW)
-        if isinstance(job.own, Pod) and _claims(job.own) and (wait := self._waits_for_devices(job.own)):
+        if isinstance(job.own, Pod) and self.devices.claims(job.own) and (wait := self._waits_for_devices(job.own)):
             return wait
         found, own = self._asks_beside(entry.key, job.own)[0], job.own
         if (behind := self.picture.gangs.behind.get(entry.key)) is not None:
@@ -187,11 +187,23 @@ class KubernetesAdapter:
         """What pods ask, or why they are not to be started now; of a gang its pods in the order of its tasks."""
         assert self._terms is not None
         terms, kept = self._terms[1], self._asked.get(key)
-        known = self.devices.known_of(own) if isinstance(own, Pod) and _claims(own) else None
+        known: Hashable = None
+        if isinstance(own, Pod) and self.devices.claims(own):
+            known = self.devices.known_of(own), self.picture.version if terms.is_mixed else 0
         if kept is None or kept[0] is not own or kept[1] is not terms or kept[2] != known:
-            found = _together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
+            found = self._together(own, key, terms.asked) if isinstance(own, Gang) else (terms.asked(own, key), ())
             kept = self._asked[key] = own, terms, known, *found
         return kept[3:]
+
+    def _together(
+        self, gang: Gang, key: str, asked: Callable[[Pod, str], Job | Problem]
+    ) -> tuple[Job | Problem, tuple[str, ...]]:
+        """What the pods of a gang ask, but for devices, which are given to single pods alone."""
+        job, order = asked_together(gang, key, asked)
+        served = isinstance(job, Job) and any(KIND in one.demand.devices for one in job.every)
+        if served or any(map(self.devices.claims, gang.pods)):
+            return Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
+        return job, order
 
     def _asks_beside(self, key: str, own: Pod | Gang) -> tuple[Job | Problem, tuple[str, ...]]:
         """What pods ask beside those that are there; of pods that may be in each other's way one at a time."""
@@ -209,7 +221,9 @@ class KubernetesAdapter:
                 return Problem(why, misread=True), ()
             off = set[str]().union(*map(beside.forbidden, _pods(own), required))
         if isinstance(own, Gang):
-            return _together(own, key, lambda pod, key: terms.asked(pod, key, off | set(without[pod.metadata.uid])))
+            return self._together(
+                own, key, lambda pod, key: terms.asked(pod, key, off | set(without[pod.metadata.uid]))
+            )
         found = terms.asked(own, key, off | set(without[own.metadata.uid]))
         first = isinstance(found, Problem) or self.in_turn.take(key, own, required[0])
         return (found if first else Problem(WAITS)), ()
@@ -296,12 +310,12 @@ class KubernetesAdapter:
                 return await take_back(connection, picture, members)
             return await evict_all(connection, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
-            if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
+            if pod is not None and not pod.spec.node_name and self.devices.claims(pod):
                 return await self.devices.hold(pod)
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
             return "" if pod is None else await evict_all(self.watching.connection, [pod])
-        if pod is not None and pod.spec.resource_claims and not pod.spec.node_name:
+        if pod is not None and self.devices.claims(pod) and not pod.spec.node_name:
             return await self._start_with_devices(order.entry, pod)
         return await self._start(order.entry, pod)
 
@@ -353,21 +367,6 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
-
-
-def _together(
-    gang: Gang, key: str, asked: Callable[[Pod, str], Job | Problem]
-) -> tuple[Job | Problem, tuple[str, ...]]:
-    """What the pods of a gang ask, but for devices, which are given to single pods alone."""
-    job, order = asked_together(gang, key, asked)
-    served = isinstance(job, Job) and any(KIND in one.demand.devices for one in job.every)
-    if served or any(map(_claims, gang.pods)):
-        return Problem("it asks for devices, by claims or of other nodes: not kept of gangs", misread=True), ()
-    return job, order
-
-
-def _claims(pod: Pod) -> bool:
-    return bool(pod.spec.resource_claims)
 
 
 def _pods(own: Pod | Gang) -> tuple[Pod, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
@@ -13,6 +13,7 @@ from unrack.live.kubernetes.adapter.tiers import MOST, Tier, tier_of
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.client.others import NAMESPACES, Other
 from unrack.live.kubernetes.constraints.beside import Beside
+from unrack.live.kubernetes.devices.extended import extended_of
 from unrack.live.kubernetes.gangs.gathering import Gathering
 from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
@@ -86,6 +87,7 @@ class Picture:
         self.gangs = Gathering(self.shown)
         self.tiers = frozenset[Tier]()
         self.beside, self.volumes = Beside(self.nodes), Volumes()
+        self.of_classes: Mapping[str, str] = {}  # extended resources for which device classes stand
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ class Picture:
         pod = self.pods[key]
         self.changed.add(key)
         at, ours = pod.metadata, pod.spec.scheduler_name == self.scheduler
-        claims = pod.spec.resource_claims or claimed_by(pod)
+        claims = pod.spec.resource_claims or claimed_by(pod) or extended_of(pod, self.of_classes)
         (self.claiming.add if claims and not pod.spec.node_name else self.claiming.discard)(key)
         over = pod.status.phase in OVER or (bool(at.deletion_timestamp) and not pod.spec.node_name)
         if pod.spec.node_name or over:
@@ -216,11 +218,27 @@ class Picture:
 
     def has_room(self, key: str, name: str) -> bool:
         """True if nothing that is seen on a node keeps a pod from fitting."""
+        asks, room = asked_of(self.pods[key]), self._room(name)
+        return self.is_free(
+            name, {key: amount for key, amount in asks.items() if key in room or key not in self.of_classes}
+        )
+
+    def is_free(self, name: str, asks: Amounts) -> bool:
+        """True if so much of a node is free."""
         held = self.held(name)
+        return not beyond(asks, {resource: amount - held[resource] for resource, amount in self._room(name).items()})
+
+    def _room(self, name: str) -> Amounts:
         if name not in self._rooms:
             self._rooms[name] = room_of(self.nodes[name])
-        free = {resource: amount - held[resource] for resource, amount in self._rooms[name].items()}
-        return not beyond(asked_of(self.pods[key]), free)
+        return self._rooms[name]
+
+    def take_classes(self, of_classes: Mapping[str, str]) -> None:
+        """Other device classes stand for extended resources: pods that wait may have to be looked at again."""
+        if of_classes != self.of_classes:
+            self.of_classes = dict(of_classes)
+            for key in [key for key, pod in self.pods.items() if not pod.spec.node_name]:
+                self._show(key)
 
     def keeps_off(self, key: str, name: str) -> str:
         """Why a pod may not run on a node beside the pods that are there or are being bound; ``""``: it may."""

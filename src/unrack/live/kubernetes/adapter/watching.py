@@ -155,6 +155,7 @@ class Watching:
             (said for one, said in self._missing.items() if said and one not in NOT_NEEDED), ""
         )
         self.devices.take(changes)
+        self.picture.take_classes(self.devices.store.mapped)
         self.picture.version += 1
 
     async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from unrack.live.kubernetes.client.answers import DeniedError, UnreachableError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.devices.counters import Counters
+from unrack.live.kubernetes.devices.extended import extended_of, imagined, special
 from unrack.live.kubernetes.devices.giving import Giving, GivingError
 from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, RULES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
@@ -55,6 +56,8 @@ class Devices:
         self._lock, self._in_loop = lock, in_loop
         self._starting: dict[str, asyncio.Task[Said]] = {}
         self._freeing = set[str]()
+        self.is_free: Callable[[str, Mapping[str, int]], bool] = lambda name, amounts: True
+        """Whether a node has so much of some resources to give."""
 
     def take(self, changes: Sequence[tuple[Any, Any]]) -> None:
         """Slices, classes, claims or rules came, changed or went."""
@@ -68,8 +71,17 @@ class Devices:
             self.store.wanted_by = found.wanted_by
             return found
 
-    def asked(self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters) -> Claimed | str:
-        """What a pod asks that waits and may run on some nodes; or why it cannot be started."""
+    def claims(self, pod: Pod) -> bool:
+        """Whether a pod has claims, or may have one for its extended resources."""
+        return bool(pod.spec.resource_claims or extended_of(pod, self.store.mapped))
+
+    def asked(
+        self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters, extended: Collection[str]
+    ) -> Claimed | str:
+        """What a pod asks that waits and may run on some nodes; or why it cannot be started.
+
+        ``extended``: the extended resources that are devices on these nodes.
+        """
         store = self.store
         if store.why:
             return f"it asks for claims of devices, and {store.why}"
@@ -77,7 +89,10 @@ class Devices:
             try:
                 claims = store.of_pod(pod)
                 fixed = [claim for claim in claims if claim.status.allocation is not None]
-                wanted = [store.wanted(claim) for claim in claims if claim.status.allocation is None]
+                todo = [claim for claim in claims if claim.status.allocation is None]
+                if extended:
+                    todo.append(imagined(pod, special(pod, extended, store.mapped)))
+                wanted = [store.wanted(claim) for claim in todo]
                 other = {name for name in here if not all(is_for(claim, nodes[name]) for claim in fixed)}
                 if len(other) == len(here):
                     return f"a claim that it shares has devices which none of {len(here)} nodes can use"

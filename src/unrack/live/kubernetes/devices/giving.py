@@ -21,9 +21,10 @@ import msgspec
 from unrack.kubernetes_text.objects import moment_s
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError
 from unrack.live.kubernetes.client.connection import Connection
-from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.client.orders import patch
+from unrack.live.kubernetes.client.objects import PODS, Node, Pod
+from unrack.live.kubernetes.client.orders import create, delete, patch
 from unrack.live.kubernetes.devices.allocator import Given
+from unrack.live.kubernetes.devices.extended import Special, asks_alike, content_of, extended_on, special
 from unrack.live.kubernetes.devices.objects import CLAIMS, Claim, DeviceClass
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved, said_of
 from unrack.live.kubernetes.devices.wanted import WantedError, configuration
@@ -34,6 +35,8 @@ LONGEST_S = 600.0
 _LOOK_S = 5.0
 """After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
+SEEN_S = 30.0
+"""How long a claim may take to be seen once it was made."""
 
 
 class GivingError(Exception):
@@ -81,7 +84,7 @@ class Giving:
 
     def has_any(self, pod: Pod) -> bool:
         """Whether a pod that waits has devices, or may have: they are to be given back."""
-        if pod.metadata.uid in self._decided:
+        if pod.metadata.uid in self._decided or self._store.special_of(pod) is not None:
             return True
         return any(is_reserved(one, pod) for one in self._of(pod))
 
@@ -104,11 +107,47 @@ class Giving:
             As far as is known it was not done, or not wholly.
         """
         try:
+            own = await self._make(pod, node, is_there)
+            if own is None and not pod.spec.resource_claims:
+                return  # the node has of it what it asks for
             await self._give(pod, node, is_there)
-            await self._ready(pod, is_there)
+            if own is not None:
+                await self._say(pod, own)
+            await self._ready(pod, is_there, own is not None)
         except GivingError:
             await self.take_back(pod)
             raise
+
+    async def _make(self, pod: Pod, node: Node, is_there: Callable[[], bool]) -> Special | None:
+        """See that a pod has the claim that it needs for extended resources on a node; ``None``: it needs none."""
+        with self._lock:
+            resources, there = extended_on(pod, node, self._store.mapped), self._store.special_of(pod)
+            found = special(pod, resources, self._store.mapped) if resources else None
+        if there is not None and (found is None or not asks_alike(there, found)):
+            raise GivingError("its claim for extended resources is for other nodes")
+        if found is None or there is not None:
+            return found
+        content = content_of(pod, found)
+        with suppress(ConflictError):  # made before, and no answer came; or it is another's, so it is not seen
+            await create(self._connection(), CLAIMS, content, pod.metadata.namespace)
+        until_s = time.monotonic() + SEEN_S
+        while self._store.special_of(pod) is None:
+            if not is_there() or time.monotonic() > until_s:
+                raise GivingError(f"it is gone, or its claim {content['metadata']['name']} is not seen")
+            await _heard(self._news, 1.0)
+        return found
+
+    async def _say(self, pod: Pod, special: Special) -> None:
+        """Write in a pod which of its containers use which requests of its claim for extended resources."""
+        claim, at = self._store.special_of(pod), pod.metadata
+        if claim is None:
+            raise GivingError("its claim for extended resources is gone")
+        said = {"resourceClaimName": claim.metadata.name, "requestMappings": list(special.mappings)}
+        changes = {"metadata": {"uid": at.uid}, "status": {"extendedResourceClaimStatus": said}}
+        try:
+            await patch(self._connection(), PODS, changes, at.name, at.namespace, part="status")
+        except (AbsentError, ConflictError):
+            raise GivingError("it is gone") from None
 
     async def _give(self, pod: Pod, node: Node, is_there: Callable[[], bool]) -> None:
         uid, name = pod.metadata.uid, node.metadata.name
@@ -186,7 +225,7 @@ class Giving:
                 raise GivingError(f"claim {at.name} was changed by another scheduler at the same time")
         raise GivingError(f"claim {at.name} changes all the time")
 
-    async def _ready(self, pod: Pod, is_there: Callable[[], bool]) -> None:
+    async def _ready(self, pod: Pod, is_there: Callable[[], bool], has_own: bool) -> None:
         """Wait until what was written is seen, no other claim has the same, and devices say that they are ready."""
         checked = False
         while True:
@@ -195,7 +234,8 @@ class Giving:
                 if not is_there():
                     raise GivingError("it is gone")
                 claims = self._of(pod)
-                seen = claims and all(one.status.allocation and is_reserved(one, pod) for one in claims)
+                whole = claims and (not has_own or self._store.special_of(pod) is not None)
+                seen = whole and all(one.status.allocation and is_reserved(one, pod) for one in claims)
                 if seen and not checked:
                     if why := next((why for one in claims if (why := self._store.others_with(one))), ""):
                         raise GivingError(why)
@@ -229,8 +269,12 @@ class Giving:
             _, given = self._decided.get(uid, ("", []))
             unsure = {one.claim for one in given}
             claims = [one for one in self._store.claims.values() if is_reserved(one, pod) or one.metadata.uid in unsure]
-        for claim in claims:
+            own = self._store.special_of(pod)
+        for claim in claims if own is None or own in claims else (*claims, own):
             await self._free(claim, pod)
+        if own is not None:
+            with suppress(AbsentError, ConflictError):
+                await delete(self._connection(), CLAIMS, own)
         with self._lock:
             for one in unsure:
                 self._store.write_not(one)

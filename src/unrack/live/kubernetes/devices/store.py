@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unrack.kubernetes_text.objects import quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
+from unrack.live.kubernetes.devices.extended import classes_of, owner_of
 from unrack.live.kubernetes.devices.objects import (
     AllocatedDevice,
     Allocation,
@@ -64,6 +65,8 @@ class Store:
         self._tables = (Slice, self.slices), (DeviceClass, self.classes), (TaintRule, self.rules)
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
         self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
+        self._special = dict[str, Key]()  # claims for extended resources, by the uid of their pod
+        self._mapped: tuple[int, Mapping[str, str]] = -1, {}
         self._attaching = dict[str, Sequence[DeviceId]]()  # what waits for conditions, by the uid of its claim
         self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
 
@@ -93,6 +96,10 @@ class Store:
             self.claims.pop(key, None)
         else:
             self.claims[key] = after
+        if pod := owner_of(one):
+            self._special.pop(pod, None)
+            if after is not None:
+                self._special[pod] = key
         had = self._parts.get(uid, ())
         if parts or after is None:
             self._writing.pop(uid, None)
@@ -138,6 +145,18 @@ class Store:
         return uid in self._writing
 
     # --- what follows from it -------------------------------------------------------------------------------------
+
+    @property
+    def mapped(self) -> Mapping[str, str]:
+        """Extended resource → the device class that stands for it."""
+        if self._mapped[0] != self.offer:
+            self._mapped = self.offer, classes_of(self.classes)
+        return self._mapped[1]
+
+    def special_of(self, pod: Pod) -> Claim | None:
+        """The claim that was made for the extended resources of a pod."""
+        key = self._special.get(pod.metadata.uid)
+        return None if key is None or key[0] != pod.metadata.namespace else self.claims.get(key)
 
     @property
     def pools(self) -> Pools:
@@ -194,14 +213,18 @@ class Store:
                 raise WantedError(f"its claim {name} is not there")
             if template and all(one.uid != pod.metadata.uid for one in claim.metadata.owner_references):
                 raise WantedError(f"its claim {name} was made for another pod")
-            if claim.metadata.deletion_timestamp:
-                raise WantedError(f"its claim {name} is being deleted")
             found.append(claim)
+        if (special := self.special_of(pod)) is not None:
+            found.append(special)
+        if gone := next((one.metadata.name for one in found if one.metadata.deletion_timestamp), ""):
+            raise WantedError(f"its claim {gone} is being deleted")
         return found
 
     def _named(self, pod: Pod) -> list[Claim | None]:
         said = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-        return [self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said]
+        return [self.special_of(pod)] + [
+            self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said
+        ]
 
     def versions_for(self, pod: Pod) -> tuple[str, ...]:
         """The versions of the claims that a pod names."""
