@@ -35,6 +35,7 @@ from unrack.live.kubernetes.gangs.starting import LATER, evict_all, start_all, t
 from unrack.live.kubernetes.remote.pool import KIND, Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
+from unrack.live.kubernetes.volumes.limits import KINDS as OF_LIMITS
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -69,7 +70,9 @@ class KubernetesAdapter:
         self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
         self.longest_us = added.longest_us
         self.picture = Picture(scheduler, preempts(policy))
-        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
+        self.wake = self.watching = Watching(
+            access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES, *OF_LIMITS)
+        )
         self.devices = self.watching.devices
         self.devices.store.at_once, self.devices.is_free = added.at_once, self.picture.is_free
         self.in_turn, self._leads = InTurn(), leads

@@ -20,6 +20,7 @@ from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
 from unrack.live.kubernetes.volumes.claims import Volumes, claimed_by, uses
+from unrack.live.kubernetes.volumes.limits import KINDS as OF_LIMITS
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes on which nothing is started, whichever pods tolerate them."""
@@ -136,6 +137,8 @@ class Picture:
             self.beside.version += 1
         elif kind in OF_VOLUMES:
             self.volumes.take(kind, changes, lacking)
+        elif kind in OF_LIMITS:
+            self.volumes.limits.take(kind, changes)
         else:
             self.gangs.groups.take(kind, changes, lacking)
         self.version += 1
@@ -192,9 +195,13 @@ class Picture:
 
     def _hold(self, key: str, node: str, asks: Amounts | None) -> None:
         """Count what a pod holds of a node; ``""``: nothing."""
-        if (was := self._holds.pop(key, None)) is not None:
+        was, pod = self._holds.pop(key, None), self.pods.get(key)
+        if was is not None or (node and pod is not None):
+            with_volumes = pod if pod is not None and pod.spec.volumes and claimed_by(pod) else None
+            self.volumes.limits.hold(key, with_volumes, node, was[0] if was is not None else "")
+        if was is not None:
             self._held[was[0]].subtract(was[1])
-        self.beside.put(key, self.pods.get(key), node)
+        self.beside.put(key, pod, node)
         if node and asks is not None:
             self._holds[key] = node, asks
             self._held.setdefault(node, Counter()).update(asks)
@@ -245,7 +252,7 @@ class Picture:
         pod = self.pods[key]
         kept = self.without_volumes(pod)
         if kept and (isinstance(kept, str) or name in kept):
-            return kept if isinstance(kept, str) else f"a volume that it claims is not for node {name}"
+            return kept if isinstance(kept, str) else f"a volume that it claims cannot be had on node {name}"
         terms = self.beside.required(key, pod)
         if not self.beside.matters(terms) or name not in self.beside.forbidden(pod, terms):
             return ""
