@@ -14,8 +14,9 @@ from driven_pods import DrivenPods, overbooked
 from k8s_bed import KubernetesBed, resources
 from test_driver_of_pods import said_of
 
+from unrack.live.kubernetes.adapter.asks import OLD_LABEL
 from unrack.live.kubernetes.client.objects import Pod
-from unrack.live.kubernetes.devices import giving
+from unrack.live.kubernetes.devices import extended, giving
 from unrack.live.kubernetes.devices.extended import classes_of, extended_of, special
 from unrack.live.kubernetes.devices.objects import DeviceClass
 
@@ -201,6 +202,35 @@ def test_a_class_that_comes_later_starts_pods_that_wait_and_one_that_goes_keeps_
             time.sleep(0.02)
         assert audit(kubernetes) == []
         assert {str(entry.phase) for entry in driven.driver.table} == {"running"}
+
+
+@live
+def test_claims_that_others_make_in_its_name_do_no_harm(kubernetes: KubernetesBed) -> None:
+    furnish(kubernetes, 1)
+    kubernetes.admin.delete(f"{API}/deviceclasses/gpu")
+    pods = {name: kubernetes.add_pod(name, containers=[asking("main", 1)]) for name in ("owned", "named")}
+    kubernetes.add_pod("huge", containers=[asking("main", 2_000_000_000)])
+    kubernetes.add_pod("gang", containers=[asking("main", 1)], metadata={"labels": {OLD_LABEL: "g"}})
+    at = pods["owned"]["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "owned", "uid": at["uid"], "controller": True}
+    metadata = {"name": "theirs", "annotations": {extended.ANNOTATION: "true"}, "ownerReferences": [owner]}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 9}}]
+    kubernetes.admin.post(CLAIMS, {**body, "metadata": metadata, "spec": {"devices": {"requests": requests}}})
+    squats = f"named-extended-resources-{pods['named']['metadata']['uid'][:8]}"
+    kubernetes.admin.post(CLAIMS, {**body, "metadata": {"name": squats}, "spec": {"devices": {"requests": requests}}})
+    with DrivenPods(kubernetes) as driven:
+        add_class(kubernetes, "gpu", resource=GPU)
+        driven.until(lambda: "owned" in driven.placed() and {"huge", "gang"} <= said_of(kubernetes).keys())
+        assert claim_of(kubernetes, "owned")["metadata"]["name"] != "theirs"
+        assert "devices, of 32 at most" in said_of(kubernetes)["huge"][0]
+        for _ in range(20):
+            driven.go()
+            time.sleep(0.02)
+        assert set(driven.placed()) == {"owned"}
+        kubernetes.admin.delete(f"{CLAIMS}/{squats}")
+        driven.until(lambda: "named" in driven.placed())
+        assert audit(kubernetes) == []
 
 
 @live

@@ -35,8 +35,7 @@ LONGEST_S = 600.0
 _LOOK_S = 5.0
 """After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
-SEEN_S = 30.0
-"""How long a claim may take to be seen once it was made."""
+SEEN_S = 30.0  # how long a claim may take to be seen once it was made
 
 
 class GivingError(Exception):
@@ -128,12 +127,14 @@ class Giving:
         if found is None or there is not None:
             return found
         content = content_of(pod, found)
-        with suppress(ConflictError):  # made before, and no answer came; or it is another's, so it is not seen
+        name, until_s = content["metadata"]["name"], time.monotonic() + SEEN_S
+        with suppress(ConflictError):  # made before, and no answer came; or it is another's
             await create(self._connection(), CLAIMS, content, pod.metadata.namespace)
-        until_s = time.monotonic() + SEEN_S
         while self._store.special_of(pod) is None:
+            if (pod.metadata.namespace, name) in self._store.claims:
+                raise GivingError(f"a claim {name} is there that was not made for it")
             if not is_there() or time.monotonic() > until_s:
-                raise GivingError(f"it is gone, or its claim {content['metadata']['name']} is not seen")
+                raise GivingError(f"it is gone, or its claim {name} is not seen")
             await _heard(self._news, 1.0)
         return found
 
