@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from random import Random
+from threading import RLock
 from typing import Any
 
 import msgspec
@@ -14,11 +15,15 @@ from driven_pods import DrivenPods, overbooked
 from k8s_bed import KubernetesBed, resources
 from test_driver_of_pods import said_of
 
+from unrack.live.driver.contract import Problem
 from unrack.live.kubernetes.adapter.asks import OLD_LABEL
-from unrack.live.kubernetes.client.objects import Pod
+from unrack.live.kubernetes.adapter.terms import Added, Terms
+from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices import extended, giving
+from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.devices.extended import classes_of, extended_of, special
 from unrack.live.kubernetes.devices.objects import DeviceClass
+from unrack.workload.job import Job
 
 GPU, BY_NAME = "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"
 live = pytest.mark.live
@@ -70,6 +75,49 @@ def test_the_newest_class_stands_for_a_resource() -> None:
     }
     assert extended_of(pod_of(asking("a", 1)), {}) == []  # no class stands for it
     assert extended_of(pod_of(asking("a", 1), asking("b", 0, BY_NAME)), found) == [GPU]
+
+
+def terms_of(classes: dict[str, str], nodes: dict[str, str]) -> Terms:
+    """What pods ask of nodes with so many GPUs by a plugin, where classes stand for resources."""
+    devices = Devices(RLock(), lambda: None, set, lambda work: None)  # type: ignore[arg-type, return-value]
+    made = [
+        msgspec.convert({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}, DeviceClass)
+        for name, resource in classes.items()
+    ]
+    devices.take([(None, one) for one in made])
+    there = {
+        name: msgspec.convert(
+            {
+                "metadata": {"name": name},
+                "status": {
+                    "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"} | ({GPU: count} if count else {})
+                },
+            },
+            Node,
+        )
+        for name, count in nodes.items()
+    }
+    return Terms(there, Added(1_000_000), devices=devices)
+
+
+@pytest.mark.parametrize("nodes", [{"a": "2", "b": "4"}, {"a": "", "b": "4"}, {"a": "", "b": ""}])
+@pytest.mark.parametrize("amount", [0, 1, 3])
+def test_a_class_that_no_pod_asks_for_changes_nothing(nodes: dict[str, str], amount: int) -> None:
+    pod = pod_of(asking("main", amount))
+    plain = terms_of({}, nodes).asked(pod, "k")
+    assert terms_of({"other": "example.com/other", "plain": ""}, nodes).asked(pod, "k") == plain
+    if all(nodes.values()) or not amount:  # one that stands for what all nodes have themselves
+        assert terms_of({"gpu": GPU}, nodes).asked(pod, "k") == plain
+        assert isinstance(plain, Job)
+
+
+def test_nodes_that_have_it_themselves_are_waited_for_where_classes_have_no_devices() -> None:
+    found = terms_of({"gpu": GPU}, {"a": "", "b": "4"}).asked(pod_of(asking("main", 3)), "k")
+    assert isinstance(found, Job)
+    assert found.said["exc_nodes"] == "a"
+    never = terms_of({"gpu": GPU}, {"a": "", "c": ""}).asked(pod_of(asking("main", 3)), "k")
+    assert isinstance(never, Problem)
+    assert "3 devices of class gpu for container-0-request-1, of 0 that match 0 free" in never.why
 
 
 def add_gpus(bed: KubernetesBed, node: str, count: int) -> None:
