@@ -25,10 +25,21 @@ def add_slice(
     bed.admin.post(f"{API}/resourceslices", body)
 
 
-def add_class(bed: KubernetesBed, name: str, expression: str = f'device.driver == "{DRIVER}"') -> None:
-    spec = {"selectors": [{"cel": {"expression": expression}}]}
+def add_class(
+    bed: KubernetesBed, name: str, expression: str = f'device.driver == "{DRIVER}"', *, resource: str = ""
+) -> None:
+    """A class of devices, which stands for an extended ``resource``."""
+    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": expression}}]}
+    spec |= {"extendedResourceName": resource} if resource else {}
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
     bed.admin.post(f"{API}/deviceclasses", body)
+
+
+def add_rule(bed: KubernetesBed, name: str, taint: dict[str, Any], **selector: str) -> None:
+    """A taint for the devices of a driver, a pool, or of a name."""
+    spec = {"deviceSelector": selector, "taint": taint}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+    bed.admin.post(f"{API}/devicetaintrules", body)
 
 
 def wants(device_class: str, name: str = "one", **keys: Any) -> dict[str, Any]:
@@ -60,7 +71,7 @@ def add_claiming(bed: KubernetesBed, name: str, *, template: str = "", claim: st
 
 
 def clear(bed: KubernetesBed) -> None:
-    """Without pods, nodes, claims, templates, slices and classes."""
+    """Without pods, nodes, claims, templates, slices, classes and rules."""
     bed.clear()
     for claim in bed.admin.get(f"{API}/resourceclaims")["items"]:
         at = claim["metadata"]
@@ -69,7 +80,7 @@ def clear(bed: KubernetesBed) -> None:
             bed.admin.patch(path, {"metadata": {"finalizers": None}})
         except AdminError:  # the controller was faster
             continue
-    for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"):
+    for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"):
         bed.admin.delete_all(f"{API}/{kind}")
 
 
@@ -86,6 +97,20 @@ def _runs(pod: dict[str, Any] | None) -> bool:
     return (
         pod is not None and bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] not in ("Succeeded", "Failed")
     )
+
+
+def _lacks_devices(pod: dict[str, Any], claims: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
+    """What is wrong with the claim that a pod says it has for its extended resources."""
+    said = pod["status"].get("extendedResourceClaimStatus")
+    if said is None:
+        return []
+    name, of = said["resourceClaimName"], pod["metadata"]
+    claim = claims.get((of["namespace"], name))
+    if claim is None or [one["uid"] for one in claim["status"].get("reservedFor", ())] != [of["uid"]]:
+        return [f"{of['name']} runs without its claim {name} for extended resources on {pod['spec']['nodeName']}"]
+    given = {one["request"] for one in claim["status"]["allocation"]["devices"]["results"]}
+    used = {one["requestName"] for one in said["requestMappings"]}
+    return [] if given == used else [f"{of['name']} uses {sorted(used)} of {name}, which has {sorted(given)}"]
 
 
 def audit(bed: KubernetesBed) -> list[str]:
@@ -130,6 +155,7 @@ def audit(bed: KubernetesBed) -> list[str]:
     for pod in pods:
         if not _runs(pod):
             continue
+        problems += _lacks_devices(pod, by_name)
         made = {one["name"]: one.get("resourceClaimName") for one in pod["status"].get("resourceClaimStatuses", ())}
         for said in pod["spec"].get("resourceClaims", ()):
             name = said.get("resourceClaimName") or made.get(said["name"])

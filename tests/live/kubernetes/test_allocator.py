@@ -16,7 +16,7 @@ import pytest
 from unrack.live.kubernetes.client.objects import Metadata, Node
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search
 from unrack.live.kubernetes.devices.counters import Counters
-from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.store import Part, Store
@@ -314,6 +314,78 @@ def test_only_whole_pools_of_the_newest_generation_count() -> None:
     twice = pools_of(slices_of({**new, "devices": alike(1)}), Kinds())
     with pytest.raises(WantedError, match="asks for all devices, and 1 of 2 slices"):
         Search(twice, Held(), Selectors()).allocate([wanted(everything, CLASSES)], NODE)
+
+
+def test_devices_that_are_attached_at_once_go_before_those_that_wait() -> None:
+    def slices(pool: str) -> dict[str, Any]:
+        on = {"attributes": {"switch": {"string": f"switch of {pool}"}}}
+        return {"pool": pool, "devices": alike(2, **on, bindingConditions=["Attached"])}
+
+    store = Store()
+    plain = {"pool": "q", "devices": alike(1)}  # without attaching: no switch keeps it
+    store.take([(None, one) for one in slices_of(slices("p"), slices("r"), plain)])
+    store.at_once = 1
+    got = list[str]()
+    for uid in "abcde":
+        claim = claim_of(uid, exactly())
+        store.take([(None, claim)])
+        given = store.search().allocate([wanted(claim, CLASSES)], NODE)
+        assert isinstance(given, list)
+        store.write(given)
+        got.append(given[0].device.id.pool)
+        if uid == "c":
+            store.write_not("b")  # its device is free again, and its switch idle
+    assert got == ["q", "p", "r", "p", "p"]
+    # what is told counts as what is written, until it is told as attached
+    result = {"request": "r0", "driver": DRIVER, "pool": "p", "device": "d000", "bindingConditions": ["Attached"]}
+    told = {**{key: result[key] for key in ("driver", "pool", "device")}, "conditions": []}
+    for conditions, pool in ([], "r"), ([{"type": "Attached", "status": "True"}], "p"):
+        other = Store()
+        other.take([(None, one) for one in slices_of(slices("p"), slices("r"))])
+        other.at_once = 1
+        status = {"allocation": {"devices": {"results": [result]}}, "devices": [{**told, "conditions": conditions}]}
+        claim = msgspec.convert({"metadata": {"name": "c", "uid": "c"}, "status": status}, Claim)
+        other.take([(None, claim)])
+        given = other.search().allocate([wanted(claim_of("d", exactly()), CLASSES)], NODE)
+        assert isinstance(given, list)
+        assert given[0].device.id.pool == pool
+
+
+def rule(name: str, effect: str = "NoSchedule", **selector: str) -> TaintRule:
+    taint = {"key": "broken", "value": name, "effect": effect}
+    return msgspec.convert(
+        {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}, TaintRule
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "tainted"),
+    [
+        ([], ""),
+        ([rule("a", driver=DRIVER)], "p/d000 p/d001 q/d000 q/d001"),
+        ([rule("a")], "p/d000 p/d001 q/d000 q/d001"),  # a selector that selects by nothing
+        ([rule("a", pool="q")], "q/d000 q/d001"),
+        ([rule("a", "NoExecute", device="d001")], "p/d001 q/d001"),
+        ([rule("a", driver=DRIVER, pool="p", device="d000"), rule("b", pool="none")], "p/d000"),
+        ([rule("a", driver="other"), rule("b", "None", pool="p"), rule("c", "Later")], ""),
+        ([msgspec.convert({"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}, TaintRule)], ""),  # for none
+    ],
+)
+def test_rules_taint_devices_as_slices_do(rules: list[TaintRule], tainted: str) -> None:
+    store = Store()
+    slices = slices_of({"pool": "p", "devices": alike(2)}, {"pool": "q", "devices": alike(2)})
+    store.take([(None, one) for one in (*slices, *rules)])
+    found = {f"{one.id.pool}/{one.id.device}" for one in store.pools.devices.values() if one.taints}
+    assert found == set(tainted.split())
+    free = 4 - len(found)
+    for tolerations, most in ([], free), ([{"key": "broken", "operator": "Exists"}], 4):
+        for count in range(1, 5):
+            claim = wanted(claim_of("c", exactly(count=count, tolerations=tolerations)), CLASSES)
+            assert isinstance(store.search().allocate([claim], NODE), list) == (count <= most)
+    offer = store.offer
+    store.take([(one, None) for one in rules])
+    assert not any(one.taints for one in store.pools.devices.values())
+    assert (store.offer != offer) == bool(rules)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from api_admin import AdminError
 from dra_bed import (
+    API,
     CLAIMS,
     DRIVER,
     add_claim,
     add_claiming,
     add_class,
+    add_rule,
     add_slice,
     add_template,
     audit,
@@ -22,7 +24,7 @@ from dra_bed import (
     given,
     wants,
 )
-from driven_pods import DrivenPods, overbooked
+from driven_pods import ADDED, DrivenPods, overbooked
 from k8s_bed import KubernetesBed
 from test_driver_of_pods import bind, said_of
 
@@ -173,6 +175,11 @@ def tell(bed: KubernetesBed, claim: str, kind: str) -> None:
     bed.admin.patch(f"{CLAIMS}/{claim}/status", {"status": {"devices": devices}})
 
 
+def results(bed: KubernetesBed, claim: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = bed.admin.get(f"{CLAIMS}/{claim}")["status"]["allocation"]["devices"]["results"]
+    return found
+
+
 def attached(count: int) -> list[dict[str, Any]]:
     return gpus(count, bindsToNode=True, bindingConditions=["Attached"], bindingFailureConditions=["Broken"])
 
@@ -194,6 +201,34 @@ def test_a_pod_is_bound_as_soon_as_its_device_is_attached(bed: KubernetesBed) ->
         assert time.monotonic() - told < 1
         driven.until(lambda: {str(entry.phase) for entry in driven.driver.table} == {"running"})
         assert term["matchFields"][0]["values"] == [driven.placed()["p"]]
+
+
+def test_devices_behind_a_switch_that_is_not_busy_are_given_first(bed: KubernetesBed) -> None:
+    add_class(bed, "gpu")
+    for pool in ("a", "b"):
+        on = {"switch": {"string": f"switch-{pool}"}}
+        add_slice(bed, pool, [{**one, "attributes": on} for one in attached(4)], allNodes=True)
+    add_template(bed, "one", wants("gpu"))
+    pools = list[str]()
+
+    def next_one(driven: DrivenPods) -> None:
+        add_claiming(bed, f"p{len(pools)}", template="one")
+        driven.until(lambda: len(given(bed)) > len(pools))
+        (claim,) = given(bed).keys() - {name for name, _ in seen}
+        pools.append(results(bed, claim)[0]["pool"])
+        seen.append((claim, pools[-1]))
+
+    seen = list[tuple[str, str]]()
+    with DrivenPods(bed, added=ADDED._replace(at_once=2)) as driven:
+        for _ in range(5):
+            next_one(driven)
+        assert pools == ["a", "a", "b", "b", "a"]  # two at a time; then both are busy, and the first is as good
+        for claim, _ in seen[2:4]:
+            tell(bed, claim, "Attached")
+        driven.until(lambda: len(driven.placed()) == 2)
+        next_one(driven)
+        assert pools[-1] == "b"  # which has nothing more to attach
+        assert audit(bed) == []
 
 
 def test_a_device_that_fails_is_given_back_and_tried_again(bed: KubernetesBed) -> None:
@@ -343,6 +378,47 @@ def test_hostile_claims_do_no_harm(bed: KubernetesBed) -> None:
         driven.until(lambda: "plain" in driven.placed())
         assert time.monotonic() - began < 10
         assert audit(bed) == []
+
+
+def test_rules_keep_claims_off_devices_as_long_as_they_are_there(bed: KubernetesBed) -> None:
+    add_class(bed, "gpu")
+    add_slice(bed, "n1-gpus", gpus(2), nodeName="n1")
+    tolerant = wants("gpu", tolerations=[{"key": "broken", "operator": "Exists", "effect": "NoSchedule"}])
+    add_template(bed, "plain", wants("gpu"))
+    add_template(bed, "tolerant", tolerant)
+    add_rule(bed, "broken", {"key": "broken", "effect": "NoSchedule"}, driver=DRIVER, pool="n1-gpus")
+    add_rule(bed, "elsewhere", {"key": "broken", "effect": "NoExecute"}, driver="other.example.com")
+    with DrivenPods(bed) as driven:
+        for name in ("plain", "tolerant"):
+            add_claiming(bed, name, template=name)
+        driven.until(lambda: "tolerant" in driven.placed() and "plain" in said_of(bed))
+        assert "of 2 that match 0 free" in said_of(bed)["plain"][0]
+        bed.admin.delete(f"{API}/devicetaintrules/broken")
+        driven.until(lambda: "plain" in driven.placed())
+        add_rule(bed, "broken", {"key": "broken", "effect": "NoExecute"}, driver=DRIVER)
+        go(driven)  # evicting is for a controller of Kubernetes
+        assert set(driven.placed()) == {"plain", "tolerant"}
+        assert audit(bed) == []
+
+
+def test_on_a_server_that_shows_no_rules_claims_are_given_devices(
+    bed: KubernetesBed, caplog: pytest.LogCaptureFixture
+) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/driver"
+    rules = bed.admin.get(role)["rules"]
+    without = [{**one, "resources": [of for of in one["resources"] if of != "devicetaintrules"]} for one in rules]
+    add_class(bed, "gpu")
+    add_slice(bed, "n1-gpus", gpus(1), nodeName="n1")
+    add_claim(bed, "mine", wants("gpu"))
+    bed.admin.patch(role, {"rules": without})
+    try:
+        with caplog.at_level("WARNING"), DrivenPods(bed) as driven:
+            add_claiming(bed, "p", claim="mine")
+            driven.until(lambda: "p" in driven.placed())
+            said = [one for one in caplog.records if one.getMessage() == "devices are not wholly known"]
+            assert len(said) == 1
+    finally:
+        bed.admin.patch(role, {"rules": rules})
 
 
 def test_without_the_right_to_see_devices_such_pods_wait(bed: KubernetesBed) -> None:

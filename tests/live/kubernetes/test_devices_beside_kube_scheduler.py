@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_bed import API, CLAIMS, DRIVER, add_claim, add_claiming, add_class, audit, clear
+from dra_bed import API, CLAIMS, DRIVER, add_claim, add_claiming, add_class, add_rule, audit, clear
 from k8s_bed import KubernetesBed
 from test_allocator import random_claim, random_world, take
 
 from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.devices.allocator import Held, Search
-from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import Kinds, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.store import parts_of
@@ -33,6 +33,9 @@ def test_what_fits_fits_there_too(new_kubernetes: Callable[..., KubernetesBed]) 
         random = Random(seed)
         clear(bed)
         bed.add_nodes(["n1", "n2"], {"cpu": "8", "memory": "8Gi"})
+        ruling = Random(seed + 1000)
+        for i in range(ruling.randrange(3)):
+            add_rule(bed, f"r{i}", **random_rule(ruling))
         for name, text in CLASSES.items():
             add_class(bed, name, text)
         for one in random_world(random):
@@ -61,6 +64,13 @@ def test_what_fits_fits_there_too(new_kubernetes: Callable[..., KubernetesBed]) 
     assert min(found.values()) >= 5
 
 
+def random_rule(random: Random) -> dict[str, Any]:
+    """A rule for a device, a few, or none: of another driver, or with an effect that keeps nothing off."""
+    selector: dict[str, str] = random.choice([{"device": f"d{random.randrange(4)}"}, {"driver": "other"}, {}])
+    taint = {"key": random.choice(["broken", "old"]), "effect": random.choice(["NoSchedule", "NoExecute", "None"])}
+    return {"taint": taint, "pool": "p", **selector}
+
+
 def _valid(spec: dict[str, Any]) -> dict[str, Any]:
     """Without what is only there where devices are not shared."""
     for device in spec.get("devices", ()):
@@ -83,6 +93,7 @@ def _requests(spec: dict[str, Any]) -> list[dict[str, Any]]:
 def _fits(bed: KubernetesBed, name: str) -> bool:
     """Whether the allocator finds devices on a node, for all that the server says now."""
     slices = [msgspec.convert(one, Slice) for one in bed.admin.get(f"{API}/resourceslices")["items"]]
+    rules = [msgspec.convert(one, TaintRule) for one in bed.admin.get(f"{API}/devicetaintrules")["items"]]
     listed = bed.admin.get(f"{API}/deviceclasses")["items"]
     classes = {one["metadata"]["name"]: msgspec.convert(one, DeviceClass) for one in listed}
     held = Held()
@@ -90,7 +101,7 @@ def _fits(bed: KubernetesBed, name: str) -> bool:
         for device, consumed in parts_of(msgspec.convert(one, Claim).status.allocation):
             _hold(held, device, consumed)
     claim = msgspec.convert(bed.admin.get(f"{CLAIMS}/{name}"), Claim)
-    search = Search(pools_of(slices, Kinds()), held, Selectors())
+    search = Search(pools_of(slices, Kinds(), rules), held, Selectors())
     nodes = [msgspec.convert(one, Node) for one in bed.admin.get("/api/v1/nodes")["items"]]
     try:
         return any(isinstance(search.allocate([wanted(claim, classes)], node), list) for node in nodes)

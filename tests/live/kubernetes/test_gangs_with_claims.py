@@ -117,7 +117,7 @@ def test_what_happens_between_giving_and_binding_leaves_nothing(
         giving, raced = driven.adapter.devices.giving, list[str]()
         ready = giving._ready
 
-        async def after_that(pods: Any, is_there: Any) -> None:
+        async def after_that(*args: Any) -> None:
             if not raced:
                 raced.append(what)
                 if what == "the device is gone":
@@ -130,7 +130,7 @@ def test_what_happens_between_giving_and_binding_leaves_nothing(
                     name = next(iter(given(bed)))
                     bed.admin.patch(f"{CLAIMS}/{name}/status", {"status": {"allocation": None, "reservedFor": None}})
                     await asyncio.sleep(0.5)  # so that what was given is seen only as it is taken away
-            await ready(pods, is_there)
+            await ready(*args)
 
         monkeypatch.setattr(giving, "_ready", after_that)
         add_claiming_members(bed, "gang", 2)

@@ -219,6 +219,7 @@ def test_run_times() -> None:
         ("kubeconfig = '~no-such-user/k'", "a home that there is"),
         ("election = { lease = 'no namespace' }", "lease"),
         ("election = { duration = '1 s' }", "duration"),
+        ("at_once = 0", "at_once"),
     ],
 )
 def test_site_files_are_checked_wholly(tmp_path: Path, text: str, why: str) -> None:

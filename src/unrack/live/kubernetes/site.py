@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr
 from unrack.live.driver.service.tables import ServiceTable, SitePath, time_between
 from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.added import OWN_MEMORY, refuse_lending
+from unrack.live.kubernetes.devices.store import AT_ONCE
 from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
 from unrack.policy.complete import complete
@@ -48,6 +49,8 @@ class KubernetesSite(ServiceTable):
     )
     # how long an answer of the server may take
     timeout_us: Annotated[int, time_between(0.1, 600)] = Field(default=30 * SECOND_US, alias="timeout")
+    # devices that the composer attaches at a time behind a switch: where more are under way, others are chosen
+    at_once: Annotated[int, Field(ge=1, le=64, strict=True)] = AT_ONCE
     election: ElectionTable | None = None  # default: there is one replica
     # what the server tells is known at once: to look costs nothing
     poll_us: Annotated[int, time_between(0.05, 60)] = Field(default=SECOND_US // 20, alias="poll")
@@ -58,7 +61,7 @@ class KubernetesSite(ServiceTable):
     @property
     def added(self) -> Added:
         """What it says of pods and nodes beyond what Kubernetes does."""
-        return Added(self.longest_us, self.additions, self.performance_models, self._servers)
+        return Added(self.longest_us, self.additions, self.performance_models, self._servers, self.at_once)
 
     def _check(self, document: Document) -> None:
         self._take_cluster(document)

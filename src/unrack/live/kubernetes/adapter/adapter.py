@@ -36,6 +36,7 @@ from unrack.live.kubernetes.gangs.starting import LATER, Members, cannot_go_on, 
 from unrack.live.kubernetes.remote.pool import Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
+from unrack.live.kubernetes.volumes.limits import KINDS as OF_LIMITS
 from unrack.units import SECOND_US
 from unrack.workload.job import Job
 
@@ -70,8 +71,11 @@ class KubernetesAdapter:
         self.policy, self.added, self.start_timeout_us, self.events = policy, added, start_timeout_us, events
         self.longest_us = added.longest_us
         self.picture = Picture(scheduler, preempts(policy))
-        self.wake = self.watching = Watching(access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES))
+        self.wake = self.watching = Watching(
+            access, self.picture, timeout_s, (*KINDS, NAMESPACES, *OF_VOLUMES, *OF_LIMITS)
+        )
         self.devices = self.watching.devices
+        self.devices.store.at_once, self.devices.is_free = added.at_once, self.picture.is_free
         self.asking, self._leads = Asking(self.picture, self.devices), leads
         self.evictions = Evictions(self.picture, self.devices)
         self.nominations = Nominations(self.picture)
@@ -261,18 +265,18 @@ class KubernetesAdapter:
                 return await self._take_back(order.entry.key, members)
             return await self._stop(order.entry.key, [picture.pods[key] for key, _ in members if key in picture.pods])
         if order.act == Act.HOLD:
-            if pod is not None and not pod.spec.node_name and pod.spec.resource_claims:
+            if pod is not None and not pod.spec.node_name and self.devices.claims(pod):
                 return await self.devices.hold(order.entry.key, [pod])
             return "it is bound" if pod is not None and pod.spec.node_name else ""
         if order.act == Act.STOP:
             return "" if pod is None else await self._stop(order.entry.key, [pod])
-        if pod is not None and pod.spec.resource_claims and not pod.spec.node_name:
+        if pod is not None and self.devices.claims(pod) and not pod.spec.node_name:
             return await self._start_with_devices(order.entry, pod)
         return await self._start(order.entry.key, pod, *order.entry.nodes)
 
     async def _stop(self, key: str, pods: Sequence[Pod]) -> str | Exception:
         """Evict pods that have nodes; those that were being given devices for a start have none then."""
-        waiting = [pod for pod in pods if _claims(pod) and not pod.spec.node_name]
+        waiting = [pod for pod in pods if self.devices.claims(pod) and not pod.spec.node_name]
         held = await self.devices.hold(key, waiting) if waiting else ""
         return held if isinstance(held, Exception) else await evict_all(self.watching.connection, pods)
 
@@ -294,7 +298,7 @@ class KubernetesAdapter:
             if why := cannot_go_on(picture, members):
                 return why
             left = [(picture.pods[key], node) for key, node in members if not picture.pods[key].spec.node_name]
-            pods = [(pod, picture.nodes[node]) for pod, node in left if _claims(pod)]
+            pods = [(pod, picture.nodes[node]) for pod, node in left if self.devices.claims(pod)]
         if not pods:
             return await start_all(connection, picture, members)
         said = await self.devices.start(
@@ -306,7 +310,8 @@ class KubernetesAdapter:
     async def _take_back(self, key: str, members: Members) -> str | Exception:
         """Let a gang have no nodes and no devices."""
         with self.picture.lock:
-            pods = [pod for one, _ in members if (pod := self.picture.pods.get(one)) is not None and _claims(pod)]
+            there = [self.picture.pods[one] for one, _ in members if one in self.picture.pods]
+            pods = [pod for pod in there if self.devices.claims(pod)]
         held = await self.devices.hold(key, [pod for pod in pods if not pod.spec.node_name]) if pods else ""
         return held or await take_back(self.watching.connection, self.picture, members)
 
@@ -347,10 +352,6 @@ class KubernetesAdapter:
 
     def started(self, key: str) -> None:
         """A pod is bound."""
-
-
-def _claims(pod: Pod) -> bool:
-    return bool(pod.spec.resource_claims)
 
 
 _WORDS = {Act.START: "bind", Act.HOLD: "hold", Act.STOP: "evict", Act.MORE: "lengthen"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.seen import Seen
 from unrack.live.driver.state.table import Table
-from unrack.live.kubernetes.adapter.asks import Amounts, beyond, room_of
+from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond, room_of
 from unrack.live.kubernetes.adapter.picture import Picture, is_usable
 from unrack.live.kubernetes.adapter.terms import Terms
 from unrack.live.kubernetes.adapter.tiers import tier_of
@@ -16,6 +16,8 @@ from unrack.live.kubernetes.constraints import beside
 from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
 from unrack.live.kubernetes.devices.allocator import Held
 from unrack.live.kubernetes.devices.devices import Devices
+from unrack.live.kubernetes.devices.extended import extended_of, extended_on, fixed_in, imagined, special
+from unrack.live.kubernetes.devices.objects import Claim
 from unrack.live.kubernetes.devices.store import is_made
 from unrack.live.kubernetes.devices.trial import Trial
 from unrack.live.kubernetes.devices.wanted import WantedError
@@ -60,7 +62,7 @@ class Asking:
 
     def waits_for_devices(self, own: Pod | Gang, now: int, frees: bool) -> Problem | None:
         """Why pods with claims are not looked at now: they are being made, or what they had is taken back."""
-        pods = [pod for pod in pods_of(own) if pod.spec.resource_claims]
+        pods = [pod for pod in pods_of(own) if self._devices.claims(pod)]
         if not all(map(is_made, pods)):
             return Problem("its claims are still to be made from their templates")
         gives_back = [self._devices.gives_back(pod) for pod in pods if frees]  # it begins that for each of them
@@ -78,7 +80,7 @@ class Asking:
             if why := next((one for one in without.values() if isinstance(one, str)), ""):
                 return Problem(why), ()
             off = {uid: set(one) for uid, one in without.items()}
-            if isinstance(own, Gang) and not own.why and (any(map(any, required)) or own.alike or self._share(own)):
+            if isinstance(own, Gang) and not own.why and (any(map(any, required)) or self._is_one_by_one(own)):
                 return self._beside_each_other(key, own, required, off)
             if not any(map(picture.beside.matters, required)) and not any(without.values()):
                 return self._asks(key, own)
@@ -100,7 +102,9 @@ class Asking:
     def _asks(self, key: str, own: Pod | Gang) -> Found:
         """What pods ask that no other pod keeps from anything."""
         terms, kept, counted = self._now, self._asked.get(key), set[str]()
-        known = [self._devices.known_of(pod) for pod in pods_of(own) if pod.spec.resource_claims]
+        known: list[Hashable] = [self._devices.known_of(pod) for pod in pods_of(own) if self._devices.claims(pod)]
+        if known and terms.is_mixed:  # where a pod gets devices depends on what nodes have free themselves
+            known.append(self._picture.version)
         if kept is None or kept[0] is not own or kept[1] is not terms or kept[2] != known:
             if isinstance(own, Gang):
                 found = _together(own, key, lambda pod, key: terms.asked(pod, key, (), counted))
@@ -110,6 +114,10 @@ class Asking:
         return kept[3]
 
     # --- gangs whose pods are in each other's way, or have to be together -------------------------------------------
+
+    def _is_one_by_one(self, gang: Gang) -> bool:
+        """Whether where a pod of a gang is to be depends on the others, though they are not in each other's way."""
+        return bool(gang.alike) or self._share(gang) or self._is_mixed(gang)
 
     def _share(self, gang: Gang) -> bool:
         """Whether pods of a gang share a claim that has no devices yet."""
@@ -125,6 +133,11 @@ class Asking:
             uids |= mine
         return False
 
+    def _is_mixed(self, gang: Gang) -> bool:
+        """Whether some nodes have themselves what pods of a gang ask for, and others devices: of these each has one."""
+        mapped = self._devices.store.mapped
+        return self._now.is_mixed and any(extended_of(pod, mapped) for pod in gang.pods)
+
     def _beside_each_other(
         self, key: str, gang: Gang, required: Sequence[beside.Terms], off: Mapping[str, set[str]]
     ) -> Found:
@@ -134,7 +147,7 @@ class Asking:
         if not self._in_turn.may_take(key, pairs):
             return Problem(WAITS), ()
         picture, store, kept = self._picture, self._devices.store, self._placed.get(key)
-        known = [self._devices.known_of(pod) for pod in gang.pods if pod.spec.resource_claims]
+        known = [self._devices.known_of(pod) for pod in gang.pods if self._devices.claims(pod)]
         by = picture.beside.version, picture.nodes_version, id(self._now), tuple(known) and (store.version, *known)
         if kept is None or kept[0] is not gang or kept[1] != by:
             kept = self._placed[key] = gang, by, self._placed_now(key, gang, required, off)
@@ -150,13 +163,17 @@ class Asking:
             return alone
         heres = dict[Hashable, list[str]]()  # equal pods have the same list
         for member, pod, its in zip(gang.keys, gang.pods, required, strict=True):
-            never = off[pod.metadata.uid].union(self._devices.giving.failed_on(pod) if pod.spec.resource_claims else ())
-            places = terms.places(pod)
+            never = off[pod.metadata.uid].union(
+                self._devices.giving.failed_on(pod) if self._devices.claims(pod) else ()
+            )
+            places, mapped = terms.places(pod), self._devices.store.mapped
+            if fixed := fixed_in(pod):
+                never |= {name for name in places if fixed != {*extended_on(pod, picture.nodes[name], mapped)}}
             if (alike := (id(places), frozenset(never))) not in heres:
                 heres[alike] = [name for name in places if name not in never and is_usable(picture.nodes[name])]
             here = heres[alike]
             claims = self._devices.store.of_pod(pod) if pod.spec.resource_claims else []
-            members.append(Member(member, pod, here, its, claims))
+            members.append(Member(member, pod, here, its, claims, self._special(pod, here)))
         placing = Placing(picture.nodes, picture.beside, members, gang.alike)
         nodes: list[str] | str = ""
         for free in self._frees(gang):
@@ -169,6 +186,17 @@ class Asking:
         return _together(
             gang, key, lambda pod, key: terms.asked(pod, key, every - {node_of[pod.metadata.uid]}, counted)
         )
+
+    def _special(self, pod: Pod, here: Sequence[str]) -> Mapping[str, tuple[Amounts, Claim]]:
+        """Of nodes where extended resources of a pod are devices: what it asks for beside them, and its claim."""
+        store, asks, found = self._devices.store, asked_of(pod), dict[str, tuple[Amounts, Claim]]()
+        of_classes = extended_of(pod, store.mapped)
+        for name in here if of_classes else ():
+            devices = extended_on(pod, self._picture.nodes[name], store.mapped)
+            if devices:
+                beside = {resource: amount for resource, amount in asks.items() if resource not in devices}
+                found[name] = beside, imagined(pod, special(pod, devices, store.mapped))
+        return found
 
     def _frees(self, gang: Gang) -> Iterator[Free]:
         """What is free now; what would be if pods were evicted for a gang; what would be if no pod ran."""

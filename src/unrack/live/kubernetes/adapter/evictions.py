@@ -77,7 +77,7 @@ class Evictions:
             for key, node in members_of(entry) or [(entry.key, nodes[0])]
             if key in picture.pods and node in picture.nodes
         ]
-        return [one for one in found if one[0].spec.resource_claims and not one[0].spec.node_name]
+        return [one for one in found if self._devices.claims(one[0]) and not one[0].spec.node_name]
 
     def _is_going(self, pods: list[Pod]) -> bool:
         """Whether some have been evicted already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from unrack.live.driver.seen import SeenJob, SeenNode, Shown
@@ -13,12 +13,14 @@ from unrack.live.kubernetes.adapter.tiers import MOST, Tier, tier_of
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.client.others import NAMESPACES, Other
 from unrack.live.kubernetes.constraints.beside import Beside
+from unrack.live.kubernetes.devices.extended import extended_of
 from unrack.live.kubernetes.gangs.gathering import Gathering
 from unrack.live.kubernetes.gangs.naming import gang_of
 from unrack.live.kubernetes.machines import is_open
 from unrack.live.kubernetes.run_time import limit_s
 from unrack.live.kubernetes.volumes.claims import KINDS as OF_VOLUMES
 from unrack.live.kubernetes.volumes.claims import Volumes, claimed_by, uses
+from unrack.live.kubernetes.volumes.limits import KINDS as OF_LIMITS
 
 CLOSED = ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes on which nothing is started, whichever pods tolerate them."""
@@ -86,6 +88,7 @@ class Picture:
         self.gangs = Gathering(self.shown)
         self.tiers = frozenset[Tier]()
         self.beside, self.volumes = Beside(self.nodes), Volumes()
+        self.of_classes: Mapping[str, str] = {}  # extended resources for which device classes stand
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -134,6 +137,8 @@ class Picture:
             self.beside.version += 1
         elif kind in OF_VOLUMES:
             self.volumes.take(kind, changes, lacking)
+        elif kind in OF_LIMITS:
+            self.volumes.limits.take(kind, changes)
         else:
             self.gangs.groups.take(kind, changes, lacking)
         self.version += 1
@@ -159,7 +164,7 @@ class Picture:
         pod = self.pods[key]
         self.changed.add(key)
         at, ours = pod.metadata, pod.spec.scheduler_name == self.scheduler
-        claims = pod.spec.resource_claims or claimed_by(pod)
+        claims = pod.spec.resource_claims or claimed_by(pod) or extended_of(pod, self.of_classes)
         (self.claiming.add if claims and not pod.spec.node_name else self.claiming.discard)(key)
         over = pod.status.phase in OVER or (bool(at.deletion_timestamp) and not pod.spec.node_name)
         if pod.spec.node_name or over:
@@ -190,9 +195,13 @@ class Picture:
 
     def _hold(self, key: str, node: str, asks: Amounts | None) -> None:
         """Count what a pod holds of a node; ``""``: nothing."""
-        if (was := self._holds.pop(key, None)) is not None:
+        was, pod = self._holds.pop(key, None), self.pods.get(key)
+        if was is not None or (node and pod is not None):
+            with_volumes = pod if pod is not None and pod.spec.volumes and claimed_by(pod) else None
+            self.volumes.limits.hold(key, with_volumes, node, was[0] if was is not None else "")
+        if was is not None:
             self._held[was[0]].subtract(was[1])
-        self.beside.put(key, self.pods.get(key), node)
+        self.beside.put(key, pod, node)
         if node and asks is not None:
             self._holds[key] = node, asks
             self._held.setdefault(node, Counter()).update(asks)
@@ -216,18 +225,34 @@ class Picture:
 
     def has_room(self, key: str, name: str) -> bool:
         """True if nothing that is seen on a node keeps a pod from fitting."""
+        asks, room = asked_of(self.pods[key]), self._room(name)
+        return self.is_free(
+            name, {key: amount for key, amount in asks.items() if key in room or key not in self.of_classes}
+        )
+
+    def is_free(self, name: str, asks: Amounts) -> bool:
+        """True if so much of a node is free."""
         held = self.held(name)
+        return not beyond(asks, {resource: amount - held[resource] for resource, amount in self._room(name).items()})
+
+    def _room(self, name: str) -> Amounts:
         if name not in self._rooms:
             self._rooms[name] = room_of(self.nodes[name])
-        free = {resource: amount - held[resource] for resource, amount in self._rooms[name].items()}
-        return not beyond(asked_of(self.pods[key]), free)
+        return self._rooms[name]
+
+    def take_classes(self, of_classes: Mapping[str, str]) -> None:
+        """Other device classes stand for extended resources: pods that wait may have to be looked at again."""
+        if of_classes != self.of_classes:
+            self.of_classes = dict(of_classes)
+            for key in [key for key, pod in self.pods.items() if not pod.spec.node_name]:
+                self._show(key)
 
     def keeps_off(self, key: str, name: str) -> str:
         """Why a pod may not run on a node beside the pods that are there or are being bound; ``""``: it may."""
         pod = self.pods[key]
         kept = self.without_volumes(pod)
         if kept and (isinstance(kept, str) or name in kept):
-            return kept if isinstance(kept, str) else f"a volume that it claims is not for node {name}"
+            return kept if isinstance(kept, str) else f"a volume that it claims cannot be had on node {name}"
         terms = self.beside.required(key, pod)
         if not self.beside.matters(terms) or name not in self.beside.forbidden(pod, terms):
             return ""

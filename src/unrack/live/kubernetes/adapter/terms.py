@@ -25,6 +25,8 @@ from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod
 from unrack.live.kubernetes.devices.devices import Devices
+from unrack.live.kubernetes.devices.extended import extended_of, extended_on, fixed_in
+from unrack.live.kubernetes.devices.store import AT_ONCE
 from unrack.live.kubernetes.machines import Machines, amounts_of, machines_of
 from unrack.live.kubernetes.places import asks_where, may_run
 from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken, pool_of, without_gpus
@@ -56,6 +58,7 @@ class Added(NamedTuple):
     additions: Additions = Additions({})
     models: tuple[Model, ...] = ()  # how fast pods run on the devices that they get
     servers: ServerPods | None = None  # by which GPUs of nodes are served to others; ``None``: they are not
+    at_once: int = AT_ONCE  # devices that are attached at a time behind a switch
 
 
 class Terms:
@@ -73,6 +76,11 @@ class Terms:
         Those that pods may claim.
     taken, held
         Of the GPUs that are served those that are not for clients, and those that clients have.
+
+    Attributes
+    ----------
+    is_mixed
+        Some nodes have themselves what a device class stands for.
 
     Raises
     ------
@@ -114,6 +122,8 @@ class Terms:
         self._askable = Askable({word: key for word, key in askable if key[0] not in _OWN and key[1] not in own})
         self._nodes = {node.metadata.name: _without_closed(node) for node in counted}
         self._rooms = {name: room_of(node) for name, node in self._nodes.items()}
+        mapped = () if devices is None else devices.store.mapped
+        self.is_mixed = any(room.get(one) for one in mapped for room in self._rooms.values())
         self._where: dict[str, tuple[list[str], str]] = {}
         self._beyond: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
 
@@ -147,19 +157,64 @@ class Terms:
             return Problem(
                 f"it says in {len(where)} characters where it may run, of {MOST_WHERE} at most", misread=True
             )
-        here, without = self._places(pod, where)
+        here, others = self._places(pod, where)
         if not here:
             return Problem(f"none of {len(self._nodes)} nodes is one that it may run on")
-        if why := self._beyond_all(here, without, asks):
-            return Problem(why)
-        if off:
-            left = [name for name in here if name not in off]
-            if not left:
-                by = "affinity, spread or ports of pods, or its volumes,"
+        found: Job | Problem | None = None
+        for own, extended in self._ways(pod, here, off, asks):
+            if not own:
+                by = (
+                    "its status, which names a claim,"
+                    if extended
+                    else "affinity, spread or ports of pods, or its volumes,"
+                )
                 return Problem(f"{by} keep it off all of {len(here)} nodes that it may run on")
-            if why := self._beyond_all(left, without := compress(sorted(self._nodes.keys() - set(left))), asks):
-                return Problem(why)
-            here = left
+            if own is not here:
+                others = compress(sorted(self._nodes.keys() - set(own)))
+            job = self._asked_of(pod, key, (asks, run_s, more), own, others, extended, counted)
+            if isinstance(job, Job):
+                return job
+            found = found or job
+        assert found is not None
+        return found
+
+    def _ways(
+        self, pod: Pod, here: list[str], off: Collection[str], asks: Amounts
+    ) -> list[tuple[list[str], frozenset[str]]]:
+        """The nodes that a pod may have, by which of its extended resources are devices there: the best first.
+
+        Nodes that have it themselves and free come first, then those where it is devices, then all others.
+        """
+        left = [name for name in here if name not in off] if off else here
+        of_classes = extended_of(pod, self._claimable.store.mapped) if self._claimable is not None else ()
+        if not of_classes or self._claimable is None or not left:
+            return [(left, frozenset())]
+        ways, fixed = dict[frozenset[str], list[str]](), fixed_in(pod)
+        for name in left:
+            way = frozenset(one for one in of_classes if not self._rooms[name].get(one))
+            if way == (fixed or way):
+                ways.setdefault(way, []).append(name)
+        order = sorted(ways, key=lambda way: (len(way), sorted(way)))
+        free = [
+            way
+            for way in order
+            if any(
+                self._claimable.is_free(name, {one: asks.get(one, 0) for one in of_classes if one not in way})
+                for name in ways[way]
+            )
+        ]
+        return [(ways[way], way) for way in (*free, *(one for one in order if one not in free))] or [([], fixed)]
+
+    def _asked_of(
+        self, pod: Pod, key: str, said: tuple[Amounts, int | None, Asks], own: list[str], without: str,
+        extended: frozenset[str], counted: set[str] | None,
+    ) -> Job | Problem:  # fmt: skip
+        """What a pod asks of some nodes; ``without``: all others; ``extended``: what is devices there."""
+        asks, run_s, more = said
+        if extended:
+            asks = {resource: amount for resource, amount in asks.items() if resource not in extended}
+        if why := self._beyond_all(own, without, asks):
+            return Problem(why)
         request_us = self.added.longest_us if run_s is None else max(run_s, 1) * SECOND_US
         job = self._job(pod, key, asks, request_us)
         if more.devices:
@@ -169,14 +224,14 @@ class Terms:
                     return Problem(f"{ASKS}: less {kind}.{quantity} than its containers ask for", misread=True)
                 devices[kind][quantity] = amount
             job = replace(job, demand=replace(job.demand, devices=devices))
-        if pod.spec.resource_claims:
+        if pod.spec.resource_claims or extended:
             if self.counters is None or self._claimable is None:
                 return Problem("it asks for claims of devices: not kept by this scheduler", misread=True)
-            claimed = self._claimable.asked(pod, here, self._nodes, self.counters, counted)
+            claimed = self._claimable.asked(pod, own, self._nodes, self.counters, counted, extended)
             if isinstance(claimed, str):
                 return Problem(printable(claimed, 600))
             job = _with_counters(job, claimed.counters)
-            without = compress(sorted((self._nodes.keys() - set(here)) | claimed.without))
+            without = compress(sorted((self._nodes.keys() - set(own)) | claimed.without))
         return replace(job, deadline_us=more.deadline_us, app=more.app or job.app, said={"exc_nodes": without})
 
     def more(self, pod: Pod) -> Asks:
@@ -211,8 +266,11 @@ class Terms:
         cores = min(max(asks.get("cpu", 0), 1), int(cluster.cores[node]))
         mb = min(asks.get("memory", 0), int(cluster.memory_mb[node]))
         lease = Lease.on(-1, [node], [1], [cores], [mb])
+        if self._claimable is not None and (there := self._nodes.get(pod.spec.node_name)) is not None:
+            devices = extended_on(pod, there, self._claimable.store.mapped)
+            asks = {resource: amount for resource, amount in asks.items() if resource not in devices}
         job = self._job(pod, key, asks, self.added.longest_us)
-        if self.counters is not None and self._claimable is not None and pod.spec.resource_claims:
+        if self.counters is not None and self._claimable is not None and self._claimable.claims(pod):
             job = _with_counters(job, self._claimable.held(pod, self.counters))
         return replace(job, demand=replace(job.demand, cores=cores, memory_mb=0)), lease
 

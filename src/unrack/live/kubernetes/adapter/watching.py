@@ -20,8 +20,9 @@ from unrack.live.kubernetes.client.objects import NODES, PODS, Kind, Pod
 from unrack.live.kubernetes.client.orders import tell
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.client.watch import Interrupted, Known, watch
-from unrack.live.kubernetes.devices.devices import KINDS, Devices
+from unrack.live.kubernetes.devices.devices import KINDS, NOT_NEEDED, Devices
 from unrack.live.printable import printable
+from unrack.live.watch.log import Events
 
 T = TypeVar("T")
 MOST_EVENTS = 1000
@@ -52,7 +53,7 @@ class Watching:
         self._also, self._claims = also, claims
         self.devices = Devices(picture.lock, lambda: self.connection, picture.live, self.begin)
         self.devices.store.counts_requests = picture.preempts
-        self._missing = dict[str, str]()  # why nothing is known of devices, by kind
+        self._log, self._missing = Events("kubernetes"), dict[Kind[Any], str]()  # why nothing is known of devices
         kinds: list[Kind[Any]] = [NODES, PODS, *also, *claims]
         self._why = {kind.path(): "nothing is known yet" for kind in kinds}  # why what is known may be old
         self._failed: Exception | None = None
@@ -144,9 +145,15 @@ class Watching:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take_devices(self, kind: Kind[Any], changes: Any, why: str) -> None:
-        self._missing[kind.path()] = f"the server does not show {kind.plural}: {why}"[:300] if why else ""
-        self.devices.store.why = next(filter(None, self._missing.values()), "")
+        said, before = f"the server does not show {kind.plural}: {why}"[:300] if why else "", self._missing.get(kind)
+        self._missing[kind] = said
+        if said and said != before:
+            self._log.warning("devices are not wholly known", why=said)
+        self.devices.store.why = next(
+            (said for one, said in self._missing.items() if said and one not in NOT_NEEDED), ""
+        )
         self.devices.take(changes)
+        self.picture.take_classes(self.devices.store.mapped)
         self.picture.version += 1
 
     async def _follow(self, kind: Kind[Any], take: Callable[[Any], None]) -> None:

@@ -97,6 +97,7 @@ class PodStatus(Part, frozen=True):
     pod_ip: str = field(default="", name="podIP")
     conditions: list[PodCondition] = []
     resource_claim_statuses: list[dict[str, Any]] = []
+    extended_resource_claim_status: dict[str, Any] | None = None
 
 
 class Pod(Part, frozen=True):

@@ -54,14 +54,16 @@ class Search:
         The bound on effort.
     wanted_by
         Of how many classes a device is: those of which fewer can make use are taken first.
+    waits
+        How many turns of attaching are before those of a device behind a switch.
     """
 
     def __init__(
         self, pools: Pools, held: Held, selectors: Selectors, most_steps: int = MOST_STEPS,
-        wanted_by: Mapping[DeviceId, int] | None = None,
+        wanted_by: Mapping[DeviceId, int] | None = None, waits: Mapping[Hashable, int] | None = None,
     ) -> None:  # fmt: skip
         self.pools, self.held, self.selectors, self._most_steps = pools, held, selectors, most_steps
-        self.wanted_by = wanted_by or {}
+        self.wanted_by, self.waits = wanted_by or {}, waits or {}
         used: Any = Counter[CounterId]()  # of fractions
         for device in pools.devices.values() if pools.counters else ():
             if device.consumes and held.is_used(device.id):
@@ -268,12 +270,13 @@ class _Attempt:
             tuple(self._room(device)), counters,
         )  # fmt: skip
 
-    def _cost(self, device: Device, asked: Counter[DeviceId]) -> tuple[int, int, int, Fraction, Fraction]:
-        """What is lost if it is taken: attaching it; what all nodes reach, or is of use to more requests; room."""
+    def _cost(self, device: Device, asked: Counter[DeviceId]) -> tuple[int, int, int, int, Fraction, Fraction]:
+        """What is lost if it is taken: attaching it, the wait for that; what all nodes reach, or more can use; room."""
         rest = sum((left for _, left in self._room(device)), Fraction(0)) if device.multiple else Fraction(0)
         counters = sum((self._search.counted(name) for name in device.consumes), Fraction(0))
         classes = self._search.wanted_by.get(device.id, 0)
-        return len(device.conditions), not device.reach[0], asked[device.id] + classes, counters, rest
+        waits = self._search.waits.get(device.switch, 0) if device.conditions else 0
+        return len(device.conditions), waits, not device.reach[0], asked[device.id] + classes, counters, rest
 
 
 def amounts_of(one: Alternative, device: Device) -> Mapping[str, Fraction] | None:

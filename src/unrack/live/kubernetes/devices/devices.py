@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -12,12 +12,16 @@ from unrack.live.kubernetes.client.answers import DeniedError, UnreachableError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.devices.counters import Counters
-from unrack.live.kubernetes.devices.giving import Giving, GivingError
-from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, SLICES
+from unrack.live.kubernetes.devices.extended import extended_of, imagined, special
+from unrack.live.kubernetes.devices.giving import Giving
+from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, RULES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
 from unrack.live.kubernetes.devices.trial import Placed
+from unrack.live.kubernetes.devices.written import GivingError
 
-KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS)
+KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS, RULES)
+NOT_NEEDED = (RULES,)
+"""Kinds without which claims are given devices all the same, as on servers that do not have them."""
 SOON_S = 0.05
 """How long the driver waits for a start; if devices take longer, they go on meanwhile."""
 Said = str | Exception
@@ -54,9 +58,11 @@ class Devices:
         self._lock, self._in_loop = lock, in_loop
         self._starting: dict[str, asyncio.Task[Said]] = {}
         self._freeing = set[str]()
+        self.is_free: Callable[[str, Mapping[str, int]], bool] = lambda name, amounts: True
+        """Whether a node has so much of some resources to give."""
 
     def take(self, changes: Sequence[tuple[Any, Any]]) -> None:
-        """Slices, classes or claims came, changed or went."""
+        """Slices, classes, claims or rules came, changed or went."""
         self.store.take(changes)
         self.giving.told()
 
@@ -67,13 +73,18 @@ class Devices:
             self.store.wanted_by = found.wanted_by
             return found
 
+    def claims(self, pod: Pod) -> bool:
+        """Whether a pod has claims, or may have one for its extended resources."""
+        return bool(pod.spec.resource_claims or extended_of(pod, self.store.mapped) or self.store.special_of(pod))
+
     def asked(
         self, pod: Pod, here: Sequence[str], nodes: Mapping[str, Node], counters: Counters,
-        counted: set[str] | None = None,
+        counted: set[str] | None = None, extended: Collection[str] = (),
     ) -> Claimed | str:  # fmt: skip
         """What a pod asks that waits and may run on some nodes; or why it cannot be started.
 
-        ``counted``: uids of claims that others ask for already, to which those of the pod are added.
+        ``counted``: uids of claims that others ask for already, to which those of the pod are added. ``extended``: the
+        extended resources that are devices on these nodes.
         """
         store = self.store
         if store.why:
@@ -82,7 +93,10 @@ class Devices:
             try:
                 claims = store.of_pod(pod)
                 fixed = [claim for claim in claims if claim.status.allocation is not None]
-                wanted = [store.wanted(claim) for claim in claims if claim.status.allocation is None]
+                todo = [claim for claim in claims if claim.status.allocation is None]
+                if extended and store.special_of(pod) is None:
+                    todo.append(imagined(pod, special(pod, extended, store.mapped)))
+                wanted = [store.wanted(claim) for claim in todo]
                 new = [one for one in wanted if counted is None or one.claim not in counted]
                 other = {name for name in here if not all(is_for(claim, nodes[name]) for claim in fixed)}
                 if len(other) == len(here):

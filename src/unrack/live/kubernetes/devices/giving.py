@@ -18,14 +18,15 @@ import msgspec
 from unrack.kubernetes_text.objects import moment_s
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError
 from unrack.live.kubernetes.client.connection import Connection
-from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.client.orders import patch
+from unrack.live.kubernetes.client.objects import PODS, Node, Pod
+from unrack.live.kubernetes.client.orders import create, delete, patch
 from unrack.live.kubernetes.devices.allocator import Given
-from unrack.live.kubernetes.devices.objects import CLAIMS, AllocatedDevice, Claim, DeviceStatus
+from unrack.live.kubernetes.devices.extended import Special, asks_alike, content_of
+from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved
 from unrack.live.kubernetes.devices.trial import Placed, Trial
 from unrack.live.kubernetes.devices.wanted import WantedError
-from unrack.live.kubernetes.devices.written import allocation_of
+from unrack.live.kubernetes.devices.written import GivingError, allocation_of, is_ready
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 LONGEST_S = 600.0
@@ -35,10 +36,6 @@ SEEN_S = 30.0
 _LOOK_S = 5.0
 """After how long it is looked again though no claim has changed: whether the pod is there still, and for how long."""
 _TRIES = 5
-
-
-class GivingError(Exception):
-    """A pod cannot have its devices now: why."""
 
 
 class _EndingError(Exception):
@@ -74,8 +71,7 @@ class Giving:
         longest_s: float = LONGEST_S,
     ) -> None:  # fmt: skip
         self._store, self._lock, self._connection, self._live = store, lock, connection, live
-        self._longest_s, self.ending = longest_s, frozenset[str]()
-        self._news = asyncio.Event()
+        self._longest_s, self.ending, self._news = longest_s, frozenset[str](), asyncio.Event()
         self._decided: dict[str, tuple[str, list[Given]]] = {}  # uid of a pod → the node, and what it is being given
         self._failed: dict[tuple[str, str], int] = {}  # uid of a pod and a node → what was free when it did not fit
 
@@ -97,7 +93,7 @@ class Giving:
 
     def has_any(self, pod: Pod) -> bool:
         """Whether a pod that waits has devices, or may have: they are to be given back."""
-        if pod.metadata.uid in self._decided:
+        if pod.metadata.uid in self._decided or self._store.special_of(pod) is not None:
             return True
         return any(is_reserved(one, pod) for one in self._of(pod))
 
@@ -120,18 +116,59 @@ class Giving:
             As far as is known it was not done, or not wholly.
         """
         try:
+            own = {pod.metadata.uid: one for pod, node in pods if (one := self._special(pod, node)) is not None}
+            if not own and not any(pod.spec.resource_claims for pod, _ in pods):
+                return  # the nodes have of it what they ask for
+            extended = [pod for pod, _ in pods if pod.metadata.uid in own]
+            await _all(self._make(pod, own[pod.metadata.uid], is_there) for pod in extended)
             todo = await self._decided_for(pods, is_there)
             await _all(self._write(*one) for one in todo)
             for pod, node in pods:
                 self._decided.pop(pod.metadata.uid, None)
                 self._failed.pop((pod.metadata.uid, node.metadata.name), None)
-            await self._ready([pod for pod, _ in pods], is_there)
+            await self._ready([pod for pod, _ in pods], is_there, extended)
+            await _all(self._say(pod, own[pod.metadata.uid]) for pod in extended)
         except GivingError:
             await self.take_back([pod for pod, _ in pods])
             raise
         finally:
             with self._lock:
                 self._store.promise(pods[0][0].metadata.uid, ())
+
+    def _special(self, pod: Pod, node: Node) -> Special | None:
+        """What a pod needs a claim for, of its own, on a node; ``None``: nothing."""
+        with self._lock:
+            found, there = self._store.special_on(pod, node), self._store.special_of(pod)
+        if there is not None and (found is None or not asks_alike(there, found)):
+            raise GivingError("its claim for extended resources is for other nodes")
+        return found
+
+    async def _make(self, pod: Pod, special: Special, is_there: Callable[[], bool]) -> None:
+        """See that a pod has the claim that it needs for extended resources."""
+        if self._store.special_of(pod) is not None:
+            return
+        content = content_of(pod, special)
+        name, until_s = content["metadata"]["name"], time.monotonic() + SEEN_S
+        with suppress(ConflictError):  # made before, and no answer came; or it is another's
+            await create(self._connection(), CLAIMS, content, pod.metadata.namespace)
+        while self._store.special_of(pod) is None:
+            if (pod.metadata.namespace, name) in self._store.claims:
+                raise GivingError(f"a claim {name} is there that was not made for it")
+            if not is_there() or time.monotonic() > until_s:
+                raise GivingError(f"it is gone, or its claim {name} is not seen")
+            await _heard(self._news, 1.0)
+
+    async def _say(self, pod: Pod, special: Special) -> None:
+        """Write in a pod which of its containers use which requests of its claim; the server never takes that back."""
+        claim, at = self._store.special_of(pod), pod.metadata
+        if claim is None:
+            raise GivingError("its claim for extended resources is gone")
+        said = {"resourceClaimName": claim.metadata.name, "requestMappings": list(special.mappings)}
+        changes = {"metadata": {"uid": at.uid}, "status": {"extendedResourceClaimStatus": said}}
+        try:
+            await patch(self._connection(), PODS, changes, at.name, at.namespace, part="status")
+        except (AbsentError, ConflictError):
+            raise GivingError("it is gone") from None
 
     async def _decided_for(self, pods: Placed, is_there: Callable[[], bool]) -> list[_Write]:
         """What is to be written, once devices are free that are only being given back."""
@@ -205,15 +242,7 @@ class Giving:
         """
         store, firsts = self._store, {some[0][0].metadata.uid for some in pods}
         with self._lock:
-            held = store.held_by(self._live().difference(ending), mine=firsts)
-            trial, found = Trial(store, held), list[str]()
-            for some in pods:
-                try:
-                    short = trial.place(some)
-                    found.append("" if short is None else short.why)
-                except WantedError as error:
-                    found.append(str(error))
-            return found
+            return Trial(store, store.held_by(self._live().difference(ending), mine=firsts)).whys(pods)
 
     async def _write(self, claim: Claim, pods: Sequence[Pod], node: Node, given: Sequence[Given]) -> None:
         """Write in a claim what it has, and that pods may use it."""
@@ -240,7 +269,7 @@ class Giving:
                 raise GivingError(f"claim {at.name} was changed by another scheduler at the same time")
         raise GivingError(f"claim {at.name} changes all the time")
 
-    async def _ready(self, pods: Sequence[Pod], is_there: Callable[[], bool]) -> None:
+    async def _ready(self, pods: Sequence[Pod], is_there: Callable[[], bool], extended: Sequence[Pod]) -> None:
         """Wait until what was written is seen, no other claim has the same, and devices say that they are ready."""
         checked, seen_until = False, time.monotonic() + SEEN_S
         while True:
@@ -254,11 +283,12 @@ class Giving:
                     raise GivingError(str(error)) from None
                 claims = list({one.metadata.uid: one for one, _ in own}.values())
                 seen = all(one.status.allocation and is_reserved(one, pod) for one, pod in own)
+                seen &= all(self._store.special_of(pod) is not None for pod in extended)
                 if seen and not checked:
                     if why := next((why for one in claims if (why := self._store.others_with(one))), ""):
                         raise GivingError(why)
                     checked = True
-                if seen and all(map(_is_ready, claims)):
+                if seen and all(map(is_ready, claims)):
                     return
                 left_s = min((self._left_s(one) for one in claims), default=self._longest_s)
             if not seen and (checked or time.monotonic() > seen_until):
@@ -284,14 +314,21 @@ class Giving:
         """
         with self._lock:
             unsure = {one.claim for pod in pods for one in self._decided.get(pod.metadata.uid, ("", []))[1]}
+            own = [claim for pod in pods if (claim := self._store.special_of(pod)) is not None]
+            uids = unsure.union(one.metadata.uid for one in own)
             every = self._store.claims.values()
-            claims = [one for one in every if one.metadata.uid in unsure or any(is_reserved(one, pod) for pod in pods)]
+            claims = [one for one in every if one.metadata.uid in uids or any(is_reserved(one, pod) for pod in pods)]
         await _all(self._free(claim, pods) for claim in claims)
+        await _all(self._delete(claim) for claim in own)
         with self._lock:
             for one in unsure:
                 self._store.write_not(one)
             for pod in pods:
                 self._decided.pop(pod.metadata.uid, None)
+
+    async def _delete(self, claim: Claim) -> None:
+        with suppress(AbsentError, ConflictError):
+            await delete(self._connection(), CLAIMS, claim)
 
     async def _free(self, claim: Claim, pods: Sequence[Pod]) -> None:
         """Take pods out of a claim, and its devices if no other pod uses it.
@@ -340,34 +377,6 @@ class Giving:
         return await patch(
             self._connection(), CLAIMS, {"metadata": metadata, **changes}, at.name, at.namespace, part=part
         )
-
-
-def _is_ready(claim: Claim) -> bool:
-    """Whether all devices of a claim are ready; a GivingError if one says that it will not be."""
-    of = claim.status.allocation
-    if of is None:
-        return False
-    ready = True
-    for one in of.devices.results:
-        if not one.binding_conditions:
-            continue
-        said = _said_of(claim.status.devices, one)
-        if failed := sorted(said.intersection(one.binding_failure_conditions)):
-            raise GivingError(f"{one.device} of pool {one.pool} says {', '.join(failed)}")
-        ready &= said.issuperset(one.binding_conditions)
-    return ready
-
-
-def _said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
-    """Which conditions hold of a device."""
-    name = one.driver, one.pool, one.device, one.share_id
-    return {
-        condition.type
-        for status in told
-        if (status.driver, status.pool, status.device, status.share_id) == name
-        for condition in status.conditions
-        if condition.status == "True"
-    }
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import field
@@ -132,6 +133,28 @@ class DeviceClass(Part, frozen=True):
     spec: ClassSpec = ClassSpec()
 
 
+class RuleSelector(Part, frozen=True):
+    """Which devices a rule is for: what it does not name is any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class RuleSpec(Part, frozen=True):
+    """The devices of a rule, none if it does not say which, and their taint."""
+
+    device_selector: RuleSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class TaintRule(Part, frozen=True):
+    """A taint that an administrator, or a program, gives to devices beside those that their driver gives them."""
+
+    metadata: Metadata = Metadata()
+    spec: RuleSpec = RuleSpec()
+
+
 class CapacityRequests(Part, frozen=True):
     """How much of capacities is asked for."""
 
@@ -260,3 +283,16 @@ class Claim(Part, frozen=True):
 SLICES = Kind(RESOURCE, "resourceslices", Slice, namespaced=False)
 CLASSES = Kind(RESOURCE, "deviceclasses", DeviceClass, namespaced=False)
 CLAIMS = Kind(RESOURCE, "resourceclaims", Claim)
+RULES = Kind(RESOURCE, "devicetaintrules", TaintRule, namespaced=False)
+
+
+def said_of(told: Sequence[DeviceStatus], one: AllocatedDevice) -> set[str]:
+    """Which conditions hold of a device."""
+    name = one.driver, one.pool, one.device, one.share_id
+    return {
+        condition.type
+        for status in told
+        if (status.driver, status.pool, status.device, status.share_id) == name
+        for condition in status.conditions
+        if condition.status == "True"
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from unrack.kubernetes_text.objects import quantity
 from unrack.live.kubernetes.client.objects import Node
-from unrack.live.kubernetes.devices.objects import Attribute, DeviceCapacity, DeviceTaint, ListedDevice, Slice
+from unrack.live.kubernetes.devices.objects import (
+    Attribute,
+    DeviceCapacity,
+    DeviceTaint,
+    ListedDevice,
+    Slice,
+    TaintRule,
+)
 from unrack.live.kubernetes.devices.selectors import described, version
 from unrack.live.kubernetes.places import selected
 
@@ -75,6 +82,12 @@ class Device:
     reach: tuple[str, Mapping[str, Any] | None, bool]  # the node, a selector of nodes, or all
     binds: bool  # once it is allocated, only one node reaches it
 
+    @property
+    def switch(self) -> Hashable:
+        """What it hangs on, if it says so."""
+        at = self.attributes.get(f"{self.id.driver}/switch")
+        return None if at is None else (self.id.driver, at)
+
     def is_reached(self, node: Node) -> bool:
         """Whether a node may use it."""
         name, selector, everywhere = self.reach
@@ -124,8 +137,12 @@ class Kinds:
         return self._of.setdefault(text, len(self._of))
 
 
-def pools_of(slices: Iterable[Slice], kinds: Kinds) -> Pools:
-    """The pools that slices make; what cannot be understood of one keeps the whole pool out, and is said."""
+def pools_of(slices: Iterable[Slice], kinds: Kinds, rules: Iterable[TaintRule] = ()) -> Pools:
+    """The pools that slices make; what cannot be understood of one keeps the whole pool out, and is said.
+
+    ``rules``: those that give taints to devices.
+    """
+    ruling = sorted(rules, key=lambda one: one.metadata.name)
     newest = dict[tuple[str, str], list[Slice]]()
     for one in sorted(slices, key=lambda one: one.metadata.name):
         key, generation = (one.spec.driver, one.spec.pool.name), one.spec.pool.generation
@@ -142,7 +159,7 @@ def pools_of(slices: Iterable[Slice], kinds: Kinds) -> Pools:
             continue
         try:
             shared = _counters(of)
-            made = [_device(one, listed, kinds, shared) for one in of for listed in one.spec.devices]
+            made = [_device(one, listed, kinds, shared, ruling) for one in of for listed in one.spec.devices]
         except ValueError as error:
             problems[key] = f"pool {key[1]} of {key[0]}: {error}"
             continue
@@ -163,7 +180,9 @@ def _counters(slices: Iterable[Slice]) -> dict[CounterId, Fraction]:
     }
 
 
-def _device(of: Slice, listed: ListedDevice, kinds: Kinds, counters: Mapping[CounterId, Fraction]) -> Device:
+def _device(
+    of: Slice, listed: ListedDevice, kinds: Kinds, counters: Mapping[CounterId, Fraction], rules: Sequence[TaintRule]
+) -> Device:
     spec = of.spec
     if listed.node_allocatable_resources or any(one.compatibility_groups for one in listed.consumes_counters):
         raise ValueError(f"device {listed.name} uses what is not kept: node resources, or compatibility groups")
@@ -181,19 +200,29 @@ def _device(of: Slice, listed: ListedDevice, kinds: Kinds, counters: Mapping[Cou
         spec.driver, listed.allow_multiple_allocations, known, {name: one.value for name, one in capacity.items()}
     )
     at = listed if spec.per_device_node_selection else spec
+    name = DeviceId(spec.driver, spec.pool.name, listed.name)
+    taints = (*listed.taints, *(one.spec.taint for one in rules if _is_meant(one, name)))
     return Device(
-        id=DeviceId(spec.driver, spec.pool.name, listed.name),
+        id=name,
         kind=kinds.number(repr(seen)),
         described=seen,
         attributes={name if "/" in name else f"{spec.driver}/{name}": value for name, value in known.items()},
         multiple=listed.allow_multiple_allocations,
         capacity=capacity,
         consumes=consumes,
-        taints=tuple(one for one in listed.taints if one.effect in ("NoSchedule", "NoExecute")),
+        taints=tuple(one for one in taints if one.effect in ("NoSchedule", "NoExecute")),
         conditions=tuple(listed.binding_conditions),
         failures=tuple(listed.binding_failure_conditions),
         reach=(at.node_name, at.node_selector, at.all_nodes),
         binds=listed.binds_to_node,
+    )
+
+
+def _is_meant(rule: TaintRule, device: DeviceId) -> bool:
+    """Whether a rule is for a device; one that does not say which is for none."""
+    of = rule.spec.device_selector
+    return of is not None and all(
+        said in (None, name) for said, name in zip((of.driver, of.pool, of.device), device, strict=True)
     )
 
 

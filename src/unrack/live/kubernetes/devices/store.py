@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from unrack.kubernetes_text.objects import inside, quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
-from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice
+from unrack.live.kubernetes.devices.extended import Special, classes_of, extended_on, imagined, owner_of, special
+from unrack.live.kubernetes.devices.objects import (
+    Allocation,
+    Claim,
+    DeviceClass,
+    Slice,
+    TaintRule,
+    said_of,
+)
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
@@ -19,6 +28,8 @@ MOST_KEPT_APART = 64
 """How many sets of devices that requests select are counted beside classes."""
 MOST_CONSUMERS = 256
 """Pods that may use a claim at a time."""
+AT_ONCE = 4
+"""Devices that are attached at a time behind a switch, as a composer has it that is not told otherwise."""
 Key = tuple[str, str]
 """Namespace and name of a claim."""
 
@@ -37,41 +48,46 @@ class Store:
     ----------
     why
         Why nothing can be known of devices; ``""``: all is known.
-    wanted_by
-        Of how many classes a device is.
+    wanted_by, at_once
+        Of how many classes a device is; how many devices are attached at a time behind a switch.
     kept_apart
         Which selectors requests have beside those of their classes, as (class, expressions): as many as are counted.
     counts_requests
         Whether these are noted, since plans are to know which devices they mean.
     version, offer, freed
-        Another number whenever anything has changed; whenever there are other devices or classes; whenever devices
-        may be free that were not.
+        Another number whenever anything has changed; whenever there are other devices, classes or rules; whenever
+        devices may be free that were not.
     """
 
     def __init__(self) -> None:
         self.slices, self.classes = dict[str, Slice](), dict[str, DeviceClass]()
-        self.claims = dict[Key, Claim]()
+        self.claims, self.rules = dict[Key, Claim](), dict[str, TaintRule]()
         self.why = ""
         self.wanted_by: Mapping[DeviceId, int] = {}
         self.kept_apart, self.counts_requests = dict[tuple[str, tuple[str, ...]], None](), False
+        self.at_once = AT_ONCE
         self.version = self.offer = self.freed = 0
         self.selectors, self.held = Selectors(), Held()
+        self._tables = (Slice, self.slices), (DeviceClass, self.classes), (TaintRule, self.rules)
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
         self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
+        self._special = dict[str, Key]()  # claims for extended resources, by the uid of their pod
+        self._mapped: tuple[int, Mapping[str, str]] = -1, {}
+        self._attaching = dict[str, Sequence[DeviceId]]()  # what waits for conditions, by the uid of its claim
         self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
         self._promised = dict[str, Sequence[Part]]()  # what others are ending for, by uid of the pod that waits for it
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
     def take(self, changes: Iterable[tuple[Any, Any]]) -> None:
-        """Slices, classes or claims came, changed or went: each as it was, and as it is."""
+        """Slices, classes, claims or rules came, changed or went: each as it was, and as it is."""
         for before, after in changes:
             self.version += 1
             one = before if after is None else after
             if isinstance(one, Claim):
                 self._take_claim(before, after)
             elif before is None or after is None or before.spec != after.spec:
-                of: dict[str, Any] = self.slices if isinstance(one, Slice) else self.classes
+                of: dict[str, Any] = next(of for kind, of in self._tables if isinstance(one, kind))
                 of.pop(one.metadata.name, None)
                 if after is not None:
                     of[one.metadata.name] = after
@@ -87,9 +103,17 @@ class Store:
             self.claims.pop(key, None)
         else:
             self.claims[key] = after
+        if pod := owner_of(one):
+            self._special.pop(pod, None)
+            if after is not None:
+                self._special[pod] = key
         had = self._parts.get(uid, ())
         if parts or after is None:
             self._writing.pop(uid, None)
+        if uid not in self._writing:
+            self._attaching.pop(uid, None)
+        if after is not None and (waiting := tuple(_waiting(after))):
+            self._attaching[uid] = waiting
         self._set(uid, parts)
         self.freed += bool(had) and parts != had
         if after is not None and self.counts_requests:
@@ -119,6 +143,8 @@ class Store:
         by_claim = dict[str, list[Part]]()
         for one in given:
             by_claim.setdefault(one.claim, []).append(Part(one.device.id, one.consumed))
+            if one.device.conditions:
+                self._attaching[one.claim] = (*self._attaching.get(one.claim, ()), one.device.id)
         for uid, parts in by_claim.items():
             self._writing[uid] = tuple(parts)
             self._set(uid, ())
@@ -127,6 +153,7 @@ class Store:
         """A claim was not given devices."""
         if self._writing.pop(uid, None) is None:
             return
+        self._attaching.pop(uid, None)
         known = next((one for one in self.claims.values() if one.metadata.uid == uid), None)
         self._set(uid, () if known is None else parts_of(known.status.allocation))
         self.freed += 1
@@ -148,10 +175,22 @@ class Store:
     # --- what follows from it -------------------------------------------------------------------------------------
 
     @property
+    def mapped(self) -> Mapping[str, str]:
+        """Extended resource → the device class that stands for it."""
+        if self._mapped[0] != self.offer:
+            self._mapped = self.offer, classes_of(self.classes)
+        return self._mapped[1]
+
+    def special_of(self, pod: Pod) -> Claim | None:
+        """The claim that was made for the extended resources of a pod."""
+        key = self._special.get(pod.metadata.uid)
+        return None if key is None or key[0] != pod.metadata.namespace else self.claims.get(key)
+
+    @property
     def pools(self) -> Pools:
         """The devices that there are."""
         if self._pools[0] != self.offer:
-            self._pools = self.offer, pools_of(self.slices.values(), self._kinds)
+            self._pools = self.offer, pools_of(self.slices.values(), self._kinds, self.rules.values())
         return self._pools[1]
 
     def search(self, live: Container[str] | None = None) -> Search:
@@ -161,7 +200,13 @@ class Store:
 
     def search_on(self, held: Held) -> Search:
         """What fits if that is held."""
-        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by)
+        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by, waits=self._waits())
+
+    def _waits(self) -> dict[Hashable, int]:
+        """After how many others, as far as attaching goes in turns, a device behind a switch is attached."""
+        there = self.pools.devices
+        busy = Counter(there[one].switch for of in self._attaching.values() for one in of if one in there)
+        return {switch: count // self.at_once for switch, count in busy.items() if switch is not None}
 
     def held_by(
         self, live: Container[str] | None = None, *, mine: Container[str] = (),
@@ -213,14 +258,30 @@ class Store:
                 raise WantedError(f"its claim {name} is not there")
             if template and all(one.uid != pod.metadata.uid for one in claim.metadata.owner_references):
                 raise WantedError(f"its claim {name} was made for another pod")
-            if claim.metadata.deletion_timestamp:
-                raise WantedError(f"its claim {name} is being deleted")
             found.append(claim)
+        if (special := self.special_of(pod)) is not None:
+            found.append(special)
+        if gone := next((one.metadata.name for one in found if one.metadata.deletion_timestamp), ""):
+            raise WantedError(f"its claim {gone} is being deleted")
+        return found
+
+    def special_on(self, pod: Pod, node: Node) -> Special | None:
+        """What a pod needs a claim for, of its own, on a node: its extended resources; ``None``: it needs none."""
+        resources = extended_on(pod, node, self.mapped)
+        return special(pod, resources, self.mapped) if resources else None
+
+    def claims_on(self, pod: Pod, node: Node) -> list[Claim]:
+        """The claims of a pod if it is on a node, with one that is still to be made; errors as of :meth:`of_pod`."""
+        found = self.of_pod(pod)
+        if self.special_of(pod) is None and (of := self.special_on(pod, node)) is not None:
+            found.append(imagined(pod, of))
         return found
 
     def _named(self, pod: Pod) -> list[Claim | None]:
         said = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-        return [self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said]
+        return [self.special_of(pod)] + [
+            self.claims.get((pod.metadata.namespace, str(one.get("resourceClaimName")))) for one in said
+        ]
 
     def versions_for(self, pod: Pod) -> tuple[str, ...]:
         """The versions of the claims that a pod names."""
@@ -254,6 +315,13 @@ class Store:
     def _is_beyond(self, counters: Iterable[Any]) -> bool:
         search = self.search_on(self.held)
         return any(search.counted(name) < 0 for name in counters)
+
+
+def _waiting(claim: Claim) -> Iterator[DeviceId]:
+    """The devices of a claim of which conditions do not hold yet."""
+    for one in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+        if not said_of(claim.status.devices, one).issuperset(one.binding_conditions):
+            yield DeviceId(one.driver, one.pool, one.device)
 
 
 def count(held: Held, parts: Iterable[Part], sign: int) -> None:

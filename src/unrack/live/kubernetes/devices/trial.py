@@ -9,6 +9,7 @@ from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import Given, Held
 from unrack.live.kubernetes.devices.objects import Claim
 from unrack.live.kubernetes.devices.store import Part, Store, count, is_for
+from unrack.live.kubernetes.devices.wanted import WantedError
 
 Placed = Sequence[tuple[Pod, Node]]
 """Pods, each with the node that it is to have."""
@@ -96,7 +97,7 @@ class Trial:
         """
         users = dict[str, tuple[Claim, dict[str, tuple[Pod, Node]]]]()
         for pod, node in pods:
-            for claim in self.lacking(self._store.of_pod(pod)):
+            for claim in self.lacking(self._store.claims_on(pod, node)):
                 users.setdefault(claim.metadata.uid, (claim, {}))[1].setdefault(node.metadata.name, (pod, node))
         for claim, at in users.values():
             if len(at) > 1 and (why := self.give([claim], *(node for _, node in at.values()))):
@@ -109,10 +110,21 @@ class Trial:
                 return short
         return None
 
+    def whys(self, pods: Sequence[Placed]) -> list[str]:
+        """Of pods that start one after the other why they would not get their devices; ``""``: they would."""
+        found = list[str]()
+        for some in pods:
+            try:
+                short = self.place(some)
+                found.append("" if short is None else short.why)
+            except WantedError as error:
+                found.append(str(error))
+        return found
+
     def _place_on(self, pods: Placed) -> Short | None:
         """The same for pods on one node."""
         node = pods[0][1]
-        each = [self._store.of_pod(pod) for pod, _ in pods]
+        each = [self._store.claims_on(pod, node) for pod, _ in pods]
         if not self.give(self.lacking({one.metadata.uid: one for of in each for one in of}.values()), node):
             return None
         for number, (pod, _) in enumerate(pods):  # which of them is the first that is one too many?

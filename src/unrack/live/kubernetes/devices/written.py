@@ -1,4 +1,4 @@
-"""What is written in a claim that is given devices."""
+"""What is written in a claim that is given devices, and what these say of themselves then."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import msgspec
 
 from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.devices.allocator import Given
-from unrack.live.kubernetes.devices.objects import Claim, DeviceClass
+from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, said_of
 from unrack.live.kubernetes.devices.wanted import configuration
+
+
+class GivingError(Exception):
+    """A pod cannot have its devices now: why."""
 
 
 def allocation_of(
@@ -40,6 +44,22 @@ def allocation_of(
     if (selector := _nodes_of(node, given)) is not None:
         found["nodeSelector"] = selector
     return found
+
+
+def is_ready(claim: Claim) -> bool:
+    """Whether all devices of a claim are ready; a GivingError if one says that it will not be."""
+    of = claim.status.allocation
+    if of is None:
+        return False
+    ready = True
+    for one in of.devices.results:
+        if not one.binding_conditions:
+            continue
+        said = said_of(claim.status.devices, one)
+        if failed := sorted(said.intersection(one.binding_failure_conditions)):
+            raise GivingError(f"{one.device} of pool {one.pool} says {', '.join(failed)}")
+        ready &= said.issuperset(one.binding_conditions)
+    return ready
 
 
 def _nodes_of(node: Node, given: Sequence[Given]) -> dict[str, Any] | None:

@@ -23,13 +23,24 @@ MOST_STEPS = 20_000
 
 
 class Member(NamedTuple):
-    """A pod of a gang, and the nodes on which it may run if only these are looked at, in order."""
+    """A pod of a gang, and the nodes on which it may run if only these are looked at, in order.
+
+    ``special``: of nodes where extended resources are devices what it asks for beside these, and its claim for them.
+    """
 
     key: str
     pod: Pod
     here: Sequence[str]
     required: Terms
     claims: Sequence[Claim]
+    special: Mapping[str, tuple[Amounts, Claim]] = {}
+
+    def on(self, name: str, asks: Amounts) -> tuple[Amounts, Sequence[Claim]]:
+        """What it asks for on a node, and its claims there; ``asks``: what on all others."""
+        if name not in self.special:
+            return asks, self.claims
+        beside, claim = self.special[name]
+        return beside, (*self.claims, claim)
 
 
 class Free(NamedTuple):
@@ -108,20 +119,21 @@ class Placing:
                 continue
             seen.add(place)
             self._taken.append(_Taken(name, claims))
-            self._add(name, asks, 1, free)
+            self._add(name, member.on(name, asks)[0], 1, free)
             self._beside.put(key, member.pod, name)
             try:
                 yield True
             finally:
                 self._beside.put(key, None, "")
-                self._add(name, asks, -1, free)
+                self._add(name, member.on(name, asks)[0], -1, free)
                 self._taken.pop()
                 free.devices.give_back(claims)
             if not opens:
                 break
         if number >= self._best[0]:
             left = [name for name in member.here if name not in off and self._is_alike(name)]
-            full, away = sum(bool(beyond(asks, self._room(name, free))) for name in left), len(member.here) - len(left)
+            full = sum(bool(beyond(member.on(name, asks)[0], self._room(name, free))) for name in left)
+            away = len(member.here) - len(left)
             without = f", {lacked} have no devices for it" if lacked else ""
             why = f"of {len(member.here)} for pod {member.pod.metadata.name} {away} are kept from it by pods or labels"
             self._best = number, f"{why}, {full} have no room{without}"
@@ -130,17 +142,20 @@ class Placing:
         """The nodes of a pod that have room for it: what has it now first, then the fullest, then by name."""
 
         def cost(name: str) -> tuple[object, ...]:
-            room = self._room(name, free)
-            return free.lacking(name, asks), *(room.get(resource, 0) for resource in ("cpu", "memory")), name
+            room, lacking = self._room(name, free), free.lacking(name, member.on(name, asks)[0])
+            fullness = (room.get(resource, 0) for resource in ("cpu", "memory"))
+            return lacking, name in member.special, *fullness, name
 
         alike = id(member.here), tuple(sorted(asks.items()))
         if alike not in self._sorted:  # as if no other pod of the gang had a node yet
-            whole = [name for name in member.here if not beyond(asks, free.rooms[name])]
+            whole = [name for name in member.here if not beyond(member.on(name, asks)[0], free.rooms[name])]
             rooms, self._rooms = self._rooms, {}
             self._sorted[alike] = sorted(whole, key=cost), frozenset(whole)
             self._rooms = rooms
         order, every = self._sorted[alike]
-        mine = [name for name in self._rooms if name in every and not beyond(asks, self._rooms[name])]
+        mine = [
+            name for name, room in self._rooms.items() if name in every and not beyond(member.on(name, asks)[0], room)
+        ]
         return list(merge([name for name in order if name not in self._rooms], sorted(mine, key=cost), key=cost))
 
     def _opens(self, number: int, free: Free) -> bool:
@@ -167,11 +182,12 @@ class Placing:
 
     def _devices_on(self, member: Member, name: str, free: Free) -> list[Claim] | None:
         """The claims that are given devices if a pod is on a node; ``None``: they cannot be, or have others."""
-        if not member.claims:
+        every = member.on(name, {})[1]
+        if not every:
             return []
         node, trial = self._nodes[name], free.devices
-        claims = trial.lacking(member.claims)
-        if not trial.reaches(member.claims, node) or trial.give(claims, node):
+        claims = trial.lacking(every)
+        if not trial.reaches(every, node) or trial.give(claims, node):
             return None
         return claims
 

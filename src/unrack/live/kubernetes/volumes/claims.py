@@ -9,6 +9,7 @@ from unrack.kubernetes_text.objects import inside
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.places import selected
+from unrack.live.kubernetes.volumes.limits import Handle, Limits
 
 CLAIMS = Kind("/api/v1", "persistentvolumeclaims", Other)
 VOLUMES = Kind("/api/v1", "persistentvolumes", Other, namespaced=False)
@@ -39,12 +40,14 @@ class Volumes:
     def __init__(self) -> None:
         self._claims, self._volumes = dict[tuple[str, str], Other](), dict[str, Other]()
         self._lacking: dict[str, str] = {}
+        self.limits = Limits(self._handles, self._handle)
 
     def take(self, kind: Kind[Other], changes: list[tuple[Other | None, Other | None]], lacking: str) -> None:
         """Claims or volumes came, changed or went: each as it was, and as it is; or why they are not known."""
         self._lacking[kind.plural] = lacking
         for before, after in changes:
             at = (after or before or Other()).metadata
+            self.limits.forget()
             there: dict[Any, Other] = self._claims if kind is CLAIMS else self._volumes
             name = (at.namespace, at.name) if kind is CLAIMS else at.name
             if after is None:
@@ -75,7 +78,18 @@ class Volumes:
             if ALONE in (claim.spec.get("accessModes") or ()) and is_used(name):
                 return f"its volume claim {name} is for one pod at a time ({ALONE}), and another uses it"
             off |= {name for name, node in nodes.items() if not _reaches(volume, node)}
-        return off
+        return off | self.limits.full_for(pod)
+
+    def _handles(self, pod: Pod) -> set[Handle]:
+        """The volumes of CSI drivers that a pod uses."""
+        claims = (self._claims.get((pod.metadata.namespace, name)) for name in claimed_by(pod))
+        found = (self._handle(str(one.spec.get("volumeName"))) for one in claims if one is not None)
+        return {one for one in found if one is not None}
+
+    def _handle(self, name: str) -> Handle | None:
+        volume = self._volumes.get(name)
+        driver, handle = (inside(volume.spec, "csi", key) for key in ("driver", "volumeHandle")) if volume else ("", "")
+        return (str(driver), str(handle)) if driver and handle else None
 
     def _volume_of(self, pod: Pod, claim: Other, own: bool) -> Other | str:
         """The volume of a claim that is bound; or why it cannot be used."""
