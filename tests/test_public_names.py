@@ -7,11 +7,13 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
+PAPERS = SOURCE.parent / "papers" / "src"
 PACKAGES = sorted(
     ".".join(path.parent.relative_to(SOURCE).parts)
     for path in SOURCE.rglob("__init__.py")
@@ -73,3 +75,13 @@ def test_public_packages_load_nothing_until_a_name_is_used() -> None:
 def test_the_reference_lists_every_public_package(package: str) -> None:
     pages = [(SOURCE.parent / "docs" / "_site" / name).read_text() for name in ("hooks.py", "listings.py")]
     assert any(f'"{package}"' in page for page in pages)
+
+
+def test_no_name_of_a_class_stands_for_more_than_two_things() -> None:
+    names = Counter(
+        node.name
+        for path in (*SOURCE.rglob("*.py"), *PAPERS.rglob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name: count for name, count in names.items() if count > 2} == {}

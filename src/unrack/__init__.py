@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unrack.metric.metric import Metric
     from unrack.plan.ask import Planned as Planned
     from unrack.plan.ask import plan_study as plan_study
-    from unrack.policy.table import Entry
+    from unrack.policy.table import PolicyEntry
     from unrack.report.charts.compare import compare as compare
     from unrack.sim.faults import Fault as Fault
     from unrack.sim.faults import random_faults as random_faults
@@ -81,7 +81,7 @@ def metrics() -> dict[str, Metric]:
     return dict(METRICS)
 
 
-def policies() -> dict[str, Entry]:
+def policies() -> dict[str, PolicyEntry]:
     """Every built-in policy: name → one line of words and its parameters."""
     from unrack.policy.table import POLICIES
 

@@ -17,7 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.cli.study.run import Bar, Pace
+from unrack.cli.study.run import Pace, ProgressBar
 from unrack.study.runner import Progress
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def progress(runs: int, jobs: int, compiling: int = 0, compiled: int = 0) -> Pro
 
 def test_the_bar_says_what_it_is_at_and_promises_nothing_while_it_compiles() -> None:
     clock = Clock()
-    bar = Bar(clock=clock)
+    bar = ProgressBar(clock=clock)
     assert bar.words() == "reading"
     bar.tell(progress(0, 0, compiling=1))
     clock.now += 8

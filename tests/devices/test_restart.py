@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unrack.core import Core
 from unrack.events import Finished, Round, Submitted
-from unrack.ledger.devices.columns import Columns
+from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.lease import NO_LOANS, Lease
 from unrack.policy.around.around import seeded
 from unrack.policy.orders import ORDERS
@@ -152,7 +152,7 @@ def arrays(view: View) -> dict[str, np.ndarray]:
     draft = reader.draft(0)
     found = {}
     for name, columns in (("ledger", reader.columns), ("draft", draft.columns)):
-        found |= {f"{name}.{field}": getattr(columns, field) for field in Columns._fields}
+        found |= {f"{name}.{field}": getattr(columns, field) for field in DeviceColumns._fields}
     for name in ("pool", "kind", "home", "capacity", "reach"):
         found[f"installed.{name}"] = getattr(view.devices.installed, name)
         found[f"cluster.{name}"] = getattr(view.cluster.devices, name)

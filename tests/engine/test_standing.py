@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unrack.metric.estimate import Entry, difference, estimate, marks, served_less, standings, student_t, world_of
+from unrack.metric.estimate import ComparedRow, difference, estimate, marks, served_less, standings, student_t, world_of
 
 
-def entry(waits: list[float | None], *, world: str = "", served: float = 1.0, jobs: tuple[int, int] = (10, 0)) -> Entry:
+def entry(
+    waits: list[float | None], *, world: str = "", served: float = 1.0, jobs: tuple[int, int] = (10, 0)
+) -> ComparedRow:
     counts = {"served": served, "jobs_finished": jobs[0], "jobs_rejected": jobs[1]}
-    return Entry({seed: {"wait": wait, **counts} for seed, wait in enumerate(waits)}, world)
+    return ComparedRow({seed: {"wait": wait, **counts} for seed, wait in enumerate(waits)}, world)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_rows_that_served_less_core_time_or_fewer_jobs_on_any_seed_win_nothing()
     assert marks({"whole": whole, "half": half}, "wait", "low") == {}
     few = entry([1.0], jobs=(9, 1))  # all core-time, as the job refused asked for none
     assert served_less({"whole": whole, "few": few}) == {"few": 0.9}
-    later = Entry({0: {"wait": 1.0, "served": 1.0}, 1: {"wait": 1.0, "served": 0.99}})
+    later = ComparedRow({0: {"wait": 1.0, "served": 1.0}, 1: {"wait": 1.0, "served": 0.99}})
     assert list(served_less({"whole": entry([9.0, 9.0]), "later": later})) == ["later"]
 
 
@@ -91,8 +93,8 @@ def test_a_metric_that_counts_the_unserved_compares_all() -> None:
 
 def test_rows_of_a_study_without_the_metric_served_are_judged_by_their_jobs() -> None:
     rows = {
-        "all": Entry({0: {"wait": 9.0, "jobs_finished": 4}}),
-        "some": Entry({0: {"wait": 1.0, "jobs_finished": 3, "jobs_queued": 1}}),
+        "all": ComparedRow({0: {"wait": 9.0, "jobs_finished": 4}}),
+        "some": ComparedRow({0: {"wait": 1.0, "jobs_finished": 3, "jobs_queued": 1}}),
     }
     assert served_less(rows) == {"some": 0.75}
 
@@ -110,7 +112,7 @@ def test_only_rows_of_one_world_compete() -> None:
 
 def test_a_row_without_values_is_not_compared_and_one_without_common_seeds_gets_no_mark() -> None:
     assert marks({"a": entry([1.0]), "b": entry([None])}, "wait", "low") == {}
-    apart = {"a": Entry({0: {"wait": 1.0}}), "b": Entry({1: {"wait": 2.0}})}
+    apart = {"a": ComparedRow({0: {"wait": 1.0}}), "b": ComparedRow({1: {"wait": 2.0}})}
     assert marks(apart, "wait", "low") == {}
 
 

@@ -12,7 +12,7 @@ from unrack.core import Core
 from unrack.events import Submitted
 from unrack.policy.flow.left import Left, sort_of
 from unrack.policy.flow.notes import Promise
-from unrack.policy.flow.scheduler import Flow, Round
+from unrack.policy.flow.scheduler import Flow, FlowRound
 from unrack.policy.table import parse_policy
 from unrack.units import NEVER_US
 from unrack.workload.job import MEMORY, job_table
@@ -46,7 +46,7 @@ def test_what_starts_beside_a_job_that_never_has_a_place_is_taken_once(monkeypat
     flow, notes = Flow(interval_us=0), core.memory
     notes.sorts.learn(core.view, core.view.queue.copy(), core.view.app[None])
     notes.fate = np.zeros(len(notes.sorts.of), np.int64)
-    turn = Round(flow, core.view, notes, 0)
+    turn = FlowRound(flow, core.view, notes, 0)
     monkeypatch.setattr("unrack.policy.flow.scheduler.promised", lambda *_: Promise(0, NEVER_US))
     turn._alone = lambda job, force=False: False  # type: ignore[method-assign]  # as of a job that no rule can place
     turn._beside(np.array([0]), np.array([2, 3]))

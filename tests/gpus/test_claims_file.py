@@ -11,18 +11,18 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.live.machine import claims_file
-from unrack.live.machine.claims_file import Claim, locked, move_aside
+from unrack.live.machine.claims_file import MachineClaim, locked, move_aside
 from unrack.live.machine.processes import Process, is_alive, machine_run, process, process_space
 
 
-def claim(number: int, holder: Process | None = None, **changes: object) -> Claim:
+def claim(number: int, holder: Process | None = None, **changes: object) -> MachineClaim:
     holder = holder or process(os.getpid())
     assert holder is not None
     keys = {
         "id": str(number), "processes": [tuple(holder)], "boot": machine_run(), "space": process_space(),
         "user": "ann", "command": ["train"], "since": "2026-01-01T00:00:00+00:00", "gpus": [number], "cores": [],
     }  # fmt: skip
-    return Claim.model_validate({**keys, **changes})
+    return MachineClaim.model_validate({**keys, **changes})
 
 
 def test_a_process_with_the_same_id_but_another_start_is_another() -> None:

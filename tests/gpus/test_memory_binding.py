@@ -9,7 +9,7 @@ import pytest
 
 from unrack.live.machine import here
 from unrack.live.machine.execute import execute
-from unrack.live.machine.plan import Wanted
+from unrack.live.machine.plan import WantedGpus
 from unrack.resources.gpus.machines.machine import Machine, tree
 
 USABLE = sorted(os.sched_getaffinity(0))
@@ -42,13 +42,13 @@ def test_nodes_are_those_with_memory_that_have_some_of_the_cpus(nodes: Path) -> 
 
 
 def test_memory_is_bound_where_all_gpus_are_on_one_socket(nodes: Path, tmp_path: Path) -> None:
-    code = execute(box(tuple(USABLE), ()), Wanted(1), ["sh", "-c", "exit 3"], tmp_path / "claims")
+    code = execute(box(tuple(USABLE), ()), WantedGpus(1), ["sh", "-c", "exit 3"], tmp_path / "claims")
     assert code == 3
     assert nodes.read_text().splitlines() == ["--membind=1 true", "--membind=1 sh -c exit 3"]
 
 
 def test_memory_is_not_bound_where_gpus_are_on_several_sockets(nodes: Path, tmp_path: Path) -> None:
-    assert execute(box(tuple(USABLE), ()), Wanted(2), ["sh", "-c", "exit 3"], tmp_path / "claims") == 3
+    assert execute(box(tuple(USABLE), ()), WantedGpus(2), ["sh", "-c", "exit 3"], tmp_path / "claims") == 3
     assert not nodes.exists()
 
 

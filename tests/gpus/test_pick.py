@@ -8,7 +8,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.live.machine.cores import choose_cores
 from unrack.live.machine.pick import choose, total
-from unrack.live.machine.plan import Plan, Wanted, plan
+from unrack.live.machine.plan import MachinePlan, WantedGpus, plan
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.machines.machine import PRESETS, Machine, preset, tree
 
@@ -110,14 +110,14 @@ def test_cores_are_none_where_none_are_known_or_usable() -> None:
 
 
 def test_a_plan_names_the_gpus_as_the_tools_of_the_system_do() -> None:
-    found = plan(MACHINE, Wanted(2), held_gpus={0})
-    assert isinstance(found, Plan)
+    found = plan(MACHINE, WantedGpus(2), held_gpus={0})
+    assert isinstance(found, MachinePlan)
     assert found.environment == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "2,3"}
     assert found.sockets == (1,)
 
 
 def test_a_plan_with_too_little_utility_is_refused_with_what_there_is() -> None:
-    found = plan(MACHINE, Wanted(2, utility=0.5), held_gpus={0, 2})
+    found = plan(MACHINE, WantedGpus(2, utility=0.5), held_gpus={0, 2})
     assert isinstance(found, Reason)
     assert "(1, 3) have utility 0.0238, wanted 0.5" in str(found)
-    assert isinstance(plan(MACHINE, Wanted(2, utility=0.02), held_gpus={0, 2}), Plan)
+    assert isinstance(plan(MACHINE, WantedGpus(2, utility=0.02), held_gpus={0, 2}), MachinePlan)

@@ -7,7 +7,7 @@ import numpy as np
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
 from unrack.policy.discipline.skyline.starting import must_wait
-from unrack.policy.discipline.skyline.steps import Span, fit_together
+from unrack.policy.discipline.skyline.steps import RowSpan, fit_together
 
 TASKS_ON_0 = [0, 1, 2, 4, 10]
 TWO_LOANS_OF_1 = [[1, 1, -1, 0, 6], [1, 1, -1, 0, 6]]
@@ -17,7 +17,7 @@ LEASE: Ints = np.array([TASKS_ON_0, *TWO_LOANS_OF_1], np.int64)
 @compiled
 def fit(free: Ints, rows: Ints) -> bool:
     """The kernel's, from Python."""
-    return fit_together(free, Span(rows, 0, rows.shape[0], rows[:0, :2].copy(), 0, 0))
+    return fit_together(free, RowSpan(rows, 0, rows.shape[0], rows[:0, :2].copy(), 0, 0))
 
 
 @compiled

@@ -11,8 +11,8 @@ from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
 from unrack.jit import compiled as kernel
 from unrack.kernels.arrays import Ints
-from unrack.policy.lending.lease_kernel import Asker, Leases, Span, any_asker, place_job
-from unrack.policy.lending.lender_cost import LendingRule, Terms, grouped
+from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, any_asker, place_job
+from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, grouped
 from unrack.sealed import sealed
 
 R = LendingRule
@@ -22,11 +22,11 @@ seeds = st.integers(0, 2**32)
 
 
 @kernel
-def place_now(terms: Terms, free: Ints, total: Ints, asker: Asker) -> tuple[Ints, Ints]:
+def place_now(terms: LendingTerms, free: Ints, total: Ints, asker: Asker) -> tuple[Ints, Ints]:
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place."""
     nodes, none = free.shape[1], 0
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    span = place_job(terms, free.copy(), total, asker, None, out, Span(none, none, none, none))
+    span = place_job(terms, free.copy(), total, asker, None, out, LeaseSpan(none, none, none, none))
     return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
 
 

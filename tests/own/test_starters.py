@@ -14,7 +14,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.policy.file import load_policy
 from unrack.study.grid import load_study
-from unrack.study.starters.files import Kind, example_files, examples, policy_files, study_file, write_files
+from unrack.study.starters.files import StarterKind, example_files, examples, policy_files, study_file, write_files
 from unrack.testing import LAWS, check_policy
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,8 @@ def unrack(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_template_of_a_policy_keeps_every_law_as_it_is(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", StarterKind)
+def test_a_template_of_a_policy_keeps_every_law_as_it_is(kind: StarterKind, tmp_path: Path) -> None:
     first, test = write_files(policy_files("Mine", kind), tmp_path, force=False)
     assert (first.name, test.name) == ("Mine.py", "test_Mine.py")
     for spec in (f"{first}:Mine", str(first)):

@@ -16,7 +16,7 @@ from unrack.errors import InputError
 from unrack.plan.chart import axis_of, chart
 from unrack.plan.decided import missed_text, of_goal
 from unrack.plan.goal import Goal, Trial, read_goal, with_served
-from unrack.plan.search import Rule, Verdict, at_least
+from unrack.plan.search import GoalRule, Verdict, at_least
 from unrack.plan.settings import Vary, make_settings
 from unrack.study.input.inputs import Document
 
@@ -27,14 +27,14 @@ def trials(values: Sequence[float | None], metric: str = "wait_s_p95", **others:
     return [Trial(({metric: value, "served": 1.0, **others},)) for value in values]
 
 
-def told(rule: Rule, those: Sequence[Trial]) -> dict[str, Any]:
+def told(rule: GoalRule, those: Sequence[Trial]) -> dict[str, Any]:
     """A system as the answer has it."""
     low, high = rule.of_all_seeds(those) or (None, None)
     goals = [of_goal(rule, goal, those) for goal in rule.goals]
     return {"seeds": len(those), "met": sum(rule.met(those)), "at_least": low, "at_most": high, "goals": goals}
 
 
-def why(rule: Rule, those: Sequence[Trial]) -> str:
+def why(rule: GoalRule, those: Sequence[Trial]) -> str:
     return missed_text(rule, rule.goals, told(rule, those))
 
 
@@ -49,7 +49,7 @@ def test_the_share_told_of_a_system_that_meets_is_wrong_in_five_of_a_hundred_at_
     seeds: int, share: float
 ) -> None:
     """All sequences of good and bad seeds, weighed: with p of all seeds good, how often is more than p told?"""
-    rule = Rule((WAIT,), seeds, share)
+    rule = GoalRule((WAIT,), seeds, share)
     outcomes: dict[tuple[int, ...], float] = {}
 
     def go_on(met: tuple[int, ...]) -> None:
@@ -80,7 +80,7 @@ def test_the_share_told_of_a_system_that_meets_is_wrong_in_five_of_a_hundred_at_
 
 
 def test_a_share_of_all_seeds_is_decided_in_looks_that_share_the_chance_of_error() -> None:
-    rule = Rule((WAIT,), 640, 0.9, 0.95, 20)
+    rule = GoalRule((WAIT,), 640, 0.9, 0.95, 20)
     assert rule.looks == (5, 10, 20, 40, 80, 160, 320, 640)
     assert rule.verdict(trials([50.0] * 40)) == Verdict.OPEN
     assert rule.verdict(trials([50.0] * 80)) == Verdict.MEETS
@@ -97,15 +97,15 @@ def test_a_share_of_all_seeds_is_decided_in_looks_that_share_the_chance_of_error
 
 
 def test_so_few_seeds_that_nothing_could_be_shown_are_known_beforehand() -> None:
-    rule = Rule((WAIT,), 40, 0.9, 0.95, 20)
+    rule = GoalRule((WAIT,), 40, 0.9, 0.95, 20)
     assert 40 < rule.fewest <= 80
     assert rule.verdict(trials([50.0] * 40)) == Verdict.UNDECIDED
-    assert Rule((WAIT,), 20, 0.9).fewest == 1
+    assert GoalRule((WAIT,), 20, 0.9).fewest == 1
 
 
 def test_the_seeds_that_missed_and_their_values_decide_and_no_mean_that_is_on_the_other_side_is_told() -> None:
     goal = read_goal("missed_deadlines < 5 %")
-    rule = Rule(with_served((goal,)), 20, 0.9)
+    rule = GoalRule(with_served((goal,)), 20, 0.9)
     those = trials([0.01, 0.0, 0.09, 0.06, 0.001, 0.07], "missed_deadlines")
     assert rule.verdict(those) == Verdict.FAILS
     words = why(rule, those)
@@ -119,7 +119,7 @@ def test_the_seeds_that_missed_and_their_values_decide_and_no_mean_that_is_on_th
 
 def test_of_several_goals_each_is_told_where_it_was_missed_and_larger_may_be_better() -> None:
     goals = (WAIT, read_goal("utilisation_cores >= 60 %"))
-    rule = Rule(with_served(goals), 4, 0.75)
+    rule = GoalRule(with_served(goals), 4, 0.75)
     those = [
         Trial(({"wait_s_p95": wait, "utilisation_cores": busy, "served": 1.0},))
         for wait, busy in ((150.0, 0.7), (50.0, 0.3), (None, 0.7))
@@ -141,7 +141,7 @@ def test_of_several_goals_each_is_told_where_it_was_missed_and_larger_may_be_bet
 def test_the_margin_that_is_told_is_on_the_side_of_the_verdict(
     values: list[float | None], seeds: int, share: float, goal: str
 ) -> None:
-    rule = Rule((read_goal(goal),), seeds, share)
+    rule = GoalRule((read_goal(goal),), seeds, share)
     those = trials(values[:seeds])
     verdict, own = rule.verdict(those), of_goal(rule, rule.goals[0], those)
     if verdict == Verdict.MEETS:
@@ -154,7 +154,7 @@ def test_the_margin_that_is_told_is_on_the_side_of_the_verdict(
 @settings(max_examples=100)
 @given(st.lists(st.floats(1, 300), min_size=2, max_size=10), st.sampled_from(["<", ">="]))
 def test_the_bound_of_a_mean_is_on_the_side_of_the_verdict(values: list[float], sign: str) -> None:
-    rule = Rule((read_goal(f"wait_s_p95 {sign} 100 s"),), len(values), None, 0.9)
+    rule = GoalRule((read_goal(f"wait_s_p95 {sign} 100 s"),), len(values), None, 0.9)
     those = trials(values)
     verdict, own = rule.verdict(those), of_goal(rule, rule.goals[0], those)
     assert own["low"] <= own["value"] + 1e-6
@@ -167,9 +167,9 @@ def test_the_bound_of_a_mean_is_on_the_side_of_the_verdict(values: list[float], 
 
 
 def test_one_seed_is_no_ground_for_a_mean_or_for_others() -> None:
-    assert Rule((WAIT,), 1, None, 0.95).verdict(trials([50.0])) == Verdict.UNDECIDED
-    assert Rule((WAIT,), 1).of_all_seeds(trials([50.0])) is None
-    assert why(Rule((WAIT,), 1), trials([150.0])).startswith("on the one seed: wait_s_p95 is 2 min 30 s")
+    assert GoalRule((WAIT,), 1, None, 0.95).verdict(trials([50.0])) == Verdict.UNDECIDED
+    assert GoalRule((WAIT,), 1).of_all_seeds(trials([50.0])) is None
+    assert why(GoalRule((WAIT,), 1), trials([150.0])).startswith("on the one seed: wait_s_p95 is 2 min 30 s")
 
 
 def settled(goals: Sequence[str], plan: dict[str, Any] | None = None, **said: Any) -> Any:
@@ -208,7 +208,7 @@ def test_shares_that_cannot_be_are_refused(goals: list[str], said: dict[str, Any
 
 
 def found(values: Sequence[float], costs: Sequence[float], goal: Goal = WAIT) -> dict[str, Any]:
-    rule, systems = Rule((goal,), 4, 0.75), []
+    rule, systems = GoalRule((goal,), 4, 0.75), []
     for at, (value, cost) in enumerate(zip(values, costs, strict=True)):
         those = trials([value, value * 1.1, value * 1.2, value * 1.3])
         own = told(rule, those)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unrack.plan.search import ONE_BY_ONE, Ask, Found, Space, Verdict, Way, search
+from unrack.plan.search import ONE_BY_ONE, Ask, SearchResult, Space, Verdict, Way, search
 
 
-def found_by(space: Space, good: Callable[[int], bool], way: Way = "auto") -> Found:
+def found_by(space: Space, good: Callable[[int], bool], way: Way = "auto") -> SearchResult:
     steps = search(space, way)
     answer: Mapping[int, Verdict] | None = None
     while True:
         try:
             ask: Ask = next(steps) if answer is None else steps.send(answer)
         except StopIteration as end:
-            found: Found = end.value
+            found: SearchResult = end.value
             return found
         answer = {one: Verdict.MEETS if good(one) else Verdict.FAILS for one in ask.systems}
 

@@ -15,7 +15,7 @@ from unrack.cli.main import app
 from unrack.errors import InputError
 from unrack.plan.what_if.advice import as_asked, starts_of
 from unrack.plan.what_if.answer import Answer, Question, answer
-from unrack.plan.what_if.scene import Source, state_at
+from unrack.plan.what_if.scene import StudySource, state_at
 from unrack.sim.simulate import prepared
 from unrack.study.input.inputs import Document
 
@@ -51,7 +51,7 @@ def study(
 
 
 def told(path: Path, tries: int = 0, **question: Any) -> Answer:
-    return answer(Source(Document.read(path)), Question(**question), tries=tries)
+    return answer(StudySource(Document.read(path)), Question(**question), tries=tries)
 
 
 def command(*words: object) -> Result:
@@ -114,7 +114,7 @@ def test_the_state_at_a_time_of_a_run_goes_on_as_the_run_did(policy: str, tmp_pa
         }
         for number in range(120)
     ]  # fmt: skip
-    source = Source(Document.read(study(tmp_path, jobs, "{count = 6, cores = 8}", "", policy)))
+    source = StudySource(Document.read(study(tmp_path, jobs, "{count = 6, cores = 8}", "", policy)))
     whole = as_asked(source.scene())
     time_us = 3_600_000_000
     begun, over = state_at(whole, time_us)
@@ -152,7 +152,7 @@ def test_more_nodes_are_in_the_partitions_of_the_node_that_they_are_like(tmp_pat
     path = study(tmp_path, JOBS)
     assert told(path, job="3", add=["1 like n1"]).start_s == pytest.approx(0, abs=0.01)
     assert told(path, job="3", add=["1 like n4"]).start_s == pytest.approx(6000)
-    scene = Source(Document.read(path))
+    scene = StudySource(Document.read(path))
     assert told(path, add=["2 like n1", "1 like n4"]).others.earlier == 2
     assert scene.scene().cluster.names == ("n1", "n2", "n3", "n4")
 
@@ -314,7 +314,7 @@ def test_run_times_are_learnt_from_what_was_over_by_then(tmp_path: Path) -> None
         for number in range(80)
     ]  # fmt: skip
     path = study(tmp_path, jobs, "{count = 1, cores = 16}", "", "easy")
-    source = Source(Document.read(path))
+    source = StudySource(Document.read(path))
     found = answer(
         source, Question([{"id": "new", "tasks": 1, "cores": 16, "request": 60.0}], at_us=2_000_000_000), tries=0
     )

@@ -13,7 +13,7 @@ import pytest
 from test_leftovers import lacking
 
 from unrack.profile.application import Application, application_of
-from unrack.profile.axes.axis import Held, Level, Rig
+from unrack.profile.axes.axis import Level, LevelNeeds, Rig
 from unrack.profile.axes.drives import AHEAD_S, capped_drive
 from unrack.profile.machine.cgroups import Group
 from unrack.profile.machine.journal import Journal
@@ -90,7 +90,7 @@ def test_a_cap_is_older_than_the_time_it_lets_a_group_be_ahead(tmp_path: Path, m
     with (
         Journal(tmp_path) as journal,
         capped_drive(Rig(Machine(), journal, tmp_path, 1, 0), 32, 1) as drive,
-        drive(8, Held()),
+        drive(8, LevelNeeds()),
     ):
         assert time.monotonic() - set_at[0] > AHEAD_S
 

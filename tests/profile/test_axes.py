@@ -10,7 +10,7 @@ import pytest
 from test_machine import made, resctrl
 
 from unrack.errors import InputError, RunError
-from unrack.profile.axes.axis import Held, Reached, Rig, Usage, about, at_most, label_of
+from unrack.profile.axes.axis import LevelNeeds, Reached, Rig, Usage, about, at_most, label_of
 from unrack.profile.axes.far_memory import NumaBind
 from unrack.profile.axes.gpus import VisibleDevices
 from unrack.profile.axes.memory_throttle import Resctrl
@@ -30,7 +30,7 @@ def test_resctrl_gives_a_group_its_share_in_every_domain(tmp_path: Path, monkeyp
     monkeypatch.setattr(Path, "rmdir", shutil.rmtree)  # in the real one a group's files go with it
     machine = resctrl(tmp_path)
     axis = axis_of({"kind": "memory-throttle", "levels": [20, 50]}, "")
-    with Resctrl().stand(axis, rig(machine, tmp_path)) as at, at(20.0, Held()) as held:
+    with Resctrl().stand(axis, rig(machine, tmp_path)) as at, at(20.0, LevelNeeds()) as held:
         folder = Path(held.doors[0]).parent
         assert (folder / "schemata").read_text() == "MB:0=20;1=20\n"
         assert held.reached(IDLE).value is None
@@ -51,9 +51,9 @@ def test_numa_binds_all_or_every_other_page(tmp_path: Path) -> None:
     machine = made(tmp_path, {node.format(n): f"Node {n} MemTotal: 9 kB\n" for n in (0, 3)})
     axis = axis_of({"kind": "far-memory", "levels": [0.5, 1.0]}, "")
     with NumaBind().stand(axis, rig(machine, tmp_path)) as at:
-        with at(1.0, Held()) as held:
+        with at(1.0, LevelNeeds()) as held:
             assert held.prefix == ("numactl", "--membind=3")
-        with at(0.5, Held()) as held:
+        with at(0.5, LevelNeeds()) as held:
             assert held.prefix == ("numactl", "--interleave=0,3")
     odd = NumaBind().stand(axis_of({"kind": "far-memory", "levels": [0.3]}, ""), rig(machine, tmp_path))
     with pytest.raises(RunError, match=r"a share of 0\.3 by numa-bind"):
@@ -66,7 +66,7 @@ def test_gpus_are_chosen_by_index(tmp_path: Path) -> None:
     with VisibleDevices().stand(axis, rig(Machine(tmp_path), tmp_path)) as at:
         seen = {}
         for level in ("packed", "spread", "beside"):
-            with at(level, Held()) as held:
+            with at(level, LevelNeeds()) as held:
                 seen[level] = (held.env["CUDA_VISIBLE_DEVICES"], held.copies)
     assert seen == {"packed": ("0,1", 1), "spread": ("0,4", 1), "beside": ("0,1", 2)}
     fewer = VisibleDevices().stand(axis_of({**keys, "spread": "3"}, ""), rig(Machine(tmp_path), tmp_path))
@@ -84,7 +84,7 @@ def test_commands_set_a_level_tell_it_and_clear_it(tmp_path: Path) -> None:
     axis = axis_of(keys, "")
     here = rig(Machine(), tmp_path)
     with actuator_of(axis, here.machine, here.journal).stand(axis, here) as at:
-        with at(3.5, Held()) as held:
+        with at(3.5, LevelNeeds()) as held:
             assert file.read_text() == "3.5"
             assert held.reached(IDLE) == Reached(3.5, 3.5, True, "the command read")
             file.write_text("3.1")
@@ -95,7 +95,7 @@ def test_commands_set_a_level_tell_it_and_clear_it(tmp_path: Path) -> None:
         assert not file.exists()
     failing = axis_of({**keys, "set": ["false"], "clear": []}, "")
     with actuator_of(failing, here.machine, here.journal).stand(failing, here) as at:
-        level = at(3.5, Held())
+        level = at(3.5, LevelNeeds())
         with pytest.raises(RunError, match="false: exit code 1"):
             level.__enter__()
 
@@ -146,8 +146,8 @@ def test_a_cap_holds_below_it_and_a_rate_about_it() -> None:
 
 
 def test_two_levels_hold_at_once() -> None:
-    one = Held(("a",), ("x",), {"E": "1"}, {"w": "1"}, 2)
-    both = one.beside(Held(("b",), ("y",), {"E": "2", "F": "3"}, {"v": "2"}))
+    one = LevelNeeds(("a",), ("x",), {"E": "1"}, {"w": "1"}, 2)
+    both = one.beside(LevelNeeds(("b",), ("y",), {"E": "2", "F": "3"}, {"v": "2"}))
     assert (both.doors, both.prefix, both.copies) == (("a", "b"), ("x", "y"), 2)
     assert both.env == {"E": "1", "F": "3"}
     assert both.words == {"w": "1", "v": "2"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.profile.axes.axis import Held
+from unrack.profile.axes.axis import LevelNeeds
 from unrack.profile.axes.far_memory import NumaBind
 from unrack.profile.axes.memory_throttle import Resctrl, domains, moved
 from unrack.profile.axes.table import KINDS, probe
@@ -139,13 +139,13 @@ def test_limits_of_one_hierarchy_hold_all_as_its_groups_are_nested(tmp_path: Pat
         with group(two, journal, "cpu", (drive.door,)) as quota:
             assert quota.folder.parent == drive.folder
             assert switch.read_text() == "+cpu"
-            assert Held((drive.door,)).beside(Held((quota.door,))).doors == (quota.door,)
+            assert LevelNeeds((drive.door,)).beside(LevelNeeds((quota.door,))).doors == (quota.door,)
         with group(two, journal, "cpu", ("/else/where/cgroup.procs",)) as other:
             assert other.folder.parent == tmp_path / "sys/fs/cgroup"
         switch.unlink()
     one = v1(tmp_path / "one")
     with group(one, journal, "io") as drive, group(one, journal, "cpu", (drive.door,)) as quota:
-        assert Held((drive.door,)).beside(Held((quota.door,))).doors == (drive.door, quota.door)
+        assert LevelNeeds((drive.door,)).beside(LevelNeeds((quota.door,))).doors == (drive.door, quota.door)
         with group(one, journal, "cpu", (drive.door, quota.door)) as inner:
             assert inner.folder.parent == quota.folder
 

@@ -17,7 +17,7 @@ from test_leftovers import lacking
 from unrack.errors import InputError, RunError, UnrackError
 from unrack.profile.application import application_of
 from unrack.profile.axes.axis import AxisFile, Level, number
-from unrack.profile.check.check import CHECK, Outcome, summary_of
+from unrack.profile.check.check import CHECK, MixOutcome, summary_of
 from unrack.profile.check.mixes import read_mixes
 from unrack.profile.check.predicted import DEMAND, MODELS, STAGES, predict
 from unrack.profile.machine.cgroups import Group
@@ -144,13 +144,13 @@ def test_the_model_that_is_nearest_is_offered(folder: Path) -> None:
     found = read_mixes(mixes(folder, '[[mixes]]\njobs = [{app = "reader"}, {app = "calm"}]\n'))
     rules = {"add": (11.0, 10.0), "min": (10.1, 10.0), "product": (15.0, 30.0)}
     rules |= {"demand": (10.2, 10.0), "stages": (9.0, 9.0)}
-    summary = summary_of([Outcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
+    summary = summary_of([MixOutcome(found.mixes[0], (10.0, 10.0), rules, (0.5, 0.7))])
     assert summary["offered"] == "min"
     assert summary["rules"]["product"] == pytest.approx({"median": 1.25, "mean": 1.25, "most": 2.0, "ends": 2.0})
     assert [(one["job"], one["load"]) for one in summary["jobs"]] == [("reader", 0.7), ("calm", 0.7)]
     assert summary["jobs"][0]["error"] == pytest.approx(0.01)
     same = dict.fromkeys(rules, (10.0, 10.0))
-    assert summary_of([Outcome(found.mixes[0], (10.0, 10.0), same, (0.5,))])["offered"] == "add"
+    assert summary_of([MixOutcome(found.mixes[0], (10.0, 10.0), same, (0.5,))])["offered"] == "add"
 
 
 def test_mixes_are_drawn_by_their_seed(folder: Path) -> None:

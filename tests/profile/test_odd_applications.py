@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.errors import InputError, RunError, UnrackError
 from unrack.profile.application import application_of
-from unrack.profile.axes.axis import Held, Rig
+from unrack.profile.axes.axis import LevelNeeds, Rig
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 from unrack.profile.running.copies import TAIL, for_a_run, run_copies
@@ -37,7 +37,7 @@ def run_once(folder: Path, script: str, keys: str = "") -> float:
     one = application_of(path.read_text(), folder, "app.toml")
     with Journal(folder / "journals") as journal:
         rig = Rig(Machine(), journal, folder, 1, 0)
-        with for_a_run(Held(), rig) as held:
+        with for_a_run(LevelNeeds(), rig) as held:
             (copy,), _ = run_copies(one, held, journal.token)
     return copy.time_s
 

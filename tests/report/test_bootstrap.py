@@ -9,7 +9,7 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.metric.bootstrap import blocks_of, pieces, resampled, spread
-from unrack.metric.estimate import Entry, marks, standings
+from unrack.metric.estimate import ComparedRow, marks, standings
 from unrack.units import SECOND_US
 
 DAY = 86_400
@@ -161,7 +161,7 @@ def test_the_best_must_be_more_than_noise():
     waits = {"a": wait, "b": wait + 5, "c": rng.permutation(wait)}
     drawn = resampled({name: frame(submit, own) for name, own in waits.items()})
     means = {"a": wait.mean(), "b": wait.mean() + 5, "c": wait.mean() + 0.1}
-    rows = {name: Entry({0: {"wait_s_mean": means[name]}}, "", drawn[name]) for name in drawn}
+    rows = {name: ComparedRow({0: {"wait_s_mean": means[name]}}, "", drawn[name]) for name in drawn}
     assert marks(rows, "wait_s_mean", "low") == {"a": "among", "c": "among"}
     (own,) = standings(rows, "wait_s_mean", "low")
     assert own.gaps["b"].excludes_0

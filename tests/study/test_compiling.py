@@ -11,7 +11,7 @@ import numba
 import pytest
 
 from unrack.cli.options import WORDS
-from unrack.cli.study.run import Bar
+from unrack.cli.study.run import ProgressBar
 from unrack.jit import on_first_compile, telling_of_each
 from unrack.kernels.parts import KernelCompiler
 from unrack.study.runner import Progress, _Board
@@ -73,11 +73,11 @@ def test_a_board_that_compiles_passes_it_on() -> None:
 
 
 def test_the_command_says_it_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar() as bar:
+    with ProgressBar() as bar:
         for compiling in (False, True, True):
             bar.tell(Progress(0, 1, 0, 1, 0, compiling))
     assert capsys.readouterr().err == WORDS + "\n"
-    assert Bar(quiet=True).told is None
+    assert ProgressBar(quiet=True).told is None
 
 
 KERNEL = """

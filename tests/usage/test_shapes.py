@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from unrack.errors import InputError
 from unrack.workload.usage.curves import UsageCurves, UsageSeries, check_curves, series_of
-from unrack.workload.usage.shapes.draw import Steps, drawn, drawn_jobs, heights
-from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, Kind, Shapes, properties, shapes_of, written
+from unrack.workload.usage.shapes.draw import CurveSteps, drawn, drawn_jobs, heights
+from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, ShapeKind, Shapes, properties, shapes_of, written
 
 
 def draw(name: str, count: int = 3000, seed: int = 1, run_s: float = 50_000.0, tasks: int = 1) -> UsageCurves:
@@ -71,7 +71,7 @@ def test_heights_give_the_time_near_the_peak_and_the_mean_where_both_can_be(
     count: int, ratio: float, near: float, spread: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    steps = Steps(
+    steps = CurveSteps(
         np.array([0, count]), rng.exponential(size=count), rng.standard_normal(count), np.array([ratio]),
         np.array([near]), np.array([spread]),
     )  # fmt: skip
@@ -110,7 +110,7 @@ def test_parameters_come_back_from_the_file_they_were_written_to(tmp_path: Path)
 def test_parameters_that_cannot_be_are_refused(change: dict[str, object], words: str) -> None:
     content = shapes_of("google").model_dump(exclude_none=True)
     with pytest.raises(InputError, match=words):
-        Shapes.read({**content, **change}, "here, ", nested=list(Kind.model_fields))
+        Shapes.read({**content, **change}, "here, ", nested=list(ShapeKind.model_fields))
 
 
 @pytest.mark.parametrize("name", ["googol", "missing.toml"])

@@ -18,7 +18,7 @@ from unrack_papers.within import Within
 from unrack_papers.zacarias.dynamic import cost, initial, memory, sharing, throughput
 from unrack_papers.zacarias.dynamic.counts import LEVELS, lending_over_time
 from unrack_papers.zacarias.dynamic.systems import ALL_SYSTEMS, BASELINE, DYNAMIC, REFERENCE, STATIC, SYSTEMS, title
-from unrack_papers.zacarias.headlines import Found, Headline, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, greatest, headlines_sheet
 from unrack_papers.zacarias.overestimation import everyone
 from unrack_papers.zacarias.overestimation.regression import Band, ahead, by_band
 from unrack_papers.zacarias.overestimation.users import ALL, Responses, compared, with_bands
@@ -182,9 +182,11 @@ def test_everybody_is_compared_with_exact_requests_seed_by_seed() -> None:
 def test_a_headline_is_a_line_of_a_table_and_a_claim_with_the_same_verdict() -> None:
     one = REPRODUCTIONS["dynamic-throughput"]
     nothing = Measured(one, one.defaults, {})
-    near = Headline("gain", "It gains 12 %", "§1", 12, lambda _: Found("here", [11.0, 11.2, 11.4]), 8, 16)
-    far = Headline("gain", "It gains 40 %", "§1", 40, lambda _: Found("here", [11.0, 11.2, 11.4]), 36, 44, sign=">")
-    none = Headline("gain", "It gains", "§1", 40, lambda _: Found("nowhere", []), 36)
+    near = Headline("gain", "It gains 12 %", "§1", 12, lambda _: FoundNumber("here", [11.0, 11.2, 11.4]), 8, 16)
+    far = Headline(
+        "gain", "It gains 40 %", "§1", 40, lambda _: FoundNumber("here", [11.0, 11.2, 11.4]), 36, 44, sign=">"
+    )
+    none = Headline("gain", "It gains", "§1", 40, lambda _: FoundNumber("nowhere", []), 36)
     lines = headlines_sheet(nothing, [near, far, none]).lines
     assert [cell.lines[0] for cell in lines[0]] == ["gain, %", "here", "12 ✓", "11.2±0.5", "−0.8"]
     assert [cell.lines[0] for cell in lines[1]] == ["gain, %", "here", "> 40 ✗", "11.2±0.5", "−28.8"]
@@ -194,10 +196,15 @@ def test_a_headline_is_a_line_of_a_table_and_a_claim_with_the_same_verdict() -> 
 
 
 def test_the_greatest_is_by_the_mean_and_the_first_of_equals() -> None:
-    several = [Found("a", [1.0, 2.0]), Found("b", [2.0, 1.0]), Found("c", [None, 0.0]), Found("d", [])]
+    several = [
+        FoundNumber("a", [1.0, 2.0]),
+        FoundNumber("b", [2.0, 1.0]),
+        FoundNumber("c", [None, 0.0]),
+        FoundNumber("d", []),
+    ]
     assert greatest(several).where == "a"
     assert greatest(several, -1).where == "c"
-    assert greatest([Found("d", [])]) == Found("nowhere", ())
+    assert greatest([FoundNumber("d", [])]) == FoundNumber("nowhere", ())
 
 
 def test_the_systems_of_the_figures_are_among_all() -> None:

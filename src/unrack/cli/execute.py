@@ -11,7 +11,7 @@ from unrack.cli.options import print_json, print_lines
 
 if TYPE_CHECKING:
     from unrack.live.machine.claims_file import Claims
-    from unrack.live.machine.plan import Plan
+    from unrack.live.machine.plan import MachinePlan
 
 REFUSED = 1
 
@@ -51,7 +51,7 @@ def execute(
     from unrack.live.machine.claims_file import move_aside, usual_place
     from unrack.live.machine.execute import execute as run
     from unrack.live.machine.here import machine_here
-    from unrack.live.machine.plan import Wanted
+    from unrack.live.machine.plan import WantedGpus
     from unrack.reasons import Reason
     from unrack.resources.gpus.machines.reading.read import read_machine
 
@@ -63,14 +63,14 @@ def execute(
     place = usual_place() if locks is None else locks
     if recover and (aside := move_aside(place)) is not None:
         typer.echo(f"{place} was damaged and is now {aside}", err=True)
-    wanted = Wanted(gpus, cores, utility)
+    wanted = WantedGpus(gpus, cores, utility)
     if dry_run:
         _say_only(machine, wanted, place, command or [], as_json)
         return
     if not command:
         raise InputError("the command", "nothing", "one after --, or --dry-run")
 
-    def say(plan: Plan) -> None:
+    def say(plan: MachinePlan) -> None:
         if as_json:
             print_json({**plan.as_json(), "command": command, "locks": str(place)}, None, err=True)
         elif not plan.cores:
@@ -103,7 +103,7 @@ def _say_only(machine: Any, wanted: Any, place: Path, command: list[str], as_jso
         print_lines(_lines(planned, claims, command, place))
 
 
-def _lines(plan: Plan, claims: Claims, command: list[str], place: Path) -> list[str]:
+def _lines(plan: MachinePlan, claims: Claims, command: list[str], place: Path) -> list[str]:
     import shlex
 
     from unrack.resources.gpus.machines.machine import shown, text_of

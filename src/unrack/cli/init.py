@@ -45,10 +45,10 @@ def policy(
     force: Force = False,
 ) -> None:
     """Write a policy of your own to begin with, which runs as it is, and a test of it."""
-    from unrack.study.starters.files import Kind, policy_files, write_files
+    from unrack.study.starters.files import StarterKind, policy_files, write_files
 
-    check_choice("--kind", kind, Kind)
-    first, test = write_files(policy_files(name, Kind(kind)), out, force)
+    check_choice("--kind", kind, StarterKind)
+    first, test = write_files(policy_files(name, StarterKind(kind)), out, force)
     typer.echo(f"wrote {first} and {test}")
     typer.echo(f"run it beside others:  unrack run STUDY.toml --policy {first}:{first.stem}")
     typer.echo(f"check its rules:       python {test}")

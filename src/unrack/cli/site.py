@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from unrack.study.history.check import Check, Waits
+    from unrack.study.history.check import Check, WaitTimes
 
 MOST = 10
 """Jobs that are listed without --all."""
@@ -78,7 +78,7 @@ def check(
     print_page(_page(found, tolerance, None if everything else MOST))
 
 
-def _table(waits: Mapping[str, Waits]) -> dict[str, dict[str, float]]:
+def _table(waits: Mapping[str, WaitTimes]) -> dict[str, dict[str, float]]:
     return {name: one._asdict() for name, one in waits.items()}
 
 
@@ -121,7 +121,7 @@ def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
     return [*page, *(f"note: {note}" for note in found.notes)]
 
 
-def _waits(title: str, rows: Mapping[str, Waits]) -> Table:
+def _waits(title: str, rows: Mapping[str, WaitTimes]) -> Table:
     heads = [f"{what}, {side}" for what in ("mean", "median", "p95") for side in ("real", "simulated")]
     made = grid(title, [""], ["jobs", "agree", *heads])
     for name, one in rows.items():

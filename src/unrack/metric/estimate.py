@@ -202,7 +202,7 @@ Mark = Literal["best", "among", ""]
 """``best``: better than all others; ``among``: not told apart from the best, as others are."""
 
 
-class Entry(NamedTuple):
+class ComparedRow(NamedTuple):
     """A row that may be compared: seed → its metrics, its world, and of one seed perhaps what resampled time gives."""
 
     seeds: Mapping[int, Mapping[str, Any]]
@@ -216,7 +216,7 @@ class Entry(NamedTuple):
             return self.drawn.estimate(metric, *values.values())
         return estimate(values.values())
 
-    def above(self, other: Entry, metric: str, level: float) -> Estimate | None:
+    def above(self, other: ComparedRow, metric: str, level: float) -> Estimate | None:
         """By how much it is above another row, seed by seed or draw by draw."""
         more, less = self.by_seed(metric), other.by_seed(metric)
         found = difference(more, less, level)
@@ -231,7 +231,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class MetricStanding:
     """How the rows of one world compare by one metric."""
 
     world: str  # theirs
@@ -258,7 +258,7 @@ def world_of(record: Mapping[str, Any]) -> str:
     return "" if world is None else world if isinstance(world, str) else json.dumps(world, sort_keys=True)
 
 
-def served_less(rows: Mapping[str, Entry]) -> dict[str, float]:
+def served_less(rows: Mapping[str, ComparedRow]) -> dict[str, float]:
     """Row → the share of core-time that it served, of those that served less than the best of their world.
 
     Where the core-time is the same and jobs are missing, it is the share of the jobs.
@@ -287,8 +287,8 @@ def _shares(values: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def standings(
-    rows: Mapping[str, Entry], metric: str, better: str, less: Mapping[str, float] | None = None
-) -> tuple[Standing, ...]:
+    rows: Mapping[str, ComparedRow], metric: str, better: str, less: Mapping[str, float] | None = None
+) -> tuple[MetricStanding, ...]:
     """Compare rows by a metric: one standing a world, in order of first appearance.
 
     ``better``: ``"low"``, ``"high"`` or ``""`` (neither is better: nothing is marked). ``less``: rows that served less,
@@ -303,7 +303,7 @@ def standings(
 
 
 def marks(
-    rows: Mapping[str, Entry], metric: str, better: str, less: Mapping[str, float] | None = None
+    rows: Mapping[str, ComparedRow], metric: str, better: str, less: Mapping[str, float] | None = None
 ) -> dict[str, Mark]:
     """Row → its mark in the column of a metric; rows without one are left out.
 
@@ -320,35 +320,35 @@ def marks(
     return found
 
 
-def _worlds(rows: Mapping[str, Entry]) -> dict[str, list[str]]:
+def _worlds(rows: Mapping[str, ComparedRow]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, row in rows.items():
         found.setdefault(row.world, []).append(name)
     return found
 
 
-def _standing(world: str, rows: Mapping[str, Entry], metric: str, better: str) -> Standing:
+def _standing(world: str, rows: Mapping[str, ComparedRow], metric: str, better: str) -> MetricStanding:
     means = {name: mean for name, row in rows.items() if (mean := row.estimate(metric)) is not None}
     values = {name: rows[name].by_seed(metric) for name in means}
     shared = set.intersection(*(set(own) for own in values.values())) if values else set()
     if better not in ("low", "high") or len(values) < 2 or not shared:
-        return Standing(world, means)
+        return MetricStanding(world, means)
     sign = 1 if better == "low" else -1
     top = min(values, key=lambda name: sign * math.fsum(values[name][seed] for seed in sorted(shared)))
     others = [name for name in values if name != top]
     equal = [name for name in others if _equal(values[name], values[top], shared)]
     if len(equal) == len(others):
-        return Standing(world, means)
+        return MetricStanding(world, means)
     drawn = all(mean.count > 1 and len(values[name]) == 1 for name, mean in means.items())
     if not drawn and all(len(own) == 1 for own in values.values()):
-        return Standing(world, means, best=_in_order(values, [top, *equal]))
+        return MetricStanding(world, means, best=_in_order(values, [top, *equal]))
     level = 1 - (1 - LEVEL) / len(others)
     gaps = {name: gap for name in others if (gap := rows[name].above(rows[top], metric, level)) is not None}
     near = [name for name in others if name not in equal and not (name in gaps and gaps[name].excludes_0)]
     if not near:
-        return Standing(world, means, _in_order(values, [top, *equal]), gaps=gaps, drawn=drawn)
+        return MetricStanding(world, means, _in_order(values, [top, *equal]), gaps=gaps, drawn=drawn)
     among = (top, *(name for name in others if name in equal or name in near))
-    return Standing(world, means, (), among if len(among) < len(values) else (), gaps, drawn)
+    return MetricStanding(world, means, (), among if len(among) < len(values) else (), gaps, drawn)
 
 
 def _in_order(values: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def system_answer(plan: Plan, searched: Searched, system: int) -> dict[str, Any]
     dict
         ``values`` (key → value), ``cost`` (see :meth:`unrack.cluster.prices.bill.Bill.record`), ``verdict``, ``seeds``
         (run), ``met`` (of them), ``at_least`` and ``at_most`` (bounds of the share of all seeds that could be drawn
-        which meets the goals: :meth:`unrack.plan.search.Rule.of_all_seeds`), ``goals`` (for each what
+        which meets the goals: :meth:`unrack.plan.search.GoalRule.of_all_seeds`), ``goals`` (for each what
         :func:`unrack.plan.decided.of_goal` says) and ``metrics``.
     """
     line, trials, rule = searched.line, searched.trials[system], searched.rule

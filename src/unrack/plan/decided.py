@@ -8,7 +8,7 @@ from typing import Any
 
 from unrack.facts import some
 from unrack.plan.goal import Goal, Trial
-from unrack.plan.search import SURE, Rule
+from unrack.plan.search import SURE, GoalRule
 
 
 def values_text(values: Mapping[str, Any], labels: Mapping[str, str]) -> str:
@@ -39,7 +39,7 @@ MOST_LISTED = 6
 """Seeds that are named."""
 
 
-def of_goal(rule: Rule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
+def of_goal(rule: GoalRule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
     """How far a system reaches a goal; of several workloads, in the one that is worst.
 
     Returns
@@ -73,7 +73,7 @@ def of_goal(rule: Rule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def _place(rule: Rule, seeds: int, met: int) -> int:
+def _place(rule: GoalRule, seeds: int, met: int) -> int:
     """Which seed decides, the worst one being 0: the first that may not miss the goal."""
     if rule.share is None:
         return 0
@@ -82,7 +82,7 @@ def _place(rule: Rule, seeds: int, met: int) -> int:
     return seeds - rule.needed if met >= rule.needed else min(rule.seeds - rule.needed, seeds - 1)
 
 
-def _of_mean(rule: Rule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
+def _of_mean(rule: GoalRule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
     """The mean and its bounds, in the workload in which it is worst."""
     gaps = [[trial.gap(goal, at) for trial in trials] for at in range(len(trials[0].values))]
     own = min(range(len(gaps)), key=lambda at: math.fsum(gaps[at]))
@@ -102,7 +102,7 @@ def _of_mean(rule: Rule, goal: Goal, trials: Sequence[Trial]) -> dict[str, Any]:
     return {"value": mean, "margin": margin, "low": min(bounds, default=None), "high": max(bounds, default=None)}
 
 
-def certain_text(rule: Rule, system: Mapping[str, Any], drawn: bool) -> str:
+def certain_text(rule: GoalRule, system: Mapping[str, Any], drawn: bool) -> str:
     """On how many of all seeds a system meets the goals, with which confidence."""
     if not drawn:
         return "in the one run that there is, as nothing is drawn"
@@ -115,7 +115,7 @@ def certain_text(rule: Rule, system: Mapping[str, Any], drawn: bool) -> str:
     return f"{met}: on {share_text(system['at_least'])} of all seeds at least, with {100 * sure:g} % confidence"
 
 
-def missed_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
+def missed_text(rule: GoalRule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
     """Why a system fails, or is not decided: the seeds, the values there, and how far these are off."""
     missed = sorted({seed for own in system["goals"] for seed in own["missed_on"]})
     pairs = zip(goals, system["goals"], strict=True)
@@ -149,7 +149,7 @@ def _goal_text(goal: Goal, own: Mapping[str, Any], missed: int) -> str:
     return f"{goal.metric} is {values}{where}, where {_want(goal)} is wanted{by}"
 
 
-def _mean_text(rule: Rule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
+def _mean_text(rule: GoalRule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
     words = []
     for goal, own in zip(goals, system["goals"], strict=True):
         if goal.unasked and own["missed_on"]:

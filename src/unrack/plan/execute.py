@@ -11,7 +11,7 @@ from unrack.errors import InputError, nearest
 from unrack.plan.decided import values_text
 from unrack.plan.goal import COST, Trial, Values, known_metric, mean_of
 from unrack.plan.lines import Line, Plan
-from unrack.plan.search import Ask, Found, Rule, Search, Verdict, search
+from unrack.plan.search import Ask, GoalRule, Search, SearchResult, Verdict, search
 from unrack.study.grid import Run
 from unrack.study.runner import Progress, keep_runs, make_folder
 from unrack.study.workers.contract import Workers
@@ -25,11 +25,11 @@ class Searched:
     """A line and what its search came to."""
 
     line: Line  # which
-    rule: Rule  # when goals counted as met
+    rule: GoalRule  # when goals counted as met
     drawn: bool  # whether seeds make a difference
     # system → what it did, on the seeds 0, 1, 2 … of the plan
     trials: dict[int, list[Trial]] = field(default_factory=dict)
-    found: Found = field(default_factory=Found)  # what the search came to; empty while it goes on
+    found: SearchResult = field(default_factory=SearchResult)  # what the search came to; empty while it goes on
 
     def begin(self, search: Search) -> None:
         """Take a search, and what it asks for first."""
@@ -112,7 +112,7 @@ def execute(
 
 def _all_of(searched: Searched, metric: str, sign: int) -> Search:
     """Try all systems; the best is that which meets the goals with the best mean of a metric."""
-    found = Found()
+    found = SearchResult()
     found.verdicts.update((yield Ask(tuple(range(len(searched.line.space))), every=True)))
     good = [one for one, verdict in found.verdicts.items() if verdict == Verdict.MEETS]
     means = {one: mean_of(searched.trials[one], metric) for one in good}

@@ -16,7 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.plan.goal import COST
 from unrack.plan.search import Space
-from unrack.plan.settings import Settings, Vary
+from unrack.plan.settings import PlanSettings, Vary
 from unrack.study.grid import Run, Sources, runs_of
 from unrack.study.input.file import StudyTable
 from unrack.study.input.inputs import Document, PolicySpec, make_cluster, make_policy_spec
@@ -55,7 +55,7 @@ class Plan:
         A key leads nowhere or makes no difference, a system cannot be built, or no varied key changes the objective.
     """
 
-    def __init__(self, document: Document, settings: Settings, policies: Sequence[str] = ()) -> None:
+    def __init__(self, document: Document, settings: PlanSettings, policies: Sequence[str] = ()) -> None:
         self.document, self.settings = document, settings
         self.table = document.validated(StudyTable, document.table)
         self.name = self.table.name or PurePath(document.path).stem or "plan"

@@ -72,7 +72,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class GoalRule:
     """When goals count as met."""
 
     goals: tuple[Goal, ...]  # all of them
@@ -282,7 +282,7 @@ class Ask(NamedTuple):
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search came to."""
 
     best: int | None = None  # the least system that meets the goals; ``None``: none was found
@@ -302,7 +302,7 @@ class Found:
                       if verdict == Verdict.UNDECIDED and (self.best is None or system < self.best))  # fmt: skip
 
 
-Search = Generator[Ask, Mapping[int, Verdict], Found]
+Search = Generator[Ask, Mapping[int, Verdict], SearchResult]
 
 
 def search(space: Space, way: Way = "auto") -> Search:
@@ -310,7 +310,7 @@ def search(space: Space, way: Way = "auto") -> Search:
 
     ``way``: ``"every"``: one by one, whatever the size; ``"bisect"``; ``"auto"``: by the size.
     """
-    found = Found()
+    found = SearchResult()
     if way == "every" or (way == "auto" and len(space) <= ONE_BY_ONE):
         yield from _upwards(found, range(len(space)))
     else:
@@ -328,14 +328,14 @@ def search(space: Space, way: Way = "auto") -> Search:
 Steps = Generator[Ask, Mapping[int, Verdict], None]
 
 
-def _tried(found: Found, systems: Iterable[int], thorough: bool = True) -> Steps:
+def _tried(found: SearchResult, systems: Iterable[int], thorough: bool = True) -> Steps:
     left = tuple(one for one in systems if one not in found.verdicts)
     if left:
         verdicts = yield Ask(left, thorough)
         found.verdicts.update((one, verdicts[one]) for one in left)
 
 
-def _upwards(found: Found, systems: Iterable[int]) -> Steps:
+def _upwards(found: SearchResult, systems: Iterable[int]) -> Steps:
     """Try systems in ascending order, a few at once, until one meets the goals, and remember the least that does."""
     left = list(systems)
     while left:
@@ -347,7 +347,7 @@ def _upwards(found: Found, systems: Iterable[int]) -> Steps:
             return
 
 
-def _bisected(space: Space, found: Found) -> Steps:
+def _bisected(space: Space, found: SearchResult) -> Steps:
     """The least system by bisection, chain by chain; each chain only where it is cheaper than the best so far."""
     for chain in space.chains():
         cheaper = [one for one in chain if found.best is None or one < found.best]
@@ -369,7 +369,7 @@ def _bisected(space: Space, found: Found) -> Steps:
         found.best = cheaper[high]
 
 
-def _supported(space: Space, found: Found) -> Steps:
+def _supported(space: Space, found: SearchResult) -> Steps:
     """Test what bisection assumes; if a cheaper system meets the goals after all, try the cheaper ones one by one."""
     best = len(space) if found.best is None else found.best
     near = [] if found.best is None else [one for one in space.neighbours(best, BESIDE) if one < best]

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from unrack.errors import InputError, nearest
 from unrack.metric.table import EVERY_METRIC
 from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
-from unrack.plan.search import Rule, Way
+from unrack.plan.search import GoalRule, Way
 from unrack.resources.checked import Strict
 from unrack.study.input.inputs import Document
 
@@ -152,8 +152,8 @@ class PlanTable(Strict):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.search.Rule`."""
+class PlanSettings:
+    """What is to be found, as in :class:`PlanTable` and :class:`unrack.plan.search.GoalRule`."""
 
     goals: tuple[Goal, ...]
     varies: tuple[Vary, ...]
@@ -170,11 +170,11 @@ class Settings:
         """-1 where more of the objective is better: what is to be least is sign × objective."""
         return -1 if self.objective in EVERY_METRIC and EVERY_METRIC[self.objective].better == "high" else 1
 
-    def rule(self, systems: int, drawn: bool) -> Rule:
+    def rule(self, systems: int, drawn: bool) -> GoalRule:
         """When goals count as met in a search of so many systems; where nothing is drawn, one seed tells all."""
         if not drawn:
-            return Rule(self.goals, 1, 1.0, None, systems)
-        return Rule(self.goals, self.seeds, self.share, self.confidence, systems)
+            return GoalRule(self.goals, 1, 1.0, None, systems)
+        return GoalRule(self.goals, self.seeds, self.share, self.confidence, systems)
 
 
 def make_settings(
@@ -182,7 +182,7 @@ def make_settings(
     goals: Sequence[Goal] = (),
     varies: Sequence[Vary] = (),
     **said: Any,
-) -> Settings:
+) -> PlanSettings:
     """What is to be found: the ``[plan]`` of a study, with what is said beside it in place of its own.
 
     ``said``: ``objective``, ``share``, ``confidence``, ``seeds``, ``prices``, ``reference``, ``search``; ``None``: not
@@ -233,7 +233,7 @@ def make_settings(
         want = "a reference: [plan.reference], or --reference KEY=VALUE, says which system that is"
         raise InputError("goal", repr(str(relative)), want)
     bare = tuple(goal._replace(share=None, confidence=None) for goal in found)
-    return Settings(with_served(bare), chosen, **told)
+    return PlanSettings(with_served(bare), chosen, **told)
 
 
 def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float]:

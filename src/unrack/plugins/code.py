@@ -22,7 +22,7 @@ LIBRARIES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "pl
 GENERATED = ("<frozen", "<__array_function__", "<string>")
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file."""
 
     file: str  # as the user would name it: relative to the working folder where it is below it
@@ -57,10 +57,10 @@ def is_users(file: str) -> bool:
     return not file.startswith((OURS, *LIBRARIES))
 
 
-def line_of(file: str, number: int, function: str = "") -> Line:
+def line_of(file: str, number: int, function: str = "") -> FileLine:
     """A line of a file, read from it."""
     linecache.checkcache(file)
-    return Line(shown_path(file), number, function, linecache.getline(file, number).strip())
+    return FileLine(shown_path(file), number, function, linecache.getline(file, number).strip())
 
 
 def frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
@@ -70,7 +70,7 @@ def frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
         trace = trace.tb_next
 
 
-def users_line(trace: TracebackType | None, installed: bool = False) -> Line | None:
+def users_line(trace: TracebackType | None, installed: bool = False) -> FileLine | None:
     """The last line of a traceback that is in a file of the user's; ``None``: there is none.
 
     ``installed``: the first line instead that is not in this package: of a policy that is a library itself.
@@ -109,7 +109,7 @@ def code_of(function: Any) -> CodeType | None:
     return found if isinstance(found, CodeType) else None
 
 
-def definition(function: Any) -> Line | None:
+def definition(function: Any) -> FileLine | None:
     """Where a function, a method or a class is defined; ``None``: not known."""
     if isinstance(function, type):
         try:

@@ -16,7 +16,7 @@ from unrack.errors import InputError
 from unrack.plugins.code import in_words, shown_path, users_line
 
 
-class Source(NamedTuple):
+class PluginFile(NamedTuple):
     """A file as it was read, for processes that may not see it; ``path`` is as the user wrote it."""
 
     path: str
@@ -25,17 +25,17 @@ class Source(NamedTuple):
 
 _taken: dict[str, bytes] = {}
 """Files that stand for those of the same path, in this process, for now."""
-_ran: dict[str, Source] = {}
+_ran: dict[str, PluginFile] = {}
 """Modules that were run once → their files."""
 
 
-def source_of(path: str) -> Source:
+def source_of(path: str) -> PluginFile:
     """The file at a path, or what stands for it; an OSError if it cannot be read."""
-    return Source(path, _taken[path] if path in _taken else Path(path).expanduser().read_bytes())
+    return PluginFile(path, _taken[path] if path in _taken else Path(path).expanduser().read_bytes())
 
 
 @contextmanager
-def taking(sources: Iterable[Source]) -> Iterator[None]:
+def taking(sources: Iterable[PluginFile]) -> Iterator[None]:
     """Run what was sent, and not the files of these names."""
     sent = dict(sources)
     _taken.update(sent)
@@ -119,6 +119,6 @@ def carried(thing: object) -> Any:
     return NotImplemented
 
 
-def _class_of(source: Source, name: str) -> Any:
+def _class_of(source: PluginFile, name: str) -> Any:
     with taking([source]):
         return attrgetter(name)(run_once(source.path, "plug-in", InputError))

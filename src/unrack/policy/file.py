@@ -10,13 +10,13 @@ from typing import Any
 from unrack.errors import PolicyError
 from unrack.plugins import file
 from unrack.plugins.code import definition, in_words
-from unrack.plugins.file import Source
+from unrack.plugins.file import PluginFile
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.own.fault import at
 
 
-def source_of(spec: str) -> Source:
+def source_of(spec: str) -> PluginFile:
     """The file that ``FILE.py:NAME`` names."""
     return file.source_of(_parted(spec)[0])
 

@@ -53,7 +53,7 @@ STEPS = 4
 
 
 @dataclass(slots=True)
-class Notes:
+class LimitNotes:
     """What is remembered."""
 
     inner: Any  # of the policy inside
@@ -77,16 +77,16 @@ class Extending(AroundAnother):
         inner = traits_of(self.inner)
         return replace(inner, does=inner.does | {Ability.EXTENDS})
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> LimitNotes:
         """As the policy inside begins."""
-        return Notes(self.inner.begin(view))
+        return LimitNotes(self.inner.begin(view))
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: LimitNotes, now: int) -> tuple[list[Decision], LimitNotes]:
         """As the policy inside decides."""
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
         return decisions, memory
 
-    def extends(self, view: View, memory: Notes, job: int, now: int) -> Extend | None:
+    def extends(self, view: View, memory: LimitNotes, job: int, now: int) -> Extend | None:
         """A step more for a job that has used up its limit, if that delays no job."""
         more_us = min(self.step_us, self.most_us - view.columns.extended_us.get(job, 0))
         until_us = max(now, int(view.running_end_us[view.running_jobs == job][0])) + more_us  # it may be asked early

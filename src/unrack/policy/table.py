@@ -54,7 +54,7 @@ from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS
 
 
-class Entry(NamedTuple):
+class PolicyEntry(NamedTuple):
     """A built-in policy: one line of words, its parameters, and how to make it."""
 
     summary: str
@@ -63,24 +63,24 @@ class Entry(NamedTuple):
     fixed: Mapping[str, Any]
 
 
-def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> Entry:
+def _list(summary: str, first: str, rule: str, /, **parameters: Parameter) -> PolicyEntry:
     every = {**parameters, **COMMON, **TERMS, **parameters}  # in the order of the first, with the words of the last
-    return Entry(summary, any_of(ListScheduler), every, {"order": first, "backfill": rule})
+    return PolicyEntry(summary, any_of(ListScheduler), every, {"order": first, "backfill": rule})
 
 
-def _topo_aware(summary: str, rule: str, **fixed: Any) -> Entry:
+def _topo_aware(summary: str, rule: str, **fixed: Any) -> PolicyEntry:
     """A list with a rule for GPUs by utility unless it names another."""
     own = {"order": ORDER, "wait": FREE["wait"], "depth": DEPTH, "gpus": GPUS["gpus"]._replace(default="drb")}
     entry = _list(summary, "fcfs", rule, **own)
     return entry._replace(fixed={**entry.fixed, "gpus": "drb", **fixed})
 
 
-def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> Entry:
+def _pooled(rule: str, summary: str, /, **parameters: Parameter) -> PolicyEntry:
     keys = {"order": ORDER._replace(default="edf"), "memory": MEMORY, **TERMS, "estimates": ESTIMATES, **parameters}
-    return Entry(summary, partial(pooled, partial(Pooled, rule=rule), rule, "edf"), keys, {})
+    return PolicyEntry(summary, partial(pooled, partial(Pooled, rule=rule), rule, "edf"), keys, {})
 
 
-_OWN: dict[str, Entry] = {
+_OWN: dict[str, PolicyEntry] = {
     "fcfs": _list("first come, first served; no job passes the head of the queue", "fcfs", "none", **FREE),
     "sjf": _list("shortest expected run time first", "sjf", "none", **FREE),
     "ljf": _list("longest expected run time first", "ljf", "none", **FREE),
@@ -98,7 +98,7 @@ _OWN: dict[str, Entry] = {
         backfill_order=BACKFILL_ORDER,
         depth=DEPTH,
     ),
-    "easy++": Entry(
+    "easy++": PolicyEntry(
         "EASY backfill on run times predicted from the user's last two jobs that ended, shortest first (Tsafrir 2007)",
         EasyPlusPlus,
         {
@@ -133,13 +133,13 @@ _OWN: dict[str, Entry] = {
         "any",
         postpone=True,
     ),
-    "conservative": Entry(
+    "conservative": PolicyEntry(
         "conservative backfill: every job holds a reservation that is never delayed",
         any_of(Conservative),
         {"order": ORDER, "compress": FORWARD, **COMMON, **TERMS},
         {},
     ),
-    "slurm": Entry(
+    "slurm": PolicyEntry(
         "Slurm-like: a main loop at every event, and backfill of part of the queue at intervals",
         any_of(SlurmLike),
         {
@@ -160,7 +160,7 @@ _OWN: dict[str, Entry] = {
         },
         {},
     ),
-    "flow": Entry(
+    "flow": PolicyEntry(
         "all that wait are placed together, at least cost, by min-cost flow (Amaral 2019, DRMaestro)",
         any_of(Flow),
         {
@@ -204,7 +204,7 @@ _OWN: dict[str, Entry] = {
         high=Parameter("high", load, "0.7", "or bandwidth at least this and capacity at most this"),
         reading=READING,
     ),
-    "lookahead": Entry(
+    "lookahead": PolicyEntry(
         "pools: jobs that can still be on time first, late jobs last, each where it costs least (unrack's own)",
         partial(pooled, Lookahead, "lookahead", "urgency"),
         {
@@ -218,14 +218,14 @@ _OWN: dict[str, Entry] = {
     "resource-aware": _pooled(
         "resource-aware", "pools: split GPUs; keep cores beside what cannot be split (Call 2022, Alg. 3 and 4)"
     ),
-    "baseline": Entry(
+    "baseline": PolicyEntry(
         "memory: no lending; a job waits for nodes with all the memory that it asks (whole nodes)",
         on_whole_nodes,
         SCHEDULING,
         {},
     ),
     **{
-        name: Entry(f"memory: {words}", lending(name), {**SCHEDULING, **LENDING}, {})
+        name: PolicyEntry(f"memory: {words}", lending(name), {**SCHEDULING, **LENDING}, {})
         for name, words in {
             "strawman": "cores on any idle nodes, then memory from any",
             "naive": "cores on any idle nodes, memory packed on them, the rest from any",
@@ -247,7 +247,7 @@ TIERED = {
     ),
 }
 _OWN |= {
-    name: Entry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
+    name: PolicyEntry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
     for name, rule, words in (
         ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
         ("slo-first-fit", "first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
@@ -256,11 +256,11 @@ _OWN |= {
 }
 
 
-def _of_others(name: str, found: Any) -> Entry:
+def _of_others(name: str, found: Any) -> PolicyEntry:
     """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
     where = f"policy {name}"
     summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
-    return Entry(summary, lambda label: policy_of(found, where), {}, {})
+    return PolicyEntry(summary, lambda label: policy_of(found, where), {}, {})
 
 
 PREEMPT = Parameter(
@@ -287,7 +287,7 @@ OF_ALL = {
 }  # fmt: skip
 """What every policy takes."""
 
-POLICIES: Table[Entry] = Table("policies", _OWN, _of_others)
+POLICIES: Table[PolicyEntry] = Table("policies", _OWN, _of_others)
 """Name → what makes the policy."""
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from unrack.errors import InputError, RunError
 from unrack.profile.application import Application, application_of, check_here
-from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, label_of
+from unrack.profile.axes.axis import AxisFile, Level, LevelNeeds, Rig, label_of
 from unrack.profile.axes.table import actuator_of, probe
-from unrack.profile.fitting.curve import Fit, fit_axis
+from unrack.profile.fitting.curve import CurveFit, fit_axis
 from unrack.profile.fitting.estimates import Estimate, drift_of, estimates_of, noise_of
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -67,7 +67,7 @@ class Profile:
                 raise RunError(f"{self.name}, axis {axis.label}, block {block}: controls drifted by {off:.1%}")
         return found
 
-    def fit(self, axis: AxisFile) -> Fit:
+    def fit(self, axis: AxisFile) -> CurveFit:
         """The curve along an axis of numbers; see :meth:`estimates`."""
         return fit_axis(axis, self.estimates(axis))
 
@@ -200,7 +200,7 @@ def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measur
             def measure(level: Level | None) -> Run:
                 wanted = axis.base if level is None else level
                 with ExitStack() as levels:
-                    held = Held() if wanted is None else levels.enter_context(at(wanted, Held()))
+                    held = LevelNeeds() if wanted is None else levels.enter_context(at(wanted, LevelNeeds()))
                     for one, other in zip(around, others, strict=True):
                         assert one.base is not None
                         held = held.beside(levels.enter_context(other(one.base, held)))
@@ -211,7 +211,7 @@ def bench(application: Application, axis: AxisFile, rig: Rig) -> Iterator[Measur
         raise RunError(f"axis {axis.label}: {error}") from error
 
 
-def _run(application: Application, held: Held, rig: Rig) -> Run:
+def _run(application: Application, held: LevelNeeds, rig: Rig) -> Run:
     load = rig.machine.load
     with for_a_run(held, rig) as held:
         copies, usage = run_copies(application, held, rig.token)

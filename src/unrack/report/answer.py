@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from unrack.metric.estimate import Standing
+from unrack.metric.estimate import MetricStanding
 from unrack.report.setting import Setting, policies_of
 from unrack.report.table import share_text
 from unrack.units import seconds_text
@@ -122,7 +122,7 @@ def _amount(question: Question, value: float) -> str:
     return f"{value:.1%}".replace("%", " %") if question.metric.startswith("utilisation") else f"{value:,.2f}"
 
 
-def _alone(question: Question, found: Sequence[Standing]) -> Markup:
+def _alone(question: Question, found: Sequence[MetricStanding]) -> Markup:
     means = [value.mean for own in found for value in own.values.values()]
     words = question.words.capitalize()
     if len(means) == 1:
@@ -131,7 +131,7 @@ def _alone(question: Question, found: Sequence[Standing]) -> Markup:
     return Markup("{} is between <b>{}</b> and <b>{}</b> over {} settings.").format(words, low, high, len(means))
 
 
-def _one(question: Question, own: Standing) -> Markup:
+def _one(question: Question, own: MetricStanding) -> Markup:
     words, values = question.words.capitalize(), own.values
     sign = 1 if question.better == "low" else -1
     ranked = sorted(values, key=lambda policy: sign * values[policy].mean)
@@ -159,7 +159,7 @@ def _one(question: Question, own: Standing) -> Markup:
     )  # fmt: skip
 
 
-def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
+def _among(question: Question, own: MetricStanding, ranked: Sequence[str]) -> Markup:
     some = Markup(" and ").join(
         Markup("<b>{}</b> ({})").format(name, _amount(question, own.values[name].mean)) for name in own.among[:4]
     )
@@ -171,7 +171,7 @@ def _among(question: Question, own: Standing, ranked: Sequence[str]) -> Markup:
     )  # fmt: skip
 
 
-def _several(question: Question, found: Sequence[Standing], settings: Sequence[Setting]) -> Markup:
+def _several(question: Question, found: Sequence[MetricStanding], settings: Sequence[Setting]) -> Markup:
     wins = Counter(policy for own in found for policy in own.best)
     words = question.words.capitalize()
     open_ = sum(bool(own.gaps) and not own.best for own in found)

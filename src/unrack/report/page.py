@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unrack.facts import counted, some
-from unrack.metric.estimate import Entry, Mark, marks
+from unrack.metric.estimate import ComparedRow, Mark, marks
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, metric_choices
@@ -176,7 +176,7 @@ def _marked(setting: Setting, found: Mapping[str, tuple[float | None, float]], j
     if setting.seeds > 1:
         return {}
     rows = {
-        policy: Entry(
+        policy: ComparedRow(
             {0: {"wait_s_mean": wait, "jobs_finished": served, "jobs_rejected": jobs - served}},
             setting.rows[policy].world,
         )

@@ -19,10 +19,10 @@ from unrack.facts import counted
 from unrack.metric.bootstrap import COLUMNS, Resampled, resampled
 from unrack.metric.estimate import (
     LEVEL,
-    Entry,
+    ComparedRow,
     Estimate,
     Mark,
-    Standing,
+    MetricStanding,
     estimate,
     marks,
     served_less,
@@ -235,10 +235,12 @@ class Setting:
         return {policy: value for policy, value in found.items() if value is not None}
 
     @cached_property
-    def rows(self) -> dict[str, Entry]:
+    def rows(self) -> dict[str, ComparedRow]:
         """Policy → its runs, as rows that may be compared."""
         return {
-            policy: Entry({run.seed: run.metrics for run in runs}, world_of(runs[0].record), self.drawn.get(policy))
+            policy: ComparedRow(
+                {run.seed: run.metrics for run in runs}, world_of(runs[0].record), self.drawn.get(policy)
+            )
             for policy, runs in self.runs.items()
         }
 
@@ -266,7 +268,7 @@ class Setting:
         """Policy → its mark in the column of a metric; see :mod:`unrack.metric.estimate`."""
         return marks(self.rows, metric, better, self.served_less)
 
-    def standings(self, metric: str, better: str) -> tuple[Standing, ...]:
+    def standings(self, metric: str, better: str) -> tuple[MetricStanding, ...]:
         """How the policies compare by a metric, a standing a world."""
         return standings(self.rows, metric, better, self.served_less)
 

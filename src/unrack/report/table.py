@@ -216,7 +216,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One policy in one setting."""
 
     # policy, full: its name, and with all parameters
@@ -237,7 +237,7 @@ class Comparison:
     # heads, short_heads: (group, how many columns it has): of all columns, and of those shown at first
     heads: tuple[tuple[str, int], ...]
     short_heads: tuple[tuple[str, int], ...]
-    groups: tuple[tuple[str, tuple[Row, ...]], ...]  # (title of the setting, its rows)
+    groups: tuple[tuple[str, tuple[ReportRow, ...]], ...]  # (title of the setting, its rows)
     left_out: int  # how many metrics are not in the table, because it is too long
 
 
@@ -329,11 +329,11 @@ def cells_of(setting: Setting, columns: Sequence[Column], policies: Iterable[str
     return cells
 
 
-def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[Row, ...]:
+def _rows(setting: Setting, columns: Sequence[Column]) -> tuple[ReportRow, ...]:
     cells = cells_of(setting, columns, setting.runs)
     less = {policy: share_text(share) for policy, share in setting.served_less.items()}
     worlds = {policy: row.world if len(setting.worlds) > 1 else "" for policy, row in setting.rows.items()}
     return tuple(
-        Row(policy, own[0].policy, len(own), tuple(cells[policy]), less.get(policy, ""), worlds[policy])
+        ReportRow(policy, own[0].policy, len(own), tuple(cells[policy]), less.get(policy, ""), worlds[policy])
         for policy, own in setting.runs.items()
     )

@@ -26,7 +26,7 @@ NO_CLAIMS: Ints = np.empty((0, 2), np.int64)
 """Nothing claimed."""
 
 
-class Part:
+class ResourcePart:
     """One resource of a cluster, and which of all places and quantities are its own."""
 
     def __init__(self, name: str, installed: Installed, place: int, quantity: int) -> None:
@@ -80,11 +80,11 @@ class Places:
         return self.parts[-1].places.stop if self.parts else 0
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ResourcePart, ...]:
         """One for every resource."""
         found, place, quantity = [], 0, 0
         for name, installed in self.installed.items():
-            found.append(Part(name, installed, place, quantity))
+            found.append(ResourcePart(name, installed, place, quantity))
             place, quantity = found[-1].places.stop, found[-1].quantities.stop
         return tuple(found)
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import FailedRunsError, InputError, RunError
-from unrack.plugins.file import Source, is_file, taking
+from unrack.plugins.file import PluginFile, is_file, taking
 from unrack.plugins.table import using
 from unrack.policy.file import source_of
 from unrack.sim.guard import said
@@ -316,12 +316,12 @@ class _Asked(NamedTuple):
     """A run, and the files that it needs: another machine may not have them, and here they may change meanwhile."""
 
     run: Run
-    sources: tuple[Source, ...]
+    sources: tuple[PluginFile, ...]
 
 
 def _asked(runs: Iterable[Run]) -> Iterator[_Asked]:
     """Each file is read once."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, PluginFile] = {}
     for run in runs:
         files = [one for one in (run.policy.file, *run.plugins) if is_file(one)]
         sources |= {file: source_of(file) for file in files if file not in sources}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.gpus.place_kernel import Room, place_job
+from unrack.policy.gpus.place_kernel import GpuRoom, place_job
 from unrack.resources.contract import Nodes
 from unrack.resources.gpus.choice import Neighbours
 from unrack.resources.gpus.columns import Ask, Gpus, gpu_columns, read_keys
@@ -110,7 +110,7 @@ class State:
         """What the kernel chooses: machines with their GPUs; nothing: there is no place."""
         count = len(self.machines)
         have = np.array(cores or [64] * count, np.int64)
-        room = Room(have.copy(), np.full(count, 1 << 40), np.full(count, 64), np.full(count, 1 << 40), self.free)
+        room = GpuRoom(have.copy(), np.full(count, 1 << 40), np.full(count, 64), np.full(count, 1 << 40), self.free)
         nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
         found = np.empty((ask.tasks * max(1, ask.gpus), 2), np.int64)
         columns = self.columns

@@ -11,7 +11,7 @@ import pytest
 from plain_gpus import ONE, cluster_of, gpu_jobs, run
 
 from unrack.errors import PolicyError
-from unrack.policy.gpus.place_kernel import Room, place_job
+from unrack.policy.gpus.place_kernel import GpuRoom, place_job
 from unrack.policy.gpus.rule import read_demands
 from unrack.policy.gpus.rules import FGD, FORESIGHT
 from unrack.resources.gpus.choice import Neighbours
@@ -86,7 +86,7 @@ def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule
         ]  # fmt: skip
         usual = [(c, m, g, milli if g == 1 else 1000, share) for c, m, g, milli, share in usual]
         ask = ONE._replace(cores=int(random.integers(0, 4)), mb=int(random.integers(0, 4)), milli=300)
-        room = Room(cores.copy(), mb.copy(), np.full(3, 9), np.full(3, 9), free.copy())
+        room = GpuRoom(cores.copy(), mb.copy(), np.full(3, 9), np.full(3, 9), free.copy())
         none = Neighbours(np.zeros((2, len(free)), np.int64), np.zeros(2, np.int64), np.ones((1, 1)))
         found = np.empty((1, 2), np.int64)
         buffers = np.empty(1, np.int64), np.empty(1, np.int64)

@@ -10,19 +10,19 @@ import polars as pl
 import pytest
 from plain_gpus import cluster_of, fleet_of, gpu_jobs, run
 
-from unrack.resources.gpus.fragmentation import Steps, fragmentation_steps, usual_demands
+from unrack.resources.gpus.fragmentation import FragmentationSteps, fragmentation_steps, usual_demands
 from unrack.resources.gpus.resource import GpuResource
 from unrack.resources.use import Kept
 from unrack.sim.result import Result
 
 
-def steps_of(result: Result, fleet: Any, start_s: float, end_s: float) -> Steps:
+def steps_of(result: Result, fleet: Any, start_s: float, end_s: float) -> FragmentationSteps:
     found = fragmentation_steps(fleet, result.table("claims"), result.jobs, result.placements, start_s, end_s)
     assert found is not None
     return found
 
 
-def at(steps: Steps, time_s: float) -> float:
+def at(steps: FragmentationSteps, time_s: float) -> float:
     return float(steps.gpus[np.searchsorted(steps.times_s, time_s, "right") - 1])
 
 
@@ -108,7 +108,7 @@ def test_every_moment_is_the_formula(policy: str) -> None:
 
 
 def test_means_over_pieces_keep_the_area() -> None:
-    steps = Steps(np.array([0.0, 1.0, 1.0, 4.0]), np.array([3.0, 9.0, 1.0]))
+    steps = FragmentationSteps(np.array([0.0, 1.0, 1.0, 4.0]), np.array([3.0, 9.0, 1.0]))
     assert steps.means(1).tolist() == pytest.approx([6 / 4])
     assert steps.means(2).tolist() == pytest.approx([2.0, 1.0])
 

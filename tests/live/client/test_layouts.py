@@ -11,7 +11,7 @@ import pytest
 
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
-from unrack.live.slurm.reading import Held, SlurmJob, SlurmNode
+from unrack.live.slurm.reading import NodeShare, SlurmJob, SlurmNode
 
 NODE = SlurmNode(
     "c1", 64, 128_000, {"gpu": 4}, frozenset({"MIXED", "DRAIN"}), frozenset({"main", "gpu"}), "fan", ("ib", "avx"),
@@ -101,7 +101,7 @@ def test_what_a_job_holds_is_read_in_every_layout(layout: str) -> None:
         start_time=set_to(1_700_000_200), array_job_id=NOT_SET, time_limit=ENDLESS, priority=set_to(7),
     )  # fmt: skip
     (job,) = read(running)
-    assert job.holds == {"c1": Held(3, 4000)}
+    assert job.holds == {"c1": NodeShare(3, 4000)}
     assert (job.runs, job.limit_s, job.start_s, job.end_s) == (True, None, 1_700_000_200, 0)
 
 
@@ -167,9 +167,9 @@ def test_a_senseless_record_stops_no_other_and_holds_its_nodes(fault: dict[str, 
 
 def test_a_job_whose_allocation_is_not_said_holds_no_less_than_it_may() -> None:
     (job,) = read(waiting(job_state=["RUNNING"], nodes="c[1-2]", tres_alloc_str="cpu=5,mem=101M,node=2"))
-    assert job.holds == {"c1": Held(4, 51), "c2": Held(4, 51)}
+    assert job.holds == {"c1": NodeShare(4, 51), "c2": NodeShare(4, 51)}
     (job,) = read(waiting(job_state=["RUNNING"], nodes="c[1-2]"))
-    assert job.holds == {"c1": Held(64, 128_000), "c2": Held(64, 128_000)}
+    assert job.holds == {"c1": NodeShare(64, 128_000), "c2": NodeShare(64, 128_000)}
 
 
 def test_a_node_of_23_02_and_later_is_read() -> None:

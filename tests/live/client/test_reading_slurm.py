@@ -18,7 +18,7 @@ from unrack.live.slurm.commands import client as client_file
 from unrack.live.slurm.commands.client import CommandClient
 from unrack.live.slurm.commands.run import Done
 from unrack.live.slurm.orders import JobKey, Release
-from unrack.live.slurm.reading import Held, Licence, Reading, SlurmJob
+from unrack.live.slurm.reading import Licence, NodeShare, Reading, SlurmJob
 
 pytestmark = pytest.mark.live
 
@@ -81,7 +81,7 @@ def test_what_running_jobs_hold_is_read_node_by_node(bed: Bed, client: CommandCl
     holds = job_of(reading, uneven).holds
     assert sum(held.cores for held in holds.values()) == 5
     assert [(name, held.memory_mb) for name, held in holds.items()] == [("n3", 100), ("n4", 100)]
-    assert job_of(reading, whole).holds == {"n5": Held(8, 32_000)}
+    assert job_of(reading, whole).holds == {"n5": NodeShare(8, 32_000)}
     assert job_of(reading, whole).exclusive
     node = next(node for node in reading.nodes if node.name == "n5")
     assert (node.cores, node.memory_mb, node.gres) == (8, 32_000, {"nvme": 4, "gpu": 2})
@@ -106,7 +106,7 @@ def test_threads_of_cores_and_what_is_set_aside_for_the_system_are_counted(new_b
     bed.wait_for([odd, whole], "RUNNING")
     reading = client.read()
     assert [(node.cores, node.memory_mb) for node in reading.nodes] == [(12, 30_000)] * 2
-    assert [held for job in reading.jobs for held in job.holds.values()] == [Held(4, 100), Held(12, 30_000)]
+    assert [held for job in reading.jobs for held in job.holds.values()] == [NodeShare(4, 100), NodeShare(12, 30_000)]
 
 
 def test_arrays_are_read_as_members_and_those_that_wait(bed: Bed, client: CommandClient) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_is_slow_to_end_holds_its_nodes_meanwhile(bed: Bed, client: C
     bed.cancel(job)
     found = job_of(client.read(), job)
     assert (found.completing, found.runs, found.waits) == (True, True, False)
-    assert found.holds == {"n6": Held(1, 77)}
+    assert found.holds == {"n6": NodeShare(1, 77)}
 
 
 def test_nodes_that_drain_and_their_reasons_are_read(bed: Bed, client: CommandClient) -> None:

@@ -16,8 +16,18 @@ from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
 from unrack.live.slurm.machines import machines_of
-from unrack.live.slurm.orders import Answer, AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release, RequeueHeld
-from unrack.live.slurm.reading import Held, Reading, SlurmJob, SlurmNode
+from unrack.live.slurm.orders import (
+    AskAgain,
+    HoldBack,
+    JobKey,
+    Lengthen,
+    Order,
+    OrderAnswer,
+    Place,
+    Release,
+    RequeueHeld,
+)
+from unrack.live.slurm.reading import NodeShare, Reading, SlurmJob, SlurmNode
 from unrack.workload.job import Demand, Job
 
 ORIGIN_S = 1_700_000_000
@@ -139,12 +149,12 @@ class FakeSlurm:
         self.dirty = False
         return Reading(self.clock.wall_s, tuple(self.nodes.values()), tuple(map(self._shown, self.jobs.values())))
 
-    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+    def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         self._reach()
         answers = []
         for order in orders:
             self.commands += 1
-            answers.append(Answer(order, self._obey(order)))
+            answers.append(OrderAnswer(order, self._obey(order)))
         self.dirty = True
         self.schedule()
         return answers
@@ -228,7 +238,7 @@ class FakeSlurm:
             priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us), end_s=second(job.end_us),
             limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
             cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
-            holds={name: Held(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
+            holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
             nice=job.nice, het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,

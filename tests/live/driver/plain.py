@@ -15,13 +15,13 @@ from fake_slurm import ORIGIN_S, HandClock
 
 from unrack.errors import ClusterError
 from unrack.ledger.lease import Lease
-from unrack.live.driver.contract import Act, Answer, Asked, Order, Problem
+from unrack.live.driver.contract import Acknowledgement, Act, AskedJob, Order, Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.driver.state.stage import Running
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.workload.job import Demand, Job
 
 WAITS, RUNS, DONE, CANCELLED = "waits", "runs", "done", "cancelled"
@@ -182,7 +182,7 @@ class Plain:
         self.cluster.reach()
         return self.cluster.version != self._version
 
-    def read(self, table: Table) -> Seen:
+    def read(self, table: KnownJobs) -> Seen:
         self.cluster.reach()
         self._version = self.cluster.version
         nodes = tuple(SeenNode(name, usable) for name, usable in self.cluster.nodes.items())
@@ -215,20 +215,20 @@ class Plain:
         content: dict[str, Any] = {"name": "plain", "nodes": [{"count": len(names), "cores": self.cluster.cores}]}
         return Beginning(content | ({"pools": self.pools} if self.pools else {}), names, self.policy)
 
-    def turn(self, seen: Seen, table: Table, now: int) -> None:
+    def turn(self, seen: Seen, table: KnownJobs, now: int) -> None:
         self._refused = {key: until for key, until in self._refused.items() if until > now}
 
     def _job(self, own: PlainJob, now: int) -> Job:
         devices = {"nvme": {"capacity_mb": own.drive_mb}} if own.drive_mb else {}
         return Job(0, own.key, now, own.limit_s * 1_000_000, None, 0, "u", "", Demand(own.nodes, own.cores, 0, devices))
 
-    def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+    def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         self.asked_about.append(entry.key)
         if job.own.problem:
             return Problem(job.own.problem)
         if job.key in self._refused:
             return Problem("it was refused a short while ago", again_us=self._refused[job.key])
-        return Asked(self._job(job.own, entry.seen_us), self._shares(job))
+        return AskedJob(self._job(job.own, entry.seen_us), self._shares(job))
 
     def _shares(self, job: SeenJob) -> bool:
         return bool(job.own.nodes > 1 and 2 * job.own.cores <= self.cluster.cores)
@@ -255,7 +255,7 @@ class Plain:
     def placed(self, entry: Entry, lease: Lease | None, names: Names) -> None:
         """Nothing is kept."""
 
-    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
+    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Acknowledgement]]:
         for order in orders:
             self.cluster.reach()
             self.cluster.danger("before an order")
@@ -265,7 +265,7 @@ class Plain:
             if self.cluster.lost_answers:
                 self.cluster.lost_answers -= 1
                 raise UnreachableError("the answer is lost")
-            yield [Answer(order, order.act, problem)]
+            yield [Acknowledgement(order, order.act, problem)]
         self.cluster.schedule()
 
     def _obey(self, order: Order, job: PlainJob | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from fake_slurm import FakeJob, FakeSlurm, HandClock
 
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.live.slurm.orders import Answer, JobKey, Order
+from unrack.live.slurm.orders import JobKey, Order, OrderAnswer
 from unrack.live.slurm.reading import Licence, Reading
 from unrack.slurm_text.tres import licences
 
@@ -44,7 +44,7 @@ class StrictSlurm(FakeSlurm):
             return key.id
         return next((one for one, of in self.arrays.items() if of == (key.id, key.member)), 0)
 
-    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+    def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         self.touched |= {self.number_of(order.job) for order in orders}
         return super().carry_out(orders)
 

@@ -12,11 +12,11 @@ from fake_slurm import PREEMPTS
 from plain import CANCELLED, DONE, RUNS, WAITS, key_of
 from worlds import POOL, PlainWorld
 
-from unrack.live.driver.driver import PolicyFaultError, Settings
+from unrack.live.driver.driver import DriverSettings, PolicyFaultError
 from unrack.live.driver.seen import Seen, UnreachableError
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 
 
 def test_a_job_runs_on_the_nodes_that_were_decided_and_its_place_comes_back() -> None:
@@ -58,7 +58,7 @@ def test_a_policy_that_decides_at_intervals_is_asked_at_them_whenever_the_driver
     world.clock.at_us = 123_457
     read = world.driver.orchestrator.read
 
-    def slowly(table: Table) -> Seen:
+    def slowly(table: KnownJobs) -> Seen:
         found = read(table)
         world.clock.at_us += reading_us
         return found
@@ -333,7 +333,7 @@ def test_a_policy_that_fails_wherever_it_is_asked_ends_the_driver_or_gives_way_t
     tmp_path: Any, stop: bool, method: str, fault: str
 ) -> None:
     world = PlainWorld(faulty(tmp_path, method, fault))
-    world.driver = world.make(settings=Settings(stop_on_fault=stop))
+    world.driver = world.make(settings=DriverSettings(stop_on_fault=stop))
     for _ in range(4):
         world.them.submit()
     if stop:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.live.driver.service.service import Stop
-from unrack.live.driver.service.status import Status, status_of
+from unrack.live.driver.service.status import DriverStatus, status_of
 from unrack.live.driver.state.replay import replay
 from unrack.live.journal.disk import Disk
 from unrack.live.journal.reading import read_journal
@@ -116,7 +116,9 @@ def test_a_full_disk_stops_all_orders_and_the_service_goes_on_when_there_is_room
 def test_status_tells_a_full_disk_and_a_clock_that_is_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int
 ) -> None:
-    status = Status(None, "fcfs", "the driver started", 0, 1_000_000, time.time() + ahead_s - 1, [], 0, 0.0, 10, 0)
+    status = DriverStatus(
+        None, "fcfs", "the driver started", 0, 1_000_000, time.time() + ahead_s - 1, [], 0, 0.0, 10, 0
+    )
     monkeypatch.setattr("unrack.live.driver.service.status.status_of", lambda _: status)
     said = CliRunner().invoke(app, ["slurm", "status", "--state", str(tmp_path)]).output
     assert "the disk of the journal is full (0 bytes free): nothing is decided until there is room" in said

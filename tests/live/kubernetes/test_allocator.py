@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from unrack.live.kubernetes.client.objects import Metadata, Node
-from unrack.live.kubernetes.devices.allocator import Given, Held, Search
+from unrack.live.kubernetes.devices.allocator import DeviceSearch, Given, HeldDevices
 from unrack.live.kubernetes.devices.counters import Counters
 from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
-from unrack.live.kubernetes.devices.store import Part, Store
+from unrack.live.kubernetes.devices.store import GivenDevice, Store
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted
 from unrack.slurm_text.hostlists import expand
 
@@ -162,7 +162,7 @@ def takes(one: Any, device: Any) -> dict[str, Fraction] | None:
     return found
 
 
-def is_possible(pools: Pools, held: Held, given: list[Given], claims: Sequence[Wanted]) -> bool:
+def is_possible(pools: Pools, held: HeldDevices, given: list[Given], claims: Sequence[Wanted]) -> bool:
     whole, consumed = Counter(held.whole), {name: dict(of) for name, of in held.consumed.items()}
     counters, used = dict(pools.counters), {device for device in pools.devices if held.is_used(device)}
     for _, one, device, _ in given:
@@ -205,15 +205,15 @@ def test_it_finds_devices_exactly_where_there_are_some(first: int) -> None:
         random = Random(seed)
         pools, selectors = pools_of(random_world(random), Kinds()), Selectors()
         assert not pools.problems
-        held, claims = Held(), list[Wanted]()
+        held, claims = HeldDevices(), list[Wanted]()
         for i in range(random.randrange(4)):  # what others have by now
             other = wanted(random_claim(random, f"o{i}"), CLASSES)
-            got = Search(pools, held, selectors).allocate([other], NODE)
+            got = DeviceSearch(pools, held, selectors).allocate([other], NODE)
             if isinstance(got, list):
                 assert is_possible(pools, held, got, [other])
                 take(held, got)
         claims = [wanted(random_claim(random, f"c{i}"), CLASSES) for i in range(random.choice([1, 1, 2]))]
-        answer = Search(pools, held, selectors).allocate(claims, NODE)
+        answer = DeviceSearch(pools, held, selectors).allocate(claims, NODE)
         there_is = any(is_possible(pools, held, way, claims) for way in ways(pools, claims, selectors))
         assert isinstance(answer, list) == there_is, (seed, answer)
         if isinstance(answer, list):
@@ -224,7 +224,7 @@ def test_it_finds_devices_exactly_where_there_are_some(first: int) -> None:
     assert min(found.values()) > 10  # the worlds are neither too rich nor too poor
 
 
-def take(held: Held, given: list[Given]) -> None:
+def take(held: HeldDevices, given: list[Given]) -> None:
     for one in given:
         if one.consumed is None:
             held.whole[one.device.id] += 1
@@ -249,7 +249,7 @@ def test_the_smallest_place_is_taken_and_what_few_want_first() -> None:
         for name, size in (("big", "100"), ("small", "40"), ("tiny", "10"))
     ]
     pools = pools_of(slices_of({"devices": rooms}), Kinds())
-    got = Search(pools, Held(), Selectors()).allocate(
+    got = DeviceSearch(pools, HeldDevices(), Selectors()).allocate(
         [wanted(claim_of("c", exactly(capacity={"requests": {"memory": "30"}})), CLASSES)], NODE
     )
     assert [one.device.id.device for one in got] == ["small"]  # type: ignore[union-attr]
@@ -259,7 +259,7 @@ def test_the_smallest_place_is_taken_and_what_few_want_first() -> None:
         DeviceId(DRIVER, "p0", "d001"): 2,
         DeviceId(DRIVER, "p0", "d002"): 1,
     }
-    search = Search(pools, Held(), Selectors(), wanted_by=wanted_by)
+    search = DeviceSearch(pools, HeldDevices(), Selectors(), wanted_by=wanted_by)
     got = search.allocate([wanted(claim_of("c", exactly()), CLASSES)], NODE)
     assert [one.device.id.device for one in got] == ["d002"]  # type: ignore[union-attr]
 
@@ -271,7 +271,7 @@ def test_many_devices_that_are_alike_cost_no_more_than_few() -> None:
     ]
     pools, selectors = pools_of(slices_of({"devices": switches}), Kinds()), Selectors()
     on_one = claim_of("c", exactly(count=8), constraints=[{"matchAttribute": f"{DRIVER}/switch"}])
-    search = Search(pools, Held(), selectors)
+    search = DeviceSearch(pools, HeldDevices(), selectors)
     assert isinstance(search.allocate([wanted(on_one, CLASSES)], NODE), list)
     never = claim_of("c", exactly(count=9), constraints=[{"matchAttribute": f"{DRIVER}/switch"}])
     assert isinstance(search.allocate([wanted(never, CLASSES)], NODE), str)
@@ -289,7 +289,7 @@ def test_a_search_that_takes_too_long_says_so() -> None:
     worlds = slices_of(
         {"pool": "p", "count": 2, "devices": parts}, {"pool": "p", "count": 2, "sharedCounters": counters}
     )
-    search = Search(pools_of(worlds, Kinds()), Held(), Selectors(), most_steps=2000)
+    search = DeviceSearch(pools_of(worlds, Kinds()), HeldDevices(), Selectors(), most_steps=2000)
     answer = search.allocate([wanted(claim_of("c", exactly(count=12)), CLASSES)], NODE)
     assert answer == "no answer after 2000 steps"
     assert search.steps == 2001
@@ -297,8 +297,10 @@ def test_a_search_that_takes_too_long_says_so() -> None:
 
 def test_refusals_are_in_numbers() -> None:
     pools = pools_of(slices_of({"devices": alike(3)}), Kinds())
-    held = Held(whole=Counter({DeviceId(DRIVER, "p0", "d000"): 1}))
-    answer = Search(pools, held, Selectors()).allocate([wanted(claim_of("c", exactly("red", count=3)), CLASSES)], NODE)
+    held = HeldDevices(whole=Counter({DeviceId(DRIVER, "p0", "d000"): 1}))
+    answer = DeviceSearch(pools, held, Selectors()).allocate(
+        [wanted(claim_of("c", exactly("red", count=3)), CLASSES)], NODE
+    )
     assert answer == "3 devices of class red for r0, of 3 that match 2 free"
 
 
@@ -313,7 +315,7 @@ def test_only_whole_pools_of_the_newest_generation_count() -> None:
     everything = claim_of("c", exactly(allocationMode="All"))
     twice = pools_of(slices_of({**new, "devices": alike(1)}), Kinds())
     with pytest.raises(WantedError, match="asks for all devices, and 1 of 2 slices"):
-        Search(twice, Held(), Selectors()).allocate([wanted(everything, CLASSES)], NODE)
+        DeviceSearch(twice, HeldDevices(), Selectors()).allocate([wanted(everything, CLASSES)], NODE)
 
 
 def test_devices_that_are_attached_at_once_go_before_those_that_wait() -> None:
@@ -410,7 +412,7 @@ def test_claims_apart_do_not_share_constraints() -> None:
     pools = pools_of(slices_of({"devices": sorts}), Kinds())
     one = claim_of("c", exactly(), constraints=[{"matchAttribute": f"{DRIVER}/switch"}])
     claims = [wanted(one, CLASSES), replace(wanted(one, CLASSES), claim="d")]
-    assert isinstance(Search(pools, Held(), Selectors()).allocate(claims, NODE), list)
+    assert isinstance(DeviceSearch(pools, HeldDevices(), Selectors()).allocate(claims, NODE), list)
 
 
 @pytest.mark.parametrize("first", range(0, 300, 100))
@@ -438,7 +440,7 @@ def test_counters_never_keep_back_what_fits(first: int) -> None:
                 room[where] -= amount
                 told += amount > 0
                 assert room[where] >= 0, (seed, i, where)
-            held = counters.held([Part(one.device.id, one.consumed) for one in got])
+            held = counters.held([GivenDevice(one.device.id, one.consumed) for one in got])
             assert all(amount <= held.get(name, 0) for name, amount in counters.asked([asked]).items())
             store.write(got)
     assert told > 50

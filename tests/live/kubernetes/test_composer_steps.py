@@ -16,7 +16,7 @@ from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.composer.catalogue import Catalogue, PoolKeys, catalogue_of
 from unrack.live.kubernetes.composer.slices import Publisher, avoided_in
 from unrack.live.kubernetes.composer.steps import Situation, next_steps
-from unrack.live.kubernetes.composer.wanted import Problem, Sight, Wanted, wanted_by
+from unrack.live.kubernetes.composer.wanted import AttachProblem, Sight, WantedDevice, wanted_by
 from unrack.live.kubernetes.devices.objects import (
     AllocatedDevice,
     AllocatedDevices,
@@ -50,7 +50,7 @@ def claim(result: AllocatedDevice, where: dict[str, Any] | None = None, since: s
     return Claim(Metadata("c", "default", "u1"), status=ClaimStatus(allocation, **more))
 
 
-def wanted(one: Claim, of: Catalogue | None = None) -> Wanted:
+def wanted(one: Claim, of: Catalogue | None = None) -> WantedDevice:
     (found,) = wanted_by(one, of or catalogue(NVME, BOX), DRIVER, OWNER)
     return found
 
@@ -223,7 +223,7 @@ def test_what_a_claim_was_told_is_read_from_it(conditions: list[Condition], sigh
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
     """A few operations on three devices, in any state at all."""
-    wants, attached = dict[str, Wanted](), dict[str, Attachment]()
+    wants, attached = dict[str, WantedDevice](), dict[str, Attachment]()
     names = [f"o{i}" for i in range(draw(st.integers(0, 6)))]
     for name in names:
         device = draw(st.sampled_from(["d0", "d1", "d2"]))
@@ -232,14 +232,16 @@ def situations(draw: st.DrawFn) -> Situation:
             attached[name] = one
         if draw(st.booleans()):
             sight = draw(st.sampled_from(Sight))
-            problem = draw(st.sampled_from([None, None, Problem("NoDevice", "gone")]))
+            problem = draw(st.sampled_from([None, None, AttachProblem("NoDevice", "gone")]))
             rank = draw(st.sampled_from("ab")), "", ""
             result = Given("m", DRIVER, "p", device)
-            wants[name] = Wanted(name, ("", name), result, rank, sight, device[-1:], None if problem else one, problem)
+            wants[name] = WantedDevice(
+                name, ("", name), result, rank, sight, device[-1:], None if problem else one, problem
+            )
     some = st.sets(st.sampled_from(names)) if names else st.just(set())
     whole = draw(some) & attached.keys()
     busy = dict.fromkeys(sorted(draw(some) - whole), "0")
-    overdue = dict.fromkeys(sorted(draw(some)), Problem("AttachFailed", "it broke"))
+    overdue = dict.fromkeys(sorted(draw(some)), AttachProblem("AttachFailed", "it broke"))
     return Situation(wants, attached, whole, busy, draw(some), overdue, {"d0": "0", "d1": "1", "d2": "2"})
 
 

@@ -14,7 +14,7 @@ from k8s_bed import KubernetesBed
 from test_allocator import random_claim, random_world, take
 
 from unrack.live.kubernetes.client.objects import Node
-from unrack.live.kubernetes.devices.allocator import Held, Search
+from unrack.live.kubernetes.devices.allocator import DeviceSearch, HeldDevices
 from unrack.live.kubernetes.devices.objects import Claim, DeviceClass, Slice, TaintRule
 from unrack.live.kubernetes.devices.pools import Kinds, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
@@ -96,12 +96,12 @@ def _fits(bed: KubernetesBed, name: str) -> bool:
     rules = [msgspec.convert(one, TaintRule) for one in bed.admin.get(f"{API}/devicetaintrules")["items"]]
     listed = bed.admin.get(f"{API}/deviceclasses")["items"]
     classes = {one["metadata"]["name"]: msgspec.convert(one, DeviceClass) for one in listed}
-    held = Held()
+    held = HeldDevices()
     for one in bed.admin.get(CLAIMS)["items"]:
         for device, consumed in parts_of(msgspec.convert(one, Claim).status.allocation):
             _hold(held, device, consumed)
     claim = msgspec.convert(bed.admin.get(f"{CLAIMS}/{name}"), Claim)
-    search = Search(pools_of(slices, Kinds(), rules), held, Selectors())
+    search = DeviceSearch(pools_of(slices, Kinds(), rules), held, Selectors())
     nodes = [msgspec.convert(one, Node) for one in bed.admin.get("/api/v1/nodes")["items"]]
     try:
         return any(isinstance(search.allocate([wanted(claim, classes)], node), list) for node in nodes)
@@ -109,7 +109,7 @@ def _fits(bed: KubernetesBed, name: str) -> bool:
         return False
 
 
-def _hold(held: Held, device: Any, consumed: Any) -> None:
+def _hold(held: HeldDevices, device: Any, consumed: Any) -> None:
     class One:
         pass
 

@@ -20,10 +20,10 @@ from unrack.live.kubernetes.adapter.picture import Picture, key_of
 from unrack.live.kubernetes.adapter.terms import Added, Terms
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.constraints.beside import Beside
-from unrack.live.kubernetes.devices.allocator import Held
+from unrack.live.kubernetes.devices.allocator import HeldDevices
 from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.devices.store import Store
-from unrack.live.kubernetes.devices.trial import Trial
+from unrack.live.kubernetes.devices.trial import DeviceTrial
 from unrack.live.kubernetes.gangs.gathering import Gang
 from unrack.live.kubernetes.gangs.placing import Free, Member, Placing
 from unrack.workload.job import Job
@@ -66,7 +66,7 @@ def free_of(nodes: dict[str, Node], beside: Beside, there: dict[str, tuple[Pod, 
     rooms = {name: Counter(room_of(one)) for name, one in nodes.items()}
     for pod, at in there.values():
         rooms[at].subtract(asked_of(pod))
-    return Free(rooms, Trial(Store(), Held()), lambda name, asks: False)
+    return Free(rooms, DeviceTrial(Store(), HeldDevices()), lambda name, asks: False)
 
 
 def placed(
@@ -255,7 +255,7 @@ def test_claims_of_several_pods_have_devices_together_or_none_has(seed: int) -> 
         content = {"metadata": {"name": f"p{i}", "uid": f"p{i}"}, "spec": {"resourceClaims": said}}
         pods.append((msgspec.convert(content, Pod), node(random.choice(names), {})))
     held = store.held_by()
-    trial = Trial(store, held)
+    trial = DeviceTrial(store, held)
     short = trial.place(pods)
     users: dict[str, set[str]] = {}
     for pod, at in pods:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.live.slurm.reading import Held, Licence, Reading, SlurmJob, SlurmNode
+from unrack.live.slurm.reading import Licence, NodeShare, Reading, SlurmJob, SlurmNode
 
 AT_S = 1_000_000.0
 
@@ -30,7 +30,7 @@ def running(number: int, holds: dict[str, tuple[int, int]], ran_s: int = 60, **m
     said: dict[str, Any] = {
         "user": "bob", "partition": "main", "priority": 5, "start_s": int(AT_S) - ran_s, "limit_s": 600,
         "submit_s": int(AT_S) - ran_s - 10, "nodes_min": len(holds), "cpus": sum(cores for cores, _ in holds.values()),
-        "holds": {name: Held(*one) for name, one in holds.items()}, **more,
+        "holds": {name: NodeShare(*one) for name, one in holds.items()}, **more,
     }  # fmt: skip
     return SlurmJob(number, "RUNNING", **said)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.live.watch.meters import DECIDED, Meters, Operation, Step
+from unrack.live.watch.meters import DECIDED, MeteredStep, Meters, Operation
 
 prometheus = pytest.importorskip("prometheus_client", reason="needs the extra live")
 
@@ -18,5 +18,5 @@ def test_every_metric_and_label_is_described() -> None:
     served = Meters("easy", ["a"]).text().decode()
     names = set(re.findall(r"^# TYPE (unrack_\w+) ", served, re.MULTILINE))
     assert {name for name in names if not name.endswith("_created")} == described
-    for word in (*DECIDED.values(), *Step, *Operation):
+    for word in (*DECIDED.values(), *MeteredStep, *Operation):
         assert f"`{word}`" in text

@@ -35,7 +35,7 @@ def steps(large_nodes: int) -> tuple[Row, ...]:
     )
 
 
-class Step(NamedTuple):
+class CostStep(NamedTuple):
     """A part of what lending costs: the throughput of one row less that of another, less the same of a second pair."""
 
     words: str
@@ -44,16 +44,16 @@ class Step(NamedTuple):
     beside: tuple[str, str] | None = None
 
 
-LENDING = Step("lending itself", REFERENCE, ALL_COMPUTE)
-IDLE = Step("lenders do not compute", ALL_COMPUTE, SOME_COMPUTE)
-CONTENTION = Step("contention", SOME_COMPUTE, DISAGGREGATED)
-ALL_OF_IT = Step("all together", REFERENCE, DISAGGREGATED)
-CROWDED = Step("more contention if lenders compute", ALL_COMPUTE, CONTENDING, (SOME_COMPUTE, DISAGGREGATED))
-NET = Step("lenders that compute gain", CONTENDING, DISAGGREGATED)
+LENDING = CostStep("lending itself", REFERENCE, ALL_COMPUTE)
+IDLE = CostStep("lenders do not compute", ALL_COMPUTE, SOME_COMPUTE)
+CONTENTION = CostStep("contention", SOME_COMPUTE, DISAGGREGATED)
+ALL_OF_IT = CostStep("all together", REFERENCE, DISAGGREGATED)
+CROWDED = CostStep("more contention if lenders compute", ALL_COMPUTE, CONTENDING, (SOME_COMPUTE, DISAGGREGATED))
+NET = CostStep("lenders that compute gain", CONTENDING, DISAGGREGATED)
 COSTS = (LENDING, IDLE, CONTENTION, ALL_OF_IT)
 
 
-def cost(measured: Measured, group: str, x: X, step: Step) -> Estimate | None:
+def cost(measured: Measured, group: str, x: X, step: CostStep) -> Estimate | None:
     """A step at a place, in points of the throughput of large nodes only, seed by seed; ``None``: it was not run."""
     gaps = measured.gaps(_place(measured, group, x, step.more), _place(measured, group, x, step.less), THROUGHPUT.label)
     if step.beside is not None:
@@ -82,7 +82,7 @@ def costs_sheet(measured: Measured, places: Sequence[tuple[str, X]], named: Call
     return Sheet(words, ("system", *(step.words.replace(" if ", "\nif ") for step in every)), lines, 1)
 
 
-def costs_lie(places: Sequence[tuple[str, X]], step: Step, low: float, high: float = math.inf) -> Checks:
+def costs_lie(places: Sequence[tuple[str, X]], step: CostStep, low: float, high: float = math.inf) -> Checks:
     """A step costs between ``low`` and ``high`` points at every place."""
 
     def checks(measured: Measured) -> Iterable[Check]:

@@ -21,7 +21,7 @@ from unrack_papers.verdict import SIGNS
 from unrack_papers.within import Value, ends, mean_of
 
 
-class Found(NamedTuple):
+class FoundNumber(NamedTuple):
     """A number of ours: at which place, and a value a seed; of which several places it is the greatest (least)."""
 
     where: str
@@ -65,7 +65,7 @@ class Headline:
     sentence: str
     source: str
     paper: float
-    find: Callable[[Measured], Found]
+    find: Callable[[Measured], FoundNumber]
     low: float = -math.inf
     high: float = math.inf
     unit: str = "%"
@@ -105,20 +105,20 @@ def headlines_sheet(measured: Measured, headlines: Sequence[Headline]) -> Sheet:
     return Sheet("numbers of the text: ours ± 95 %, and how far they are from the thesis's", heads, tuple(lines), 2)
 
 
-def gained(measured: Measured, more: Place, less: Place, label: str, where: str) -> Found:
+def gained(measured: Measured, more: Place, less: Place, label: str, where: str) -> FoundNumber:
     """How much more a quantity is at one place than at another, in % of the other, seed by seed."""
     pairs = zip(measured.each(more, label), measured.each(less, label), strict=False)
     values = [100 * (a / b - 1) if a is not None and b else None for a, b in pairs]
-    return Found(where, values)
+    return FoundNumber(where, values)
 
 
-def apart(measured: Measured, more: Place, less: Place, label: str, where: str, factor: float = 100.0) -> Found:
+def apart(measured: Measured, more: Place, less: Place, label: str, where: str, factor: float = 100.0) -> FoundNumber:
     """How far a quantity is above that at another place, times a factor, seed by seed."""
     values = [None if gap is None else factor * gap for gap in measured.gaps(more, less, label)]
-    return Found(where, values)
+    return FoundNumber(where, values)
 
 
-def greatest(several: Iterable[Found], sign: int = 1) -> Found:
+def greatest(several: Iterable[FoundNumber], sign: int = 1) -> FoundNumber:
     """The one whose mean is greatest (least, with a sign of -1), the first of equals, and all of which it is that.
 
     One without values if none has.
@@ -130,7 +130,7 @@ def greatest(several: Iterable[Found], sign: int = 1) -> Found:
     """
     known = [(found, mean) for found in several if (mean := found.mean) is not None]
     if not known:
-        return Found("nowhere", ())
+        return FoundNumber("nowhere", ())
     end = 1 if sign > 0 else 0  # of equals one that may be more than is known
     best = max(known, key=lambda pair: (sign * pair[1].mean, sign * ends(pair[1])[end].mean))[0]
     every = tuple(found.values for found, _ in known)

@@ -246,10 +246,10 @@ def _cells(
     ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked;
     ``drawn``: what policies give where time is resampled.
     """
-    from unrack.metric.estimate import Entry, marks, served_less, world_of
+    from unrack.metric.estimate import ComparedRow, marks, served_less, world_of
 
     entries = {
-        policy: Entry({row["seed"]: row for row in own}, world_of(own[0]), drawn.get(policy))
+        policy: ComparedRow({row["seed"]: row for row in own}, world_of(own[0]), drawn.get(policy))
         for policy, own in group.items()
     }
     less = served_less(entries)

@@ -12,7 +12,7 @@ from unrack.units import SECOND_US, seconds_text, time_us
 
 if TYPE_CHECKING:
     from unrack.policy.rounds import JobStory, NetworkStory, PromiseStory, RoundStory
-    from unrack.sim.explained.job import Attempt, Change, Held, Story
+    from unrack.sim.explained.job import Change, ExplainedAttempt, HeldSince, Story
     from unrack.sim.recorder import MemoryStop
     from unrack.workload.job import Demand
 
@@ -102,7 +102,7 @@ def _of_tiers(demand: Demand) -> list[str]:
     return [f"  with        {said}"] if said else []
 
 
-def attempt_lines(story: Story, attempt: Attempt, clock: Clock, after: Clock, most: int | None) -> list[str]:
+def attempt_lines(story: Story, attempt: ExplainedAttempt, clock: Clock, after: Clock, most: int | None) -> list[str]:
     """All lines on an attempt of a job.
 
     ``clock``, ``after``: words for a time, on the trace's clock, and since the job was submitted; ``most``: how many
@@ -136,10 +136,10 @@ def node_hours(node_us: int) -> str:
     return f"{node_us / 3.6e9:,.4g} node-hours"
 
 
-def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
+def _changes(attempt: ExplainedAttempt, whole: bool) -> list[tuple[str, Change, str]]:
     """What happened at each change: a verb, the change, and the rest of the sentence; ``whole``: with all lenders."""
     found = []
-    held: list[Held] = [attempt, *attempt.changes]
+    held: list[HeldSince] = [attempt, *attempt.changes]
     for before, now in zip(held, attempt.changes, strict=False):
         total, by = now.local_mb + now.borrowed_mb, abs(now.change_mb)
         grew = "grew" if now.change_mb > 0 else "shrank"
@@ -162,14 +162,14 @@ def _changes(attempt: Attempt, whole: bool) -> list[tuple[str, Change, str]]:
     return found
 
 
-def _amount(held: Held, total: int, whole: bool) -> str:
+def _amount(held: HeldSince, total: int, whole: bool) -> str:
     if not held.borrowed_mb:
         return f"{total:,} MB, all on its nodes"
     words = f"{total:,} MB: {held.local_mb:,} MB on its nodes, {held.borrowed_mb:,} MB borrowed"
     return f"{words} ({held.memory.removeprefix('borrowed ')})" if whole else words
 
 
-def _shortened(told: list[str], attempt: Attempt, most: int) -> list[str]:
+def _shortened(told: list[str], attempt: ExplainedAttempt, most: int) -> list[str]:
     first, last = most // 2, most - most // 2
     left = [change.change_mb for change in attempt.changes[first : len(told) - last]]
     grown, shrunk = sum(mb for mb in left if mb > 0), -sum(mb for mb in left if mb < 0)

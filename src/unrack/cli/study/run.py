@@ -47,7 +47,7 @@ BESIDE = 56
 """Characters that are left to the words beside the bar."""
 
 
-class Bar:
+class ProgressBar:
     """A progress bar, where the error stream is a terminal.
 
     That kernels are compiled is said in any case, once, unless it is ``quiet``. ``verbose``: say of each run how long
@@ -65,7 +65,7 @@ class Bar:
         self._said = False
         self._runs_said = 0
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, ProgressColumn
@@ -249,7 +249,7 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C
     if verbose:
         _say_study(loaded, directory)
-    page, failed, bar = None, None, Bar(quiet=quiet or as_json, verbose=verbose)
+    page, failed, bar = None, None, ProgressBar(quiet=quiet or as_json, verbose=verbose)
     try:
         with bar:
             began = time.monotonic()
@@ -328,7 +328,7 @@ def _say_study(study: Study, directory: Path) -> None:
             typer.echo(f"kept {run.id}: not run again", err=True)
 
 
-def _times(bar: Bar, runs: int, took_s: float) -> str:
+def _times(bar: ProgressBar, runs: int, took_s: float) -> str:
     compiled = f", {seconds_text(bar.pace.compiled_s)} of it compiling" if bar.pace.compiled_s >= 0.1 else ""
     report = f"; the report: {seconds_text(bar.took_s[WRITING])}" if WRITING in bar.took_s else ""
     return f"{counted(runs, 'run')}: {seconds_text(took_s)}{compiled}{report}"

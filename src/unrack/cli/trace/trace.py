@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.table import Table
 
-    from unrack.workload.generate.batch.fit import Fit, Marginal
+    from unrack.workload.generate.batch.fit import Marginal, ModelFit
     from unrack.workload.generate.batch.model import BatchModel
     from unrack.workload.job import Workload
 
@@ -214,7 +214,7 @@ def fit_record(model: BaseModel, marginals: Sequence[Marginal]) -> dict[str, Any
     }
 
 
-def _parameters(fit: Fit) -> Table:
+def _parameters(fit: ModelFit) -> Table:
     from rich.markup import escape
 
     table = facts("Batch model")
@@ -242,14 +242,14 @@ def _rows(model: BatchModel, jobs: int) -> Iterator[tuple[str, str]]:
     yield "never ran", f"{model.never_ran:.1%} of all submitted"
 
 
-def _agreement(fit: Fit) -> Table:
+def _agreement(fit: ModelFit) -> Table:
     return agreement(
         "Log and model", ("log", "model"), fit.marginals, _QUANTILES,
         lambda marginal, value: seconds_text(value) if marginal.unit == "s" else f"{value:,.4g}",
     )  # fmt: skip
 
 
-def _together(fit: Fit) -> Table:
+def _together(fit: ModelFit) -> Table:
     table = grid("Correlation of ranks", [""], ["log", "model"])
     for name, (log, drawn) in fit.together.items():
         table.add_row(name, f"{log:+.2f}", f"{drawn:+.2f}")

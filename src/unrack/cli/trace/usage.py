@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unrack.workload.usage.curves import UsageSeries
-    from unrack.workload.usage.shapes.fit import Fit
+    from unrack.workload.usage.shapes.fit import ShapeFit
     from unrack.workload.usage.thin import Thinned
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -194,7 +194,7 @@ def _rules(what: str, counts: dict[str, int]) -> Table:
     return table
 
 
-def fit_page(fit: Fit) -> Iterator[RenderableType]:
+def fit_page(fit: ShapeFit) -> Iterator[RenderableType]:
     """The parts of the page of ``unrack usage fit``: kinds, nodes, then how drawn curves agree with those given."""
     from numpy import array
     from rich.markup import escape

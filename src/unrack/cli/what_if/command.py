@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from unrack.plan.what_if.answer import Answer
-    from unrack.plan.what_if.scene import Source
+    from unrack.plan.what_if.scene import StudySource
 
 
 Many = Annotated[list[str] | None, typer.Option()]
@@ -186,12 +186,12 @@ MANIFESTS = (".yaml", ".yml", ".json")
 
 def opened(
     now: Path, ask: Path | None, policy: str | None, given: Mapping[str, Any]
-) -> tuple[Source, list[dict[str, Any]], Sequence[str]]:
+) -> tuple[StudySource, list[dict[str, Any]], Sequence[str]]:
     """The study, the jobs that are submitted to it, and what of them is not kept.
 
     ``given``: what options say that the jobs ask for; it counts before what a script says.
     """
-    from unrack.plan.what_if.scene import Source
+    from unrack.plan.what_if.scene import StudySource
     from unrack.study.input.inputs import Document
 
     objects = now.suffix == ".json"
@@ -203,7 +203,7 @@ def opened(
     if objects:
         source, submit, notes = _of_objects(now, ask, policy)
     else:
-        source = Source(Document.read(now), policy)
+        source = StudySource(Document.read(now), policy)
     if ask is not None and not objects:
         submit, notes = _of_script(ask, source)
     if ask is None and given:
@@ -213,7 +213,7 @@ def opened(
     return source, [{**one, **given} for one in submit], notes
 
 
-def _of_script(path: Path, source: Source) -> tuple[list[dict[str, Any]], Sequence[str]]:
+def _of_script(path: Path, source: StudySource) -> tuple[list[dict[str, Any]], Sequence[str]]:
     from unrack.live.slurm.job_script import asked_by_script
     from unrack.plan.what_if.scene import columns_of
     from unrack.workload.store import one_row
@@ -223,18 +223,20 @@ def _of_script(path: Path, source: Source) -> tuple[list[dict[str, Any]], Sequen
     return [columns_of(one_row(job, None), 0)], notes
 
 
-def _of_objects(now: Path, ask: Path | None, policy: str | None) -> tuple[Source, list[dict[str, Any]], Sequence[str]]:
+def _of_objects(
+    now: Path, ask: Path | None, policy: str | None
+) -> tuple[StudySource, list[dict[str, Any]], Sequence[str]]:
     from unrack.extras import needed_for
 
     with needed_for("objects of Kubernetes"):
         from unrack.live.kubernetes.asked_pods import NOTHING, asked_pods
-    from unrack.plan.what_if.scene import Source
+    from unrack.plan.what_if.scene import StudySource
     from unrack.study.input.inputs import Document
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{now.stem}.toml"
         submit, notes = asked_pods(now, ask, path)
-        source = Source(Document.read(path), policy, NOTHING)
+        source = StudySource(Document.read(path), policy, NOTHING)
         source.scene()  # reads all files, which are gone then
     return source, submit, notes
 

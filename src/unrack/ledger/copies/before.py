@@ -16,7 +16,7 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
 
 
-class Held(NamedTuple):
+class BookedJob(NamedTuple):
     """What a running job held, until when it was booked, and since when it ran."""
 
     lease: Lease
@@ -54,7 +54,7 @@ class BeforeImages:
         self._state = state
         self._versions = state.version, state.releases, state.unforeseen, state.local
         self._asking = 0 if state.claimed is None else state.claimed.asking
-        self._held: dict[int, Held | None] = {}
+        self._held: dict[int, BookedJob | None] = {}
         self._told: dict[int, tuple[Ints, int | None, int | None]] = {}
         self._devices = state.devices
         if self._devices is not None:
@@ -74,7 +74,7 @@ class BeforeImages:
         started_us = -1 if state.runs is None else int(state.runs.started_us[job])
         kept = None if extra is None else replace(extra)
         stood = state.suspended.get(job)
-        self._held[job] = Held(state.lease(job), state.booked_end(job), kept, started_us, stood)
+        self._held[job] = BookedJob(state.lease(job), state.booked_end(job), kept, started_us, stood)
 
     def asked(self, job: int) -> None:
         """Note what a job is told to ask, unless that was noted before."""
@@ -114,7 +114,7 @@ class BeforeImages:
             self._devices.leaving[:], self._devices.detaching = self._leaving, self._detaching
             state.running[:, : state.running_count] = self._running
 
-    def _stood(self, job: int, held: Held, stood: Suspended) -> None:
+    def _stood(self, job: int, held: BookedJob, stood: Suspended) -> None:
         """Give a job that was suspended all but cores, which it is not told to ask meanwhile."""
         asks = self._state.asks
         cores, asks[ASKED_CORES, job] = int(asks[ASKED_CORES, job]), 0

@@ -10,7 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.copies.draft import twin_of
-from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, Columns
+from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, DeviceColumns
 from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
 from unrack.ledger.devices.line_kernel import (
     ASKED,
@@ -19,7 +19,7 @@ from unrack.ledger.devices.line_kernel import (
     RIGHT,
     START,
     TURNS,
-    Line,
+    DeviceTimeline,
     Upcoming,
     give_up,
     least,
@@ -313,10 +313,10 @@ class DeviceLine:
 
     def _together(self) -> None:
         own = (part.kernel for pair in zip(self._own, self._plays, strict=True) for part in pair)
-        self.columns = Line._make([*own, self._booked.kernel, self._held.kernel])
+        self.columns = DeviceTimeline._make([*own, self._booked.kernel, self._held.kernel])
 
 
-def _cleared(columns: Columns) -> Columns:
+def _cleared(columns: DeviceColumns) -> DeviceColumns:
     """The same in which nothing is held."""
     own: dict[str, Any] = {name: getattr(columns, name).copy() for name in CHANGING if name != "asked"}
     own["job_group"][:], own["job_node"][:], own["job_speed"][:] = -1, -1, 1

@@ -28,8 +28,8 @@ SINCE_US, END_US = range(2)
 """Rows of :attr:`Columns.clock`."""
 
 
-class _Columns(NamedTuple):
-    """The fields of :class:`Columns`."""
+class _DeviceColumns(NamedTuple):
+    """The fields of :class:`DeviceColumns`."""
 
     # int64[5, devices]: POOL, KIND, GROUP (of which group it is; or FREE, LEAVING …), NEXT (device of its group, -1 =
     # last), HOME
@@ -75,7 +75,7 @@ class _Columns(NamedTuple):
     counter: Ints  # int64[1]: groups made so far
 
 
-class Columns(InKernels, _Columns):
+class DeviceColumns(InKernels, _DeviceColumns):
     """Arrays that the kernels read and write."""
 
 
@@ -86,11 +86,12 @@ CHANGING = (*HELD, "progress", "clock", "job_group", "job_node", "job_speed", "a
 BY_JOB = ("progress", "clock", "job_group", "job_node", "job_speed")
 """Those of them that are by job."""
 SMALL_AT, BY_JOB_AT = (
-    tuple(Columns._fields.index(name) for name in CHANGING if (name in BY_JOB) == by_job) for by_job in (False, True)
+    tuple(DeviceColumns._fields.index(name) for name in CHANGING if (name in BY_JOB) == by_job)
+    for by_job in (False, True)
 )
 
 
-def copied_columns(columns: Columns, first: int, last: int | None) -> Columns:
+def copied_columns(columns: DeviceColumns, first: int, last: int | None) -> DeviceColumns:
     """The same with its own of all that writers change; it says nothing of jobs before ``first``, and from ``last`` on.
 
     O(devices x sharers + jobs from ``first`` to ``last``).
@@ -102,10 +103,10 @@ def copied_columns(columns: Columns, first: int, last: int | None) -> Columns:
         own = np.empty_like(arrays[at])
         own[:, first:last] = arrays[at][:, first:last]
         arrays[at] = own
-    return Columns(*arrays)
+    return DeviceColumns(*arrays)
 
 
-def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
+def make_columns(devices: Devices, wants: Ints, pace: Pace) -> DeviceColumns:
     """The columns of a run in which nothing is held yet.
 
     ``wants``: int64[kinds, quantities, jobs], what jobs ask per task.
@@ -121,7 +122,7 @@ def make_columns(devices: Devices, wants: Ints, pace: Pace) -> Columns:
         ],
         np.int64,
     ).reshape(len(pools), 10).T  # fmt: skip
-    return Columns(
+    return DeviceColumns(
         device=np.ascontiguousarray(device, np.int64),
         capacity=np.array(devices.capacity, np.int64),
         pool=np.ascontiguousarray(pool),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
-from unrack.ledger.devices.columns import FREE_COUNT, GROUP, JOBS, MODEL, NEXT, Columns
+from unrack.ledger.devices.columns import FREE_COUNT, GROUP, JOBS, MODEL, NEXT, DeviceColumns
 from unrack.ledger.devices.playing import (
     BEGAN,
     CLOSED,
@@ -51,7 +51,7 @@ class Upcoming(InKernels, _Upcoming):
     """What is reserved."""
 
 
-class _Line(NamedTuple):
+class _DeviceTimeline(NamedTuple):
     # each a struct: columns, and what changes beside them
 
     base: Any
@@ -64,12 +64,12 @@ class _Line(NamedTuple):
     reserved: Any
 
 
-class Line(InKernels, _Line):
+class DeviceTimeline(InKernels, _DeviceTimeline):
     """The devices over time: as they are now, at a time that moves on (``here``), and for questions (``other``)."""
 
 
 @compiled
-def take_over(source: Columns, from_play: Play, c: Columns, play: Play) -> None:
+def take_over(source: DeviceColumns, from_play: Play, c: DeviceColumns, play: Play) -> None:
     """Make devices, and what changes beside them, as others are; of the same cluster, with as much room."""
     devices = c.device.shape[1]
     for d in range(devices):
@@ -113,7 +113,7 @@ def copy_row(source: Ints, target: Ints, row: int) -> None:
 
 
 @compiled
-def go_to(line: Line, time: int) -> int:
+def go_to(line: DeviceTimeline, time: int) -> int:
     """Let ``here`` be as the devices are at a time, when all that ends and starts then has done so: TAKEN or ROOM."""
     held, mark, play = line.reserved.held, line.reserved.mark, line.here_play
     if mark[RIGHT] == 0 or play.mark[NOW] > time:
@@ -129,7 +129,7 @@ def go_to(line: Line, time: int) -> int:
 
 
 @compiled
-def least(line: Line, start_us: int, end_us: int) -> int:
+def least(line: DeviceTimeline, start_us: int, end_us: int) -> int:
     """Let ``other`` be what may be held from a time to another beside all that start meanwhile: TAKEN or ROOM.
 
     Where devices stay held after their job for a while, these hold theirs until then, and no job relies on joining
@@ -153,7 +153,7 @@ def least(line: Line, start_us: int, end_us: int) -> int:
 
 
 @compiled
-def would_end(line: Line, lease: int) -> int:
+def would_end(line: DeviceTimeline, lease: int) -> int:
     """Note when a job would end as it begins, where speeds do not depend on sharers: TAKEN, ROOM or a problem.
 
     A problem: that it starts, or another that is reserved. Its devices are free beside all that start while it is
@@ -184,7 +184,7 @@ def would_end(line: Line, lease: int) -> int:
 
 
 @compiled
-def start_all(line: Line, beside: int, all_of_them: bool) -> int:
+def start_all(line: DeviceTimeline, beside: int, all_of_them: bool) -> int:
     """Let ``other`` be the devices when all that is reserved has started, and a lease ``beside`` (-1: none): TAKEN.
 
     Else ROOM, or the problem of one that cannot start as reserved, unless that does not matter (not ``all_of_them``).
@@ -207,7 +207,7 @@ def start_all(line: Line, beside: int, all_of_them: bool) -> int:
 
 
 @compiled
-def reserve(line: Line, lease: int, turn: int) -> None:
+def reserve(line: DeviceTimeline, lease: int, turn: int) -> None:
     """Reserve a lease, behind those that start at that time and have an earlier turn; -1: behind all; there is room."""
     held, mark = line.reserved.held, line.reserved.mark
     start_us, at = line.booked.lease[lease, START_US], mark[HELD]
@@ -227,14 +227,14 @@ def reserve(line: Line, lease: int, turn: int) -> None:
 
 
 @compiled
-def reserve_all(line: Line, leases: Ints) -> None:
+def reserve_all(line: DeviceTimeline, leases: Ints) -> None:
     """Reserve leases (int64[k]), as :func:`reserve` does; there is room."""
     for lease in leases:
         reserve(line, lease, -1)
 
 
 @inlined
-def has_room(line: Line, shares: int, devices: int) -> bool:
+def has_room(line: DeviceTimeline, shares: int, devices: int) -> bool:
     """Whether there is room for a lease of so many shares and devices, and for its reservation, and that of before."""
     b, used = line.booked, line.booked.used
     room = used[LEASES] < b.lease.shape[0] and used[SHARES] + shares <= b.share.shape[0]
@@ -243,7 +243,7 @@ def has_room(line: Line, shares: int, devices: int) -> bool:
 
 
 @compiled
-def give_up(line: Line, job: int) -> tuple[int, int]:
+def give_up(line: DeviceTimeline, job: int) -> tuple[int, int]:
     """Give up what is reserved for a job: its lease and its turn; -1 each: nothing was."""
     held, mark, b = line.reserved.held, line.reserved.mark, line.booked
     for k in range(mark[HELD]):

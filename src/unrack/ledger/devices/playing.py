@@ -20,7 +20,7 @@ from unrack.ledger.devices.columns import (
     MODEL,
     OFFLINE,
     POOL,
-    Columns,
+    DeviceColumns,
 )
 from unrack.ledger.devices.sharing import ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.holding import place_of
@@ -76,14 +76,14 @@ def put(running: Ints, count: int, end_us: int, job: int, lease: int) -> None:
 
 
 @inlined
-def take_one(c: Columns, b: Bookings, s: int, now: int) -> int:
+def take_one(c: DeviceColumns, b: Bookings, s: int, now: int) -> int:
     """Take a share; as :func:`unrack.ledger.devices.sharing.take_share`."""
     job, devices = b.share[s, HOLDER], b.device[b.share[s, FIRST_DEVICE] : b.share[s, LAST_DEVICE]]
     return take_share(c, job, job, b.share[s, NODE], devices, b.amount[s], b.share[s, PARTS], now)
 
 
 @inlined
-def give_all(c: Columns, b: Bookings, play: Play, first: int, last: int, back: bool) -> None:
+def give_all(c: DeviceColumns, b: Bookings, play: Play, first: int, last: int, back: bool) -> None:
     """Give shares back; ``back``: as if they had not been taken."""
     for s in range(last - 1, first - 1, -1):
         leader = b.device[b.share[s, FIRST_DEVICE]]
@@ -97,7 +97,7 @@ def give_all(c: Columns, b: Bookings, play: Play, first: int, last: int, back: b
 
 
 @inlined
-def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: int) -> None:
+def follow_all(c: DeviceColumns, b: Bookings, play: Play, first: int, last: int, but: int) -> None:
     """Jobs that share with these go on at other speeds, and end at other times."""
     running, count, some = play.running, play.mark[RUNNING], False
     for s in range(first, last):
@@ -120,7 +120,7 @@ def follow_all(c: Columns, b: Bookings, play: Play, first: int, last: int, but: 
 
 
 @compiled
-def settle(c: Columns, b: Bookings, play: Play, overdue: bool) -> None:
+def settle(c: DeviceColumns, b: Bookings, play: Play, overdue: bool) -> None:
     """Let everything end that is booked to end by now, or just now if not ``overdue``."""
     running, mark = play.running, play.mark
     first = 0
@@ -164,7 +164,7 @@ def next_us(play: Play) -> int:
 
 
 @compiled
-def move_on(c: Columns, b: Bookings, play: Play, until: int) -> None:
+def move_on(c: DeviceColumns, b: Bookings, play: Play, until: int) -> None:
     """Let everything end that is booked to end by ``until`` (µs); what is overdue ends 1 µs from now."""
     mark = play.mark
     while True:
@@ -177,7 +177,7 @@ def move_on(c: Columns, b: Bookings, play: Play, until: int) -> None:
 
 
 @inlined
-def take_all(c: Columns, b: Bookings, play: Play, lease: int) -> int:
+def take_all(c: DeviceColumns, b: Bookings, play: Play, lease: int) -> int:
     """Take all shares of a lease, or none: TAKEN, ROOM or a problem."""
     first, verdict = b.lease[lease, FIRST], TAKEN
     for s in range(first, b.lease[lease, LAST]):
@@ -189,7 +189,7 @@ def take_all(c: Columns, b: Bookings, play: Play, lease: int) -> int:
 
 
 @compiled
-def start_one(c: Columns, b: Bookings, play: Play, lease: int, stay: bool) -> int:
+def start_one(c: DeviceColumns, b: Bookings, play: Play, lease: int, stay: bool) -> int:
     """Move on to the time of a lease and start it: TAKEN, ROOM, or a problem and it does not start.
 
     ``stay`` false: it would start now; everything is given back at once, and only when it would have ended is noted;
@@ -214,7 +214,7 @@ def start_one(c: Columns, b: Bookings, play: Play, lease: int, stay: bool) -> in
 
 
 @inlined
-def hold_one(c: Columns, b: Bookings, now: int, s: int, close: bool) -> int:
+def hold_one(c: DeviceColumns, b: Bookings, now: int, s: int, close: bool) -> int:
     """Take a share that will be held later, as if from now on; if it is not free, or ``close``, it is closed."""
     verdict = -1 if close else take_one(c, b, s, now)
     if verdict in (TAKEN, ROOM):

@@ -32,7 +32,7 @@ from unrack.ledger.devices.columns import (
     SINGLE,
     SIZE,
     SPLIT,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.holding import first_at_least, place_of
 
@@ -55,7 +55,7 @@ PROBLEMS = {
 
 
 @melted
-def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
+def speed_of(c: DeviceColumns, model: int, size: int, jobs: int) -> float:
     """Speed under a model on ``size`` devices shared by ``jobs``; 0: not admitted. Without a model: 1."""
     if model < 0:
         return 1.0
@@ -65,7 +65,7 @@ def speed_of(c: Columns, model: int, size: int, jobs: int) -> float:
 
 
 @melted
-def slowed(c: Columns, device: int, node: int) -> float:
+def slowed(c: DeviceColumns, device: int, node: int) -> float:
     """What remote use of a device, or of one of the devices of a group, multiplies a speed by."""
     d = device
     while d >= 0:
@@ -76,7 +76,7 @@ def slowed(c: Columns, device: int, node: int) -> float:
 
 
 @melted
-def reaches(c: Columns, node: int, pool: int) -> bool:
+def reaches(c: DeviceColumns, node: int, pool: int) -> bool:
     """Whether a node may attach the devices of a pool."""
     if node < 0 or node >= c.pools_near[0] - 1:
         return False
@@ -86,7 +86,7 @@ def reaches(c: Columns, node: int, pool: int) -> bool:
 
 
 @inlined
-def rate(c: Columns, job: int) -> float:
+def rate(c: DeviceColumns, job: int) -> float:
     """The speed of a running job now: that of the slowest of what it holds; what is frozen is as it began."""
     speed = math.inf
     for h in range(c.job_group.shape[0]):
@@ -102,13 +102,15 @@ def rate(c: Columns, job: int) -> float:
 
 
 @melted
-def left_at(c: Columns, job: int, now: int) -> float:
+def left_at(c: DeviceColumns, job: int, now: int) -> float:
     """Work left of a running job at ``now``, µs at speed 1."""
     return float(max(0.0, c.progress[LEFT, job] - max(0, now - c.clock[SINCE_US, job]) * c.progress[PACE, job]))
 
 
 @compiled
-def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int) -> int:
+def take_share(
+    c: DeviceColumns, job: int, at: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int
+) -> int:
     """Check one share, then take it; speeds are brought up to date by :func:`first_end`.
 
     ``at``: where the job stands in ``job_group`` and ``job_node``: its number, but in a draft, which has one job, 0.
@@ -203,7 +205,7 @@ def take_share(c: Columns, job: int, at: int, node: int, devices: Ints, amounts:
 
 
 @compiled
-def drop_share(c: Columns, job: int, leader: int, amounts: Ints, back: bool) -> int:
+def drop_share(c: DeviceColumns, job: int, leader: int, amounts: Ints, back: bool) -> int:
     """Give one share back; a group without jobs is taken apart.
 
     ``back``: whether the devices are free at once: it undoes a share just taken. Returns 0: the group lives on, or its
@@ -251,7 +253,7 @@ def drop_share(c: Columns, job: int, leader: int, amounts: Ints, back: bool) -> 
 
 
 @compiled
-def first_end(c: Columns, job: int, expected_us: int, now: int) -> int:
+def first_end(c: DeviceColumns, job: int, expected_us: int, now: int) -> int:
     """Set the clock of a job that has just taken its shares; returns its expected end, µs."""
     ready = now
     for h in range(c.job_group.shape[0]):
@@ -269,7 +271,7 @@ def first_end(c: Columns, job: int, expected_us: int, now: int) -> int:
 
 
 @compiled
-def follow(c: Columns, group: int, but: int, now: int, running: Ints, count: int) -> None:
+def follow(c: DeviceColumns, group: int, but: int, now: int, running: Ints, count: int) -> None:
     """After a job joined or left a group: new speeds and booked ends for the others on it."""
     model = c.group[MODEL, group]
     if c.group[SIZE, group] == 0 or model < 0 or c.frozen[model]:

@@ -32,7 +32,7 @@ from unrack.ledger.devices.columns import (
     POOL,
     SERIAL,
     SINCE_US,
-    Columns,
+    DeviceColumns,
     make_columns,
 )
 from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
@@ -63,7 +63,7 @@ class DeviceReader:
             self._sealed = like.columns._replace(**own)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> DeviceColumns:
         """The columns; take them anew each time: the ledger exchanges those that it has to enlarge."""
         if self._source is not self._state.columns:
             self._source = self._state.columns
@@ -97,7 +97,7 @@ class DeviceDraft:
     O(devices x sharers) to make: columns by job are not copied.
     """
 
-    def __init__(self, reader: DeviceReader, ledger: Columns, job: int, shares: int) -> None:
+    def __init__(self, reader: DeviceReader, ledger: DeviceColumns, job: int, shares: int) -> None:
         self.job = job
         self._reader = reader
         room = max(len(reader.devices.kinds), shares, 1)
@@ -108,7 +108,7 @@ class DeviceDraft:
 
     def _seal(self) -> None:
         held: dict[str, Any] = {name: sealed(getattr(self._columns, name)) for name in HELD}
-        self.columns: Columns = self._reader.columns._replace(**held)
+        self.columns: DeviceColumns = self._reader.columns._replace(**held)
         """Read-only, for kernels that place; of the job itself they do not say what it holds."""
 
     def try_share(self, share: Share, now: int) -> int:
@@ -121,20 +121,20 @@ class DeviceDraft:
         return verdict
 
 
-def take(c: Columns, job: int, at: int, share: Share, now: int) -> int:
+def take(c: DeviceColumns, job: int, at: int, share: Share, now: int) -> int:
     """:func:`take_share` with the amounts of a share."""
     amounts = amounts_of(c, share)
     return take_share(c.kernel, job, at, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
 
 
-def amounts_of(c: Columns, share: Share) -> Ints:
+def amounts_of(c: DeviceColumns, share: Share) -> Ints:
     """int64[quantities]: what a share holds; 0 of quantities that its kind does not have."""
     amounts = np.zeros(c.capacity.shape[0], np.int64)
     amounts[: len(share.amounts)] = share.amounts
     return amounts
 
 
-def with_more_sharers(c: Columns) -> Columns:
+def with_more_sharers(c: DeviceColumns) -> DeviceColumns:
     """Room for more jobs on a group, and for more shares of a job."""
     return c._replace(
         sharer=np.concatenate([c.sharer, np.full_like(c.sharer, -1)]),
@@ -144,7 +144,7 @@ def with_more_sharers(c: Columns) -> Columns:
     )
 
 
-def members(c: Columns, group: int) -> tuple[int, ...]:
+def members(c: DeviceColumns, group: int) -> tuple[int, ...]:
     """The devices of a group, ascending."""
     found = [group]
     while c.device[NEXT, found[-1]] >= 0:
@@ -152,7 +152,7 @@ def members(c: Columns, group: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def sharers(c: Columns, group: int) -> Ints:
+def sharers(c: DeviceColumns, group: int) -> Ints:
     """int64[k]: the jobs on a group, in order of joining."""
     return c.sharer[: c.group[JOBS, group], group].copy()
 
@@ -183,7 +183,7 @@ class DeviceState:
 
     def __init__(self, devices: Devices, wants: Ints, pace: Pace) -> None:
         self.devices = devices
-        self.columns: Columns = make_columns(devices, wants, pace)
+        self.columns: DeviceColumns = make_columns(devices, wants, pace)
         self.asking = bytearray(self.columns.needs.any(axis=0).tobytes())
         self.leaving: list[Leaving] = []
         self.detaching: dict[int, int] = {}

@@ -22,7 +22,7 @@ from unrack.ledger.devices.columns import (
     READY_US,
     SINCE_US,
     SIZE,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
 from unrack.ledger.devices.state import DeviceReader
@@ -72,7 +72,7 @@ class DeviceView:
         self.installed: Devices = reader.devices
 
     @property
-    def _columns(self) -> Columns:
+    def _columns(self) -> DeviceColumns:
         return self._reader.columns
 
     def free(self, kind: str, node: int = -1) -> Ints:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from unrack.live.driver.attachments import Attachments, attachments_of
 from unrack.live.driver.clock import Clock
-from unrack.live.driver.contract import Act, Answer, Orchestrator, Order
+from unrack.live.driver.contract import Acknowledgement, Act, Orchestrator, Order
 from unrack.live.driver.portable import Names
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Decided, Detaching, Phase, Released, Running, Stopped, attached_of
 from unrack.live.driver.state.steps import recalled
-from unrack.live.driver.state.table import Table, ranked
+from unrack.live.driver.state.table import KnownJobs, ranked
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.fabric.contract import Fabric
 from unrack.live.watch.log import Events
@@ -40,7 +40,7 @@ class Acting:
     """
 
     def __init__(
-        self, orchestrator: Orchestrator, fabric: Fabric, table: Table, journal: Written, meters: Meters
+        self, orchestrator: Orchestrator, fabric: Fabric, table: KnownJobs, journal: Written, meters: Meters
     ) -> None:
         self.orchestrator, self.table, self.journal, self.meters = orchestrator, table, journal, meters
         self.attachments, self.log = Attachments(fabric), Events(orchestrator.name.lower())
@@ -96,7 +96,7 @@ class Acting:
             found.append(Order(ACTS[entry.phase], entry))
         return found
 
-    def _answered(self, answers: Sequence[Answer], now: int) -> None:
+    def _answered(self, answers: Sequence[Acknowledgement], now: int) -> None:
         """Note what became of orders."""
         for answer in answers:
             entry, stage = answer.order.entry, answer.order.entry.stage

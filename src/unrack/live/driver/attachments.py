@@ -19,7 +19,7 @@ AT_ONCE = 8
 FIRST_RETRY_US, SLOWEST_RETRY_US = 200_000, 30_000_000
 
 
-class Outcome(NamedTuple):
+class AttachOutcome(NamedTuple):
     """What became of the devices of a job: which operation it was, how long it took, and why it failed or ``""``."""
 
     key: str
@@ -42,7 +42,7 @@ class Attachments:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self._pool = ThreadPoolExecutor(AT_ONCE, "unrack-fabric")
-        self._working: dict[str, Future[Outcome]] = {}
+        self._working: dict[str, Future[AttachOutcome]] = {}
         self._retry: dict[str, tuple[int, int]] = {}
 
     def attach(self, entry: Entry, wanted: list[Attachment]) -> None:
@@ -59,7 +59,7 @@ class Attachments:
     def _begin(self, key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -> None:
         self._working[key] = self._pool.submit(_done, key, operation, steps)
 
-    def done(self, now: int) -> list[Outcome]:
+    def done(self, now: int) -> list[AttachOutcome]:
         """What has come to an end since this was last asked, in order of the jobs' keys."""
         ended = sorted(key for key, future in self._working.items() if future.done())
         found = [self._working.pop(key).result() for key in ended]
@@ -82,7 +82,7 @@ class Attachments:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _done(key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -> Outcome:
+def _done(key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -> AttachOutcome:
     """Take the steps of an operation, up to the first that fails."""
     began = time.perf_counter()
     problem = ""
@@ -91,7 +91,7 @@ def _done(key: str, operation: Operation, steps: Sequence[Callable[[], None]]) -
             step()
     except FabricError as error:
         problem = str(error)[:300] or "the fabric refused"
-    return Outcome(key, operation, time.perf_counter() - began, problem)
+    return AttachOutcome(key, operation, time.perf_counter() - began, problem)
 
 
 def attachments_of(entry: Entry, names: Names) -> list[Attachment]:

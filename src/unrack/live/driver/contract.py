@@ -18,7 +18,7 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.workload.job import Job
 
 
@@ -32,7 +32,7 @@ class Problem:
     since_us: int | None = None  # since when it could start but for this and what is free: its age; ``None``: as before
 
 
-class Asked(NamedTuple):
+class AskedJob(NamedTuple):
     """What a job asks of the core."""
 
     job: Job  # which was submitted when it could start but for what is free: its age
@@ -56,7 +56,7 @@ class Order(NamedTuple):
     entry: Entry
 
 
-class Answer(NamedTuple):
+class Acknowledgement(NamedTuple):
     """What became of an order, or of a step of one: ``problem`` is ``""``, or why it was refused."""
 
     order: Order
@@ -88,7 +88,7 @@ class Orchestrator(Protocol):
         """
         ...
 
-    def read(self, table: Table) -> Seen:
+    def read(self, table: KnownJobs) -> Seen:
         """All that there is now; of a long series of jobs at least those that are in the table."""
         ...
 
@@ -104,14 +104,14 @@ class Orchestrator(Protocol):
 
     # --- what jobs ask, and what they hold ------------------------------------------------------------------------
 
-    def turn(self, seen: Seen, table: Table, now: int) -> None:
+    def turn(self, seen: Seen, table: KnownJobs, now: int) -> None:
         """A turn begins, at a time of the driver in µs: the questions that follow are about what is seen in it.
 
         What the adapter keeps with a job it may change here, and only here.
         """
         ...
 
-    def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+    def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a held job asks that may be started now; or why it may not."""
         ...
 
@@ -146,7 +146,7 @@ class Orchestrator(Protocol):
 
     # --- starts ---------------------------------------------------------------------------------------------------
 
-    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
+    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Acknowledgement]]:
         """Give orders, step by step, and tell after each step what became of it.
 
         One that is refused keeps no other back. An order without a visible effect is given again.

@@ -17,11 +17,11 @@ from unrack.live.driver.seen import Seen, SeenNode, Shown
 from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import APART, FALLBACK, STARTED, Beginning, Epoch, Spec
-from unrack.live.driver.state.kept import VERSION, Kept
+from unrack.live.driver.state.kept import VERSION, KeptDriver
 from unrack.live.driver.state.promises import note_promises, tell_promise
 from unrack.live.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Idle, Phase, Recalling, Released
-from unrack.live.driver.state.table import Table
-from unrack.live.driver.turns.notes import Notes
+from unrack.live.driver.state.table import KnownJobs
+from unrack.live.driver.turns.notes import TurnNotes
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.driver.used import Used
 from unrack.live.fabric.contract import Fabric
@@ -35,7 +35,7 @@ MOST_WAYS = 500
 """In how many more ways than twice those at first jobs may ask for nodes until these are counted anew."""
 
 
-class Settings(NamedTuple):
+class DriverSettings(NamedTuple):
     """How the driver goes about its work."""
 
     stop_on_fault: bool = False  # whether it ends when a policy raises; else first come, first served goes on
@@ -68,17 +68,17 @@ class Driver:
         orchestrator: Orchestrator,
         fabric: Fabric,
         journal: Written,
-        settings: Settings | None = None,
-        kept: Kept | None = None,
+        settings: DriverSettings | None = None,
+        kept: KeptDriver | None = None,
         meters: Meters | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.orchestrator, self.fabric, self.journal = orchestrator, fabric, journal
         self.log = Events(orchestrator.name.lower())
-        self.settings = settings or Settings()
-        kept = kept or Kept(time.time(), 0, {}, {})
+        self.settings = settings or DriverSettings()
+        kept = kept or KeptDriver(time.time(), 0, {}, {})
         self.clock = clock or Clock(kept.origin_s, kept.now_us)
-        self.table = Table(kept.entries, kept.ended, orchestrator.own_of)
+        self.table = KnownJobs(kept.entries, kept.ended, orchestrator.own_of)
         self.meters = meters or Meters(wanted=False)
         self.acting = Acting(orchestrator, fabric, self.table, journal, self.meters)
         self.epoch: Epoch | None = None
@@ -166,7 +166,7 @@ class Driver:
         assert self.epoch is not None
         self.epoch.windows_pass(self._turned_us, now)
         self._turned_us = now
-        notes = Notes(self.epoch, self.table, self.orchestrator, now, self._missed)
+        notes = TurnNotes(self.epoch, self.table, self.orchestrator, now, self._missed)
         turn = Turn(notes)
         if reading is not None:
             turn.read(reading, self._changed, reading.nodes is not self._nodes)
@@ -282,7 +282,7 @@ class Driver:
                 raise
             self._failed(str(error), now)
             return
-        turn = Turn(Notes(epoch, self.table, self.orchestrator, now))
+        turn = Turn(TurnNotes(epoch, self.table, self.orchestrator, now))
         holding = [entry for entry in self.table.in_phase(HOLDS | NOT_HELD) if entry.lease is not None]
         waiting = [entry for entry in self.table.in_phase(NOT_HELD | {Phase.WAITING}) if entry.lease is None]
         waiting.sort(key=lambda entry: (-1 if entry.number is None else entry.number, entry.seen_us, entry.key))

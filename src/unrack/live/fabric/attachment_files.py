@@ -42,7 +42,7 @@ class _Content(BaseModel):
     whole: bool
 
 
-class Kept(NamedTuple):
+class KeptAttachment(NamedTuple):
     """An attachment as it stands on disk; ``whole``: it may be used, and is neither being made nor undone."""
 
     attachment: Attachment
@@ -73,7 +73,7 @@ class AttachmentFiles:
         except OSError as error:
             raise InputError(str(folder), error.strerror or str(error), "a folder for attachments") from None
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[KeptAttachment]:
         """All that is on disk, in order of operation.
 
         Raises
@@ -84,7 +84,7 @@ class AttachmentFiles:
         found = [_read(path) for path in self._paths()]
         return sorted((kept for kept in found if kept is not None), key=lambda kept: kept.attachment.operation)
 
-    def get(self, operation: str) -> Kept | None:
+    def get(self, operation: str) -> KeptAttachment | None:
         """The attachment of an operation, as it stands on disk, if this process knows of it."""
         known = self.holders.attachments.get(operation)
         kept = _read(self._path(known)) if known is not None else None
@@ -92,7 +92,7 @@ class AttachmentFiles:
             self.holders.drop(operation)
         return kept
 
-    def find(self, operation: str) -> Kept | None:
+    def find(self, operation: str) -> KeptAttachment | None:
         """The same, and also one that was put back: every folder is looked at, if need be."""
         kept = self.get(operation)
         if kept is None and NAME.fullmatch(operation):
@@ -189,7 +189,7 @@ def _fail(error: OSError) -> None:
         raise error
 
 
-def _read(path: Path) -> Kept | None:
+def _read(path: Path) -> KeptAttachment | None:
     try:
         with path.open("rb") as file:
             text = file.read(BYTES_MAX + 1)
@@ -204,4 +204,4 @@ def _read(path: Path) -> Kept | None:
     right_place = path.parts[-3:] == (one.node, one.job, f"{one.operation}.json")
     if not right_place or not all(DEVICE.fullmatch(device) for device in one.devices):
         raise InputError(str(path), "something else", want)
-    return Kept(one, content.whole)
+    return KeptAttachment(one, content.whole)

@@ -32,7 +32,7 @@ SHARED = Path("/run/lock/unrack")
 Number = Annotated[int, Field(strict=True, ge=0)]
 
 
-class Claim(BaseModel):
+class MachineClaim(BaseModel):
     """What one command holds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -64,7 +64,7 @@ class _Content(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Annotated[int, Field(strict=True, ge=VERSION, le=VERSION)]
-    claims: list[Claim]
+    claims: list[MachineClaim]
 
 
 def usual_place() -> Path:
@@ -93,10 +93,10 @@ class Claims:
     """The claims while the file is locked; :meth:`add` and the others write the file at once."""
 
     path: Path
-    held: tuple[Claim, ...]
+    held: tuple[MachineClaim, ...]
 
     @property
-    def gpus(self) -> dict[int, Claim]:
+    def gpus(self) -> dict[int, MachineClaim]:
         """The claim on each GPU that is held."""
         return {gpu: claim for claim in self.held for gpu in claim.gpus}
 
@@ -105,7 +105,7 @@ class Claims:
         """The CPUs that are held."""
         return frozenset(core for claim in self.held for core in claim.cores)
 
-    def add(self, claim: Claim) -> None:
+    def add(self, claim: MachineClaim) -> None:
         """Add a claim."""
         self._write((*self.held, claim))
 
@@ -123,7 +123,7 @@ class Claims:
         """Drop a claim, if it is still there."""
         self._write(tuple(claim for claim in self.held if claim.id != claim_id))
 
-    def _write(self, held: Sequence[Claim]) -> None:
+    def _write(self, held: Sequence[MachineClaim]) -> None:
         content = {"version": VERSION, "claims": [claim.model_dump(mode="json") for claim in held]}
         number, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
@@ -183,7 +183,7 @@ def _mode(path: Path) -> int:
     return 0o666 if path.parent.stat().st_mode & 0o002 else 0o644
 
 
-def _read(path: Path) -> list[Claim]:
+def _read(path: Path) -> list[MachineClaim]:
     try:
         text = path.read_bytes()
     except FileNotFoundError:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from unrack.errors import InputError
 from unrack.live.machine.child import Child
-from unrack.live.machine.claims_file import Claim, Claims, locked
+from unrack.live.machine.claims_file import Claims, MachineClaim, locked
 from unrack.live.machine.here import can_bind_memory, nodes_of
-from unrack.live.machine.plan import Plan, Wanted, plan
+from unrack.live.machine.plan import MachinePlan, WantedGpus, plan
 from unrack.live.machine.processes import machine_run, process, process_space
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.machines.machine import Machine
@@ -25,11 +25,11 @@ POLL_S = 0.2
 
 def execute(
     machine: Machine,
-    wanted: Wanted,
+    wanted: WantedGpus,
     command: Sequence[str],
     locks: Path,
     wait_s: float = 0.0,
-    on_start: Callable[[Plan], None] = lambda plan: None,
+    on_start: Callable[[MachinePlan], None] = lambda plan: None,
 ) -> int | Reason:
     """Claim GPUs and CPUs, run the command on them, and release them when it ends.
 
@@ -84,19 +84,21 @@ def execute(
             claims.drop(claim.id)
 
 
-def held_plan(machine: Machine, wanted: Wanted, claims: Claims, usable: set[int] | None) -> Plan | Reason:
+def held_plan(machine: Machine, wanted: WantedGpus, claims: Claims, usable: set[int] | None) -> MachinePlan | Reason:
     """What the command would get now, beside these claims."""
     return plan(machine, wanted, claims.gpus.keys(), claims.cores, usable)
 
 
-def _claim(machine: Machine, wanted: Wanted, command: Sequence[str], locks: Path) -> tuple[Plan, Claim] | Reason:
+def _claim(
+    machine: Machine, wanted: WantedGpus, command: Sequence[str], locks: Path
+) -> tuple[MachinePlan, MachineClaim] | Reason:
     with locked(locks) as claims:
         planned = held_plan(machine, wanted, claims, os.sched_getaffinity(0))
         if isinstance(planned, Reason):
             return planned
         own = process(os.getpid())
         assert own is not None
-        claim = Claim(
+        claim = MachineClaim(
             id=uuid.uuid4().hex,
             processes=[(own.pid, own.started)],
             boot=machine_run(),
@@ -111,7 +113,7 @@ def _claim(machine: Machine, wanted: Wanted, command: Sequence[str], locks: Path
         return planned, claim
 
 
-def _run(planned: Plan, claim: Claim, command: Sequence[str], locks: Path) -> int:
+def _run(planned: MachinePlan, claim: MachineClaim, command: Sequence[str], locks: Path) -> int:
     nodes = nodes_of(planned.cores) if len(planned.sockets) == 1 else ()
     if can_bind_memory(nodes):
         command = ["numactl", f"--membind={','.join(map(str, nodes))}", *command]

@@ -12,7 +12,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.gpus.machines.machine import Machine, text_of
 
 
-class Wanted(NamedTuple):
+class WantedGpus(NamedTuple):
     """What a command asks for: GPUs; CPUs (``None``: the share of its GPUs); the least utility, from 0 to 1."""
 
     gpus: int
@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MachinePlan:
     """What it gets."""
 
     machine: Machine  # where
@@ -51,11 +51,11 @@ class Plan:
 
 def plan(
     machine: Machine,
-    wanted: Wanted,
+    wanted: WantedGpus,
     held_gpus: Collection[int] = (),
     held_cores: Collection[int] = (),
     usable: Collection[int] | None = None,
-) -> Plan | Reason:
+) -> MachinePlan | Reason:
     """What a command gets now, or why it gets nothing now.
 
     Parameters
@@ -83,4 +83,4 @@ def plan(
     cores = choose_cores(machine, choice.gpus, wanted.cores, held_cores, usable)
     if isinstance(cores, Reason):
         return cores
-    return Plan(machine, choice, cores, tuple(sorted({int(machine.socket[gpu]) for gpu in choice.gpus})))
+    return MachinePlan(machine, choice, cores, tuple(sorted({int(machine.socket[gpu]) for gpu in choice.gpus})))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from unrack.live.slurm.orders import Answer, Order
+from unrack.live.slurm.orders import Order, OrderAnswer
 from unrack.live.slurm.reading import Reading
 
 
@@ -20,7 +20,7 @@ class Client(Protocol):
         """All that there is now."""
         ...
 
-    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+    def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         """Give orders, in order, as few commands as can be; one that is refused does not keep the others back.
 
         Every order may be given twice: a job that is placed, released or held already stays so.

@@ -20,7 +20,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
-from unrack.live.slurm.reading import Held, SlurmJob
+from unrack.live.slurm.reading import NodeShare, SlurmJob
 from unrack.resources.site.installed import Site
 from unrack.resources.site.wheres import Where
 from unrack.slurm_text.hostlists import compress
@@ -164,14 +164,14 @@ def counted_by(job: SlurmJob, cluster: Cluster) -> dict[str, str]:
     return words | ({"reservation": job.reservation} if job.licences and job.reservation else {})
 
 
-def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict[int, Held]:
+def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict[int, NodeShare]:
     """Node → what a job holds of it, at most what it has."""
     found = {}
     for name, one in job.holds.items():
         if (node := node_of.get(name)) is not None:
             cores = min(one.cores, int(cluster.cores[node]))
             has_mb = int(cluster.memory_mb[node])
-            found[node] = Held(cores, 0 if has_mb >= UNCOUNTED_MB else min(one.memory_mb, has_mb))
+            found[node] = NodeShare(cores, 0 if has_mb >= UNCOUNTED_MB else min(one.memory_mb, has_mb))
     return found
 
 

@@ -79,7 +79,7 @@ Order = Place | AskAgain | Release | HoldBack | RequeueHeld | Lengthen
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OrderAnswer:
     """What became of an order: ``""``, or why it was refused, in Slurm's words."""
 
     order: Order

@@ -34,7 +34,7 @@ class SlurmNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NodeShare:
     """What a job has of one node: cores (Slurm's CPUs), and memory in MB."""
 
     cores: int
@@ -151,7 +151,7 @@ class SlurmJob:
     reservation: str = ""
     types: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
-    holds: Mapping[str, Held] = field(default_factory=dict)
+    holds: Mapping[str, NodeShare] = field(default_factory=dict)
     restarts: int = 0
     nice: int = 0
 

@@ -46,7 +46,7 @@ DECIDED = {
 """The driver's words for what a policy decides → the labels of decisions."""
 
 
-class Step(StrEnum):
+class MeteredStep(StrEnum):
     """Steps from submission to start; each is measured from the one before it, ``TOTAL`` from the first to the last."""
 
     DECIDED = "submit_to_decided"
@@ -132,7 +132,7 @@ class Meters:
         self._fabric_failed = counter("fabric_failures_total", "Operations of the fabric that failed.", ("operation",))
         for kind in DECIDED.values():
             self._decisions.labels(kind)
-        for step in Step:
+        for step in MeteredStep:
             self._step_s.labels(step)
         for operation in Operation:
             self._fabric_s.labels(operation)
@@ -173,8 +173,8 @@ class Meters:
         for word, counter in self._of_turns.items():
             counter.inc(counts.get(word, 0))
         for seen, decided, released, started in steps:
-            times = {Step.DECIDED: decided - seen, Step.RELEASED: released - decided}
-            times |= {Step.STARTED: started - released, Step.TOTAL: started - seen}
+            times = {MeteredStep.DECIDED: decided - seen, MeteredStep.RELEASED: released - decided}
+            times |= {MeteredStep.STARTED: started - released, MeteredStep.TOTAL: started - seen}
             for step, time_us in times.items():
                 self._step_s.labels(step).observe(max(time_us / SECOND_US, 0.0))
 

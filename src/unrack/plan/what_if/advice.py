@@ -13,7 +13,7 @@ from unrack.core import Core
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.state import HELD, QUEUED, REJECTED
 from unrack.plan.what_if.nodes import more_like
-from unrack.plan.what_if.scene import SOON_US, Change, Columns, Scene, Source, columns_of, with_jobs, without
+from unrack.plan.what_if.scene import SOON_US, Change, Columns, Scene, StudySource, columns_of, with_jobs, without
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.guard import PolicyAtWork
@@ -26,7 +26,7 @@ from unrack.workload.standing import tasks_on
 _NONE: Ints = np.zeros(0, np.int64)
 
 
-class Room(NamedTuple):
+class NodeRoom(NamedTuple):
     """The nodes with cores, by what a task of a job would find on each."""
 
     nodes: int  # how many there are
@@ -42,7 +42,7 @@ class Room(NamedTuple):
         return int(np.where(self.allowed, np.minimum.reduce(each), 0).sum()) if each else 0
 
 
-def room_of(view: View, job: int, whole: bool) -> Room:
+def room_of(view: View, job: int, whole: bool) -> NodeRoom:
     """The room for one more task of a waiting job now; ``whole``: it needs idle nodes."""
     columns, cluster = view.columns, view.cluster
     computing = cluster.cores > 0
@@ -66,7 +66,7 @@ def room_of(view: View, job: int, whole: bool) -> Room:
     fits = allowed & ~np.logical_or.reduce(list(short.values()))
     closed = int((computing & ~allowed).sum())
     lacks = {name: count for name, count in lacking.items() if count}
-    return Room(int(computing.sum()), int(fits.sum()), closed, lacks, allowed, free.copy())
+    return NodeRoom(int(computing.sum()), int(fits.sum()), closed, lacks, allowed, free.copy())
 
 
 def _each(resource: str, quantities: tuple[str, ...], asked: Ints) -> list[tuple[str, Ints]]:
@@ -81,7 +81,7 @@ class Look(NamedTuple):
     """Why some jobs do not start at once."""
 
     reason: Reason | None  # why the first that waits does so, at the first round that says why; ``None``: none waits
-    room: Room | None  # what the nodes have for a task of it then
+    room: NodeRoom | None  # what the nodes have for a task of it then
     ahead: int  # how many jobs wait before it then
 
 
@@ -111,7 +111,7 @@ class _Watch:
     whole: bool
     waits: Waits
     reason: Reason | None = None
-    room: Room | None = None
+    room: NodeRoom | None = None
     ahead: int = 0
 
     def __call__(self, now: int) -> None:
@@ -194,7 +194,7 @@ class _Step(NamedTuple):
 
 
 def advise(
-    source: Source,
+    source: StudySource,
     scene: Scene,
     asked: Sequence[Columns],
     seen: Look,
@@ -256,7 +256,7 @@ def _suggestion(
 
 
 def _ladders(
-    source: Source, scene: Scene, asked: Sequence[Columns], seen: Look, keys: Sequence[Change], spare: bool
+    source: StudySource, scene: Scene, asked: Sequence[Columns], seen: Look, keys: Sequence[Change], spare: bool
 ) -> Iterator[list[_Step]]:
     """Kinds of changes, each from the smallest to the largest."""
     rows = [scene.number(str(columns["id"]), "--job") for columns in asked]
@@ -306,7 +306,7 @@ def _time(seconds: int) -> str:
 
 
 def _more_nodes(
-    source: Source, scene: Scene, ask: Columns, seen: Look, keys: Sequence[Change], spare: bool
+    source: StudySource, scene: Scene, ask: Columns, seen: Look, keys: Sequence[Change], spare: bool
 ) -> list[_Step]:
     """Nodes more, like the smallest that a task fits on."""
     cluster = scene.cluster

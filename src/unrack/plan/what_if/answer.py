@@ -18,7 +18,7 @@ from unrack.plan.what_if.scene import (
     Change,
     Columns,
     Scene,
-    Source,
+    StudySource,
     columns_of,
     read_set,
     state_at,
@@ -99,7 +99,7 @@ class Answer:
 
 
 def answer(
-    source: Source,
+    source: StudySource,
     question: Question,
     *,
     learnt: Learnt | None = None,
@@ -170,7 +170,7 @@ def answer(
     )  # fmt: skip
 
 
-def _begun(source: Source, question: Question, spare: bool) -> tuple[Scene, Any]:
+def _begun(source: StudySource, question: Question, spare: bool) -> tuple[Scene, Any]:
     scene = source.scene((), spare)
     if question.at_us is None:
         return as_asked(scene), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unrack.facts import counted, memory_words, some
-from unrack.plan.what_if.advice import Room
+from unrack.plan.what_if.advice import NodeRoom
 from unrack.plan.what_if.scene import Columns
 from unrack.units import NEVER_US, SECOND_US, seconds_text
 
@@ -33,7 +33,7 @@ def job_words(columns: Columns) -> str:
     return f"{columns['id']}: {asked}, for {seconds_text(float(columns['request']))}" + (f"; {more}" if more else "")
 
 
-def room_words(room: Room) -> str:
+def room_words(room: NodeRoom) -> str:
     """What the nodes have for one more task.
 
     Examples

@@ -83,7 +83,7 @@ class Scene:
         return list(site.partitions) if isinstance(site, Site) else []
 
 
-class Source:
+class StudySource:
     """The study from which scenes are made; its trace is read once.
 
     Parameters

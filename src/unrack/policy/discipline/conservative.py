@@ -15,7 +15,7 @@ from typing import ClassVar
 from unrack.ledger.promises import STIRRED, Promises
 from unrack.policy.contract import Ability, Decision, Estimates
 from unrack.policy.discipline.planning import Planning
-from unrack.policy.discipline.skyline.columns import Round
+from unrack.policy.discipline.skyline.columns import PlanRound
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, in_order
@@ -88,7 +88,7 @@ class Conservative(Planning):
             jobs = memory.by_start(jobs)
             noted, memory = memory.noted, self.new_plan(view)
             memory.freed, memory.noted = mark, noted
-        what = Round(2 if stirred and not (memory.chosen or memory.lends) else int(compress), trust=True)
+        what = PlanRound(2 if stirred and not (memory.chosen or memory.lends) else int(compress), trust=True)
         starts = memory.round(view, jobs, now, what, partial(self.choices, view, memory))
         return self.by_rule(view, memory, starts), memory
 

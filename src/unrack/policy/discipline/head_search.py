@@ -13,7 +13,7 @@ from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
-from unrack.policy.discipline.skyline.steps import Slots, Span, always_open, claims_fit, lent_room, slots_for, usable
+from unrack.policy.discipline.skyline.steps import RowSpan, Slots, always_open, claims_fit, lent_room, slots_for, usable
 from unrack.policy.discipline.walk import (
     COUNT,
     ENDED,
@@ -45,7 +45,7 @@ def change_rows(free: Ints, total: Ints, head: Gang, whole: bool, rows: Ints, fi
 
 
 @inlined
-def change_claims(left: Ints, k: int, slots: Slots, span: Span, sign: int) -> None:
+def change_claims(left: Ints, k: int, slots: Slots, span: RowSpan, sign: int) -> None:
     """Add (sign 1) or take (-1) claims, on places with slots, of what is left now (``k`` 0) or then (1 + head)."""
     for c in range(span.claim, span.claim_end):
         left[k, CPU, slots.slot[span.claims[c, 0]]] += sign * span.claims[c, 1]
@@ -84,7 +84,7 @@ def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> N
 
 @inlined
 def room_beside_kept(
-    head_job: int, head: Gang, total: Ints, time: int, now: int, count: int, beside: Span, until: int, c: Any
+    head_job: int, head: Gang, total: Ints, time: int, now: int, count: int, beside: RowSpan, until: int, c: Any
 ) -> int:
     """How many tasks of the head that is looked at fit beside kept cores at a time; as of :func:`beside_kept`."""
     if c.kept_of[head_job] == 0:
@@ -97,7 +97,7 @@ def room_beside_kept(
 
 @inlined
 def search(
-    head_job: int, head: Gang, total: Ints, mb: int, wanted: Span, whole: bool, alike: bool, now: int, count: int,
+    head_job: int, head: Gang, total: Ints, mb: int, wanted: RowSpan, whole: bool, alike: bool, now: int, count: int,
     c: Any, slots: Slots,
 ) -> bool:  # fmt: skip
     """Let jobs end, in order of booked end, until the head may fit, at TIME (NEVER: it does not).
@@ -131,7 +131,7 @@ def search(
                 last = claim + claimed_at[ROW_COUNT, job]
                 if not slots_for(left, left.shape[0], slots, cursor, held, claim, last):
                     return False
-                change_claims(left, 1 + h, slots, Span(out, 0, 0, held, claim, last), 1)
+                change_claims(left, 1 + h, slots, RowSpan(out, 0, 0, held, claim, last), 1)
             if alike:
                 room += asks[ASKED_TASKS, job]
             else:
@@ -141,7 +141,7 @@ def search(
         while k < n and started[UNTIL, by_end[k]] <= time:
             s = by_end[k]
             if started[CLAIM_END, s] > started[CLAIM, s]:
-                span = Span(out, 0, 0, own_claims, started[CLAIM, s], started[CLAIM_END, s])
+                span = RowSpan(out, 0, 0, own_claims, started[CLAIM, s], started[CLAIM_END, s])
                 change_claims(left, 1 + h, slots, span, 1)
             if alike:
                 room += asks[ASKED_TASKS, started[JOB, s]]
@@ -167,7 +167,7 @@ def search(
 
 @inlined
 def take_then(
-    head: Gang, total: Ints, whole: bool, alike: bool, h: int, span: Span, tasks: int, sign: int, c: Any
+    head: Gang, total: Ints, whole: bool, alike: bool, h: int, span: RowSpan, tasks: int, sign: int, c: Any
 ) -> None:
     """Take what a job of so many tasks holds of what is free when a head is to start (sign -1), or give it back (1)."""
     slots = Slots(c.slot, c.place_of, c.free_places, 0)
@@ -181,8 +181,8 @@ def take_then(
 
 @inlined
 def keeps(
-    head_job: int, head: Gang, total: Ints, wanted: Span, whole: bool, alike: bool, h: int, tasks: int, span: Span,
-    now: int, count: int, c: Any,
+    head_job: int, head: Gang, total: Ints, wanted: RowSpan, whole: bool, alike: bool, h: int, tasks: int,
+    span: RowSpan, now: int, count: int, c: Any,
 ) -> bool:  # fmt: skip
     """Whether a head still fits at its time beside a job of so many tasks, which is then taken from what is free."""
     take_then(head, total, whole, alike, h, span, tasks, -1, c)

@@ -10,7 +10,7 @@ from unrack.ledger.columns import CPU
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT
-from unrack.policy.discipline.skyline.steps import Slots, Span, asked_by, slots_for, usable
+from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, slots_for, usable
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -105,7 +105,7 @@ def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
     if last > first:
         if not slots_for(c.left, c.left.shape[0], slots, c.cursor, c.fixed, first, last):
             return False
-        change_claims(c.left, 0, slots, Span(c.out, 0, 0, c.fixed, first, last), -1)
+        change_claims(c.left, 0, slots, RowSpan(c.out, 0, 0, c.fixed, first, last), -1)
     for node in range(total.shape[1]):
         if total[CPU, node] > 0:
             c.now[CPU, node] = -1
@@ -114,7 +114,7 @@ def set_aside(order: Ints, job: int, c: Any, slots: Slots) -> bool:
 
 @inlined
 def judged(
-    rule: PassRule, order: Ints, place: int, span: Span, stage: int, now: int, alike: bool, count: int, c: Any
+    rule: PassRule, order: Ints, place: int, span: RowSpan, stage: int, now: int, alike: bool, count: int, c: Any
 ) -> int:  # fmt: skip
     """Whether a job that has a place leaves all heads theirs that come before it: 1 or 0; else it is interrupted."""
     walk, job, heads = c.walk, order[place], c.heads
@@ -132,7 +132,7 @@ def judged(
             c.wants[head_job] >= CHOICE,
             asked_by(head_job, c),
         )
-        wanted = Span(c.out, 0, 0, c.fixed, c.fixed_at[0, head_job], c.fixed_at[1, head_job])
+        wanted = RowSpan(c.out, 0, 0, c.fixed, c.fixed_at[0, head_job], c.fixed_at[1, head_job])
         if stage == SEEK and heads[h, SHADOW] != UNSEEN:
             stage = JUDGE
         while stage in (SEEK, SOUGHT):

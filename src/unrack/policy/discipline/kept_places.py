@@ -9,7 +9,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import CORES, FIRST, NODES
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, CLOSES_US, JOB, OPENS_US, UNTIL
-from unrack.policy.discipline.skyline.steps import Span
+from unrack.policy.discipline.skyline.steps import RowSpan
 from unrack.policy.discipline.walk import COUNT
 from unrack.units import NEVER_US
 
@@ -25,7 +25,7 @@ def amount_at(place: int, claims: Ints, first: int, last: int) -> int:
 
 
 @inlined
-def leaves_kept(job: int, time: int, now: int, count: int, beside: Span, until: int, c: Any) -> bool:
+def leaves_kept(job: int, time: int, now: int, count: int, beside: RowSpan, until: int, c: Any) -> bool:
     """Whether a job that starts at a time (µs) leaves what windows keep of the places that it claims.
 
     So it does if enough is free when a window begins, or at that time, by the booked ends of ``count`` running jobs,
@@ -86,7 +86,7 @@ def given_back(before: int, moment: int, now: int, i: int, count: int, c: Any) -
 
 
 @inlined
-def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: Span, until: int, c: Any) -> Ints:
+def beside_kept(job: int, time: int, now: int, count: int, free: Ints, beside: RowSpan, until: int, c: Any) -> Ints:
     """int64[2, nodes]: of what is free, what is left beside kept cores for a job that starts at a time (µs).
 
     Until the next such question. Parameters as of :func:`leaves_kept`. O(claims of running jobs + nodes + windows that

@@ -18,7 +18,7 @@ from unrack.policy.discipline.skyline.columns import (
     JOB,
     SLOTS,
     UNTIL,
-    Columns,
+    PlanColumns,
     Wants,
 )
 from unrack.policy.discipline.skyline.room import room_for_reserved
@@ -107,7 +107,7 @@ class PassChoices:
         return self._starts
 
     @property
-    def _columns(self) -> Columns:
+    def _columns(self) -> PlanColumns:
         return self.passes.columns
 
     def _place(self, job: int) -> None:

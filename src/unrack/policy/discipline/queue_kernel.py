@@ -53,7 +53,7 @@ from unrack.policy.discipline.skyline.columns import (
     UNTIL,
 )
 from unrack.policy.discipline.skyline.columns import HEADS as MORE_HEADS
-from unrack.policy.discipline.skyline.steps import Slots, Span, claims_fit, free_slots, slots_for, usable
+from unrack.policy.discipline.skyline.steps import RowSpan, Slots, claims_fit, free_slots, slots_for, usable
 from unrack.policy.discipline.walk import (
     ASIDE,
     AT,
@@ -190,8 +190,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 walk[FOUND] = ASIDE
             elif (
                 possible
-                and claims_fit(left, 0, slots, Span(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job]))
-                and (not kept or leaves_kept(job, now, now, count, Span(out, 0, 0, c.fixed, 0, 0), 0, c))
+                and claims_fit(left, 0, slots, RowSpan(out, 0, 0, c.fixed, fixed_at[0, job], fixed_at[1, job]))
+                and (not kept or leaves_kept(job, now, now, count, RowSpan(out, 0, 0, c.fixed, 0, 0), 0, c))
             ):
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
@@ -211,7 +211,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                         span = c.spans[c.set_of[job]]
                         there = free
                         if kept:
-                            there = beside_kept(job, now, now, count, free, Span(out, 0, 0, c.fixed, 0, 0), 0, c)
+                            there = beside_kept(job, now, now, count, free, RowSpan(out, 0, 0, c.fixed, 0, 0), 0, c)
                         walk[FOUND] = first_fit(there, total, most, tasks, cores, mb, rule.whole, span, out, at)
                     else:
                         walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
@@ -242,7 +242,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             if walk[HEADS] > 0 and rule.backfill == 2:
                 stage, walk[JUDGING] = SEEK, 0
         if stage >= SEEK:
-            span = Span(out, at, walk[FOUND], claims, claim, walk[CLAIMS_FOUND])
+            span = RowSpan(out, at, walk[FOUND], claims, claim, walk[CLAIMS_FOUND])
             passes = judged(rule, order, place, span, stage, now, alike, count, c)
             if passes < 0:
                 return int(passes)
@@ -253,7 +253,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 walk[AT] += 1
                 continue
         if walk[CLAIMS_FOUND] > claim:
-            change_claims(left, 0, slots, Span(out, 0, 0, claims, claim, walk[CLAIMS_FOUND]), -1)
+            change_claims(left, 0, slots, RowSpan(out, 0, 0, claims, claim, walk[CLAIMS_FOUND]), -1)
         walk[FREE_CORES] -= take_rows(free, most, out, at, walk[FOUND])
         look_again(c)
         n = walk[COUNT]
@@ -294,7 +294,7 @@ def pass_over(
         Whether every task asks one core and no memory, on shared nodes, and no place is chosen: counting cores then
         says all.
     sky
-        A :class:`unrack.policy.discipline.skyline.columns.Columns`. Written: ``started``, ``out`` and ``new_claims``,
+        :class:`unrack.policy.discipline.skyline.columns.PlanColumns`. Written: ``started``, ``out`` and ``new_claims``,
         and what a pass works on. ``walk[STAGE]`` is BEGIN, or as it was when the pass was interrupted.
 
     Returns

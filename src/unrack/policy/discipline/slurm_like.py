@@ -17,7 +17,7 @@ from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.planning import Planning
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
-from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, SEARCHES, Round
+from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, SEARCHES, PlanRound
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_search import WHOLE
 from unrack.policy.gpus.rule import GpuRule
@@ -117,7 +117,7 @@ class SlurmLike(Planning):
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
-        what = Round(compress=0, trust=False, brief=brief)
+        what = PlanRound(compress=0, trust=False, brief=brief)
         return memory.round(view, jobs, now, what, partial(self.choices, view, memory))
 
     def starts_us(self, view: View, now: int) -> dict[int, int]:

@@ -23,7 +23,7 @@ from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import FIRST, NODES
 from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import END_ROW, FIRST_ROW, LENGTH, START
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span
+from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots
 from unrack.policy.placement.node_kernel import place_job
 from unrack.units import NEVER_US, SECOND_US
 
@@ -34,7 +34,7 @@ WHOLE = 2
 
 
 @inlined
-def limit_is_full(level: Ints, slots: Slots, fixed: Span, sky: Any) -> bool:
+def limit_is_full(level: Ints, slots: Slots, fixed: RowSpan, sky: Any) -> bool:
     """Whether a limit has no room for a job now."""
     full = False
     for c in range(fixed.claim, fixed.claim_end):
@@ -46,7 +46,7 @@ def limit_is_full(level: Ints, slots: Slots, fixed: Span, sky: Any) -> bool:
 
 
 @inlined
-def by_nodes_alone(job: int, groups: Groups, fixed: Span, sky: Any) -> bool:
+def by_nodes_alone(job: int, groups: Groups, fixed: RowSpan, sky: Any) -> bool:
     """Whether nodes and limits alone decide where and when a job runs."""
     alone = sky.windows.shape[0] == 0 and sky.may_lend.shape[0] == 0 and groups.claims == 0
     for c in range(fixed.claim, fixed.claim_end):

@@ -26,7 +26,7 @@ from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
-from unrack.policy.placement.mixed import Mixed, Notes
+from unrack.policy.placement.mixed import Mixed, MixedNotes
 from unrack.policy.rounds import UNIT
 from unrack.view import Draft, View
 
@@ -34,7 +34,7 @@ MOST_COST = 1000
 """Costs above this, or below its negative, are no different; so is waiting for more rounds than come to it."""
 
 
-class Terms(NamedTuple):
+class FlowTerms(NamedTuple):
     """How networks are made and solved: see :class:`unrack.policy.flow.scheduler.Flow`."""
 
     cost: CostModel
@@ -62,7 +62,7 @@ class Solved(NamedTuple):
     assignment: Assignment
 
 
-def solved(terms: Terms, phase: Phase, classes: Classes, room: Ints, force: bool, move: float) -> Solved:
+def solved(terms: FlowTerms, phase: Phase, classes: Classes, room: Ints, force: bool, move: float) -> Solved:
     """Assign the sub-tasks of a phase to its hosts.
 
     ``room``: int64[hosts], how many sub-tasks each host could take in all; ``force``: whether waiting costs more than
@@ -106,7 +106,7 @@ class Tasks(NamedTuple):
     node: Ints
 
 
-class Held(NamedTuple):
+class RunningSubTasks(NamedTuple):
     """Where the sub-tasks of running jobs are."""
 
     nodes: Ints  # int64[tasks]: the node of each task, by job
@@ -126,7 +126,7 @@ class Members(NamedTuple):
 
 
 @dataclass
-class Attempt:
+class FlowAttempt:
     """Networks for some jobs, and what came out."""
 
     jobs: Ints  # int64[k]: the jobs, in their order
@@ -144,14 +144,14 @@ class Attempt:
 
 
 def attempted(
-    terms: Terms, left: Left, sorts: Sorts, network: NetworkLoad, jobs: Ints, open_nodes: Bools, now: int, force: bool,
-    held: Held | None = None,
-) -> Attempt:  # fmt: skip
+    terms: FlowTerms, left: Left, sorts: Sorts, network: NetworkLoad, jobs: Ints, open_nodes: Bools, now: int,
+    force: bool, held: RunningSubTasks | None = None,
+) -> FlowAttempt:  # fmt: skip
     """Solve the networks of all groups of resources for some jobs.
 
     ``force``: whether to wait costs more than any place; ``held``: of jobs that run: where they are.
     """
-    found = Attempt(jobs, lost=np.full(len(jobs), -1, np.int64), force=force)
+    found = FlowAttempt(jobs, lost=np.full(len(jobs), -1, np.int64), force=force)
     kinds = sorts.of[jobs]
     late = sorts.rounds[jobs] >= postpones(terms.cost) if postpones(terms.cost) else np.zeros(len(jobs), np.bool_)
     rounds = sorts.rounds[jobs]
@@ -184,8 +184,8 @@ def attempted(
 
 
 def _devices(
-    found: Attempt, terms: Terms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
-    of_jobs: tuple[Ints, Bools, Ints], now: int, sorts: Sorts, held: Held | None,
+    found: FlowAttempt, terms: FlowTerms, left: Left, network: NetworkLoad, kind: int, tasks: Ints, asks: Ints,
+    of_jobs: tuple[Ints, Bools, Ints], now: int, sorts: Sorts, held: RunningSubTasks | None,
 ) -> None:  # fmt: skip
     hosts, free = left.hosts[kind], left.counts(kind)
     kinds, late, rounds = of_jobs
@@ -231,7 +231,9 @@ class Wants(NamedTuple):
     stay: Ints
 
 
-def _assigned(found: Attempt, terms: Terms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float) -> Ints:
+def _assigned(
+    found: FlowAttempt, terms: FlowTerms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float
+) -> Ints:
     """int64[sub-tasks]: the host of each, -1: none; ``job``: the job of each, by its place in the attempt."""
     of, first = numbered(np.stack(wants))
     row, rounds, at, stay = (column[first] for column in wants)
@@ -263,7 +265,7 @@ def numbered(keys: Ints) -> tuple[Ints, Ints]:
     return rank[number.ravel()], first[order]
 
 
-Way = tuple[Mixed, Notes]
+Way = tuple[Mixed, MixedNotes]
 """A placement, and its notes."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.cluster.pools.pool import Devices
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.devices.columns import FREE, GROUP, Columns
+from unrack.ledger.devices.columns import FREE, GROUP, DeviceColumns
 
 
 class Hosts(NamedTuple):
@@ -29,7 +29,7 @@ class Hosts(NamedTuple):
     at: dict[int, int]  # device to its place in the columns by device
     built_in: bool  # whether every device serves one node only, so that it says where a task goes
 
-    def free(self, columns: Columns) -> FreeDevices:
+    def free(self, columns: DeviceColumns) -> FreeDevices:
         """The free devices of each host."""
         return FreeDevices(self, columns.device[GROUP, self.device] == FREE)
 

@@ -26,7 +26,7 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES, NODES, TASKS, Lease
 from unrack.policy.contract import Decision, Requeue, Start
-from unrack.policy.flow.attempt import Attempt, Beyond, Held, Terms, attempted
+from unrack.policy.flow.attempt import Beyond, FlowAttempt, FlowTerms, RunningSubTasks, attempted
 from unrack.policy.flow.hosts import Hosts
 from unrack.policy.flow.leases import lease_of
 from unrack.policy.flow.left import Left, Sort, Sorts
@@ -72,7 +72,7 @@ def promised(view: View, mixed: Mixed, notes: Any, job: int, leases: list[Lease]
     return Promise(job, NEVER_US)
 
 
-class Fate(IntEnum):
+class RoundFate(IntEnum):
     """What became of a job in a round."""
 
     NOT_SEEN = 0
@@ -84,7 +84,7 @@ class Fate(IntEnum):
 
 
 @dataclass(slots=True)
-class Notes:
+class FlowNotes:
     """What rounds remember."""
 
     sorts: Sorts  # jobs that are alike, and how often each was left waiting
@@ -101,8 +101,8 @@ class Notes:
     # int64[jobs]: the jobs that waited when the last round began, in their order
     waited: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     # attempts, fate, started: of the last round: its networks, what became of every job (int64[room], as
-    # :class:`Fate`), and leases
-    attempts: list[Attempt] = field(default_factory=list)
+    # :class:`RoundFate`), and leases
+    attempts: list[FlowAttempt] = field(default_factory=list)
     fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     started: list[Lease] = field(default_factory=list)
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
@@ -125,7 +125,7 @@ class Runs(NamedTuple):
 
 
 def moves(
-    view: View, notes: Notes, left: Left, terms: Terms, open_nodes: Bools, move: float, now: int
+    view: View, notes: FlowNotes, left: Left, terms: FlowTerms, open_nodes: Bools, move: float, now: int
 ) -> list[Decision]:
     """Jobs to stop, and then where they start again; nothing: no job moves.
 
@@ -144,7 +144,7 @@ def moves(
         kind: np.array([host for one in runs.values() for host in one.hosts.get(kind, [])], np.int64)
         for kind in left.hosts
     }
-    held = Held(nodes, hosts, move)
+    held = RunningSubTasks(nodes, hosts, move)
     found = attempted(terms, left, notes.sorts, notes.network, which, open_nodes, now, True, held)
     if (found.lost >= 0).any():
         return []
@@ -163,7 +163,7 @@ def moves(
     return [*(Requeue(job, why, keep_work=True) for job in changed), *starts]
 
 
-def movable(view: View, notes: Notes, left: Left, job: int) -> Runs | None:
+def movable(view: View, notes: FlowNotes, left: Left, job: int) -> Runs | None:
     """A running job as one that may move; ``None``: it may not."""
     sort, lease = notes.sorts.every[int(notes.sorts.of[job])], view.lease(job)
     if notes.beyond.needed(view, job, sort) or len(lease.borrowed) or left.whole:
@@ -185,7 +185,7 @@ def movable(view: View, notes: Notes, left: Left, job: int) -> Runs | None:
     return Runs(sort, lease, sorted(nodes), hosts) if {k: len(of) for k, of in hosts.items()} == wanted else None
 
 
-def places_of(found: Attempt, at: int) -> tuple[list[int], dict[int, list[list[int]]]]:
+def places_of(found: FlowAttempt, at: int) -> tuple[list[int], dict[int, list[list[int]]]]:
     """The node of each task of one job, and kind to the hosts of the devices of each task."""
     nodes = found.tasks.node[found.tasks.job == at].tolist()
     return nodes, {kind: by_job[at] for kind, by_job in found.hosts.items() if at in by_job}

@@ -23,13 +23,13 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
-from unrack.policy.flow.attempt import MOST_COST, Attempt, Beyond, Terms, attempted
+from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
 from unrack.policy.flow.costs import COSTS, CostModel, postpones
 from unrack.policy.flow.hosts import hosts_of
 from unrack.policy.flow.leases import lease_of, plain_leases
 from unrack.policy.flow.left import Left, Sort, Sorts, batch_of
 from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.notes import Fate, Notes, left_beside, moves, promised
+from unrack.policy.flow.notes import FlowNotes, RoundFate, left_beside, moves, promised
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
@@ -106,14 +106,14 @@ class Flow:
             learns=learns_of(self.order),
         )
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> FlowNotes:
         """No job has waited yet."""
         devices = view.cluster.devices
         hosts = {kind: hosts_of(devices, kind, not self.remote) for kind in range(len(devices.kinds))}
         beyond = Beyond.of(view, self.place, self.memory, self.nodes == "whole", self.gpus)
-        return Notes(Sorts(), hosts, NetworkLoad.of(view), beyond)
+        return FlowNotes(Sorts(), hosts, NetworkLoad.of(view), beyond)
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: FlowNotes, now: int) -> tuple[list[Decision], FlowNotes]:
         """Start all that a round gives a place; in a migration round, move the jobs that gain by it."""
         if self.migrate_us and now % self.migrate_us == 0 and memory.moved_us != now and view.running_count:
             memory.moved_us = now
@@ -123,9 +123,9 @@ class Flow:
             return [], memory
         if memory.version == view.version and now < memory.again_us:
             return [], memory
-        return Round(self, view, memory, now).run(), memory
+        return FlowRound(self, view, memory, now).run(), memory
 
-    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+    def next_round(self, view: View, memory: FlowNotes, now: int) -> int | None:
         """The next multiple of the interval at which something may have changed; at interval 0 when time changes it."""
         first = self._next(view, memory, now)
         if not self.migrate_us or not view.running_count:
@@ -133,7 +133,7 @@ class Flow:
         move = (now // self.migrate_us + 1) * self.migrate_us
         return move if first is None else min(first, move)
 
-    def _moves(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _moves(self, view: View, memory: FlowNotes, now: int) -> list[Decision]:
         open_nodes = memory.beyond.open_nodes(view)
         left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
         decisions = moves(view, memory, left, self.terms, open_nodes, self.move, now)
@@ -141,7 +141,7 @@ class Flow:
             memory.counts.extend(counted(memory, now))
         return decisions
 
-    def _next(self, view: View, memory: Notes, now: int) -> int | None:
+    def _next(self, view: View, memory: FlowNotes, now: int) -> int | None:
         if not view.waiting:
             return None
         every = self.interval_us or SECOND_US
@@ -153,29 +153,29 @@ class Flow:
             return max(-(-memory.again_us // every), now // every + 1) * every
         return (now // every + 1) * every if self.interval_us else None
 
-    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: FlowNotes, job: int, now: int) -> Reason:
         """What was dearer or full."""
         return why(view, memory, self.passes, job, now)
 
-    def rounds(self, memory: Notes) -> Ints:
+    def rounds(self, memory: FlowNotes) -> Ints:
         """Numbers of all rounds."""
         return np.array(memory.counts, np.int64).reshape(-1, len(RoundCount._fields))
 
-    def round_story(self, view: View, memory: Notes) -> RoundStory | None:
+    def round_story(self, view: View, memory: FlowNotes) -> RoundStory | None:
         """The last round: its networks, which jobs were placed and which were left."""
         return told(view, memory, self.passes)
 
     @cached_property
-    def terms(self) -> Terms:
+    def terms(self) -> FlowTerms:
         """How networks are made and solved."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
-        return Terms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory))
+        return FlowTerms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory))
 
 
-class Round:
+class FlowRound:
     """One round: attempts on what is left, until no waiting job can be given a place any more."""
 
-    def __init__(self, flow: Flow, view: View, notes: Notes, now: int) -> None:
+    def __init__(self, flow: Flow, view: View, notes: FlowNotes, now: int) -> None:
         self.flow, self.view, self.notes, self.now = flow, view, notes, now
         self.open_nodes = notes.beyond.open_nodes(view)
         self.left = Left.of(view, notes.hosts, flow.nodes == "whole", self.open_nodes, now)
@@ -189,7 +189,7 @@ class Round:
         notes.attempts, notes.rounds = [], notes.rounds + 1
         if len(notes.fate) < len(sorts.of):
             notes.fate = np.zeros(len(sorts.of), np.int64)
-        notes.fate[jobs] = Fate.NOT_SEEN
+        notes.fate[jobs] = RoundFate.NOT_SEEN
         notes.beyond.forget()
         passed = sorts.passed[jobs] >= self.flow.passes
         self._beside(jobs[passed], jobs[~passed])
@@ -228,7 +228,7 @@ class Round:
             rest = others[~np.isin(others, [lease.job for lease in self.leases[done:]])]
             late = self.now + self.view.estimate_us[rest] > until
             self._together(rest[~late])
-            self.notes.fate[rest[late]] = Fate.BEHIND
+            self.notes.fate[rest[late]] = RoundFate.BEHIND
             return
         self.notes.promise = None
         self._together(others)
@@ -254,18 +254,18 @@ class Round:
             rest, apart = self._pass(rest)
             if len(rest) == count:
                 break
-        lone = rest[self.notes.fate[rest] == Fate.APART]
+        lone = rest[self.notes.fate[rest] == RoundFate.APART]
         for job in lone[:SINGLY].tolist():
             self._alone(job)
 
     def _alone(self, job: int, force: bool = False) -> bool:
         """Place one job by networks of its own, or as other disciplines place it; whether it has a place."""
         if not self._fits(int(self.notes.sorts.of[job])):
-            self.notes.fate[job] = Fate.NO_PLACE
+            self.notes.fate[job] = RoundFate.NO_PLACE
             return False
         if self._attempt(np.array([job], np.int64), force):
             return True
-        if not force and self.notes.fate[job] != Fate.APART:
+        if not force and self.notes.fate[job] != RoundFate.APART:
             return False
         sort = self.notes.sorts.every[int(self.notes.sorts.of[job])]
         lease = self.notes.beyond.lease(self.view, self.left, job, sort, None, self.now, self.leases)
@@ -285,13 +285,13 @@ class Round:
             can = rest[~closed[of[rest]]]
             none = [kind for kind in np.unique(of[can]).tolist() if not self._fits(kind)]
             closed[none] = True
-            fate[can[closed[of[can]]]] = Fate.NO_PLACE
+            fate[can[closed[of[can]]]] = RoundFate.NO_PLACE
             can = can[~closed[of[can]]]
             if not len(can):
                 break
             fits = batch_of(self.left, self.notes.sorts, can, self.flow.terms.local)
             batch = can[fits]
-            fate[can[~fits]] = Fate.TOO_MUCH
+            fate[can[~fits]] = RoundFate.TOO_MUCH
             if not len(batch):
                 break
             done = np.isin(batch, self._attempt(batch))
@@ -317,8 +317,8 @@ class Round:
         notes, sorts = self.notes, self.notes.sorts
         found = attempted(self.flow.terms, self.left, sorts, notes.network, jobs, self.open_nodes, self.now, force)
         notes.attempts.append(found)
-        notes.fate[jobs[found.lost >= 0]] = Fate.WAITS
-        notes.fate[jobs[sorted(found.cut)]] = Fate.APART
+        notes.fate[jobs[found.lost >= 0]] = RoundFate.WAITS
+        notes.fate[jobs[sorted(found.cut)]] = RoundFate.APART
         of, before = sorts.of[jobs], len(self.leases)
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
@@ -336,7 +336,7 @@ class Round:
         """Whether jobs of a sort ask for cores and memory of their nodes, and for nothing else."""
         return not sort.devices and not sort.claims.any() and not self.notes.beyond.needed(self.view, sort.job, sort)
 
-    def _lease(self, found: Attempt, sort: Sort, at: int, nodes: list[int]) -> None:
+    def _lease(self, found: FlowAttempt, sort: Sort, at: int, nodes: list[int]) -> None:
         """Give one job what the networks say, if it can be held together."""
         job, beyond = int(found.jobs[at]), self.notes.beyond
         if beyond.needed(self.view, job, sort):
@@ -345,11 +345,11 @@ class Round:
             hosts = {kind: by_job.get(at, []) for kind, by_job in found.hosts.items()}
             lease = lease_of(self.left, sort, job, nodes, hosts)
         if lease is None:
-            self.notes.fate[job] = Fate.APART
+            self.notes.fate[job] = RoundFate.APART
         else:
             self.leases.append(lease)
 
-    def _plain(self, found: Attempt, at: Ints) -> None:
+    def _plain(self, found: FlowAttempt, at: Ints) -> None:
         """The same for jobs that ask for nodes alone, all at once."""
         sorts = self.notes.sorts
         jobs, mine = found.jobs[at], np.isin(found.tasks.job, at)
@@ -359,7 +359,7 @@ class Round:
         leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, found.tasks.node[mine])
         self.leases += leases
         if len(leases) < len(at):
-            self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = Fate.APART
+            self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = RoundFate.APART
 
     def _note_applications(self) -> None:
         ran, sorts = self.notes.network.ran, self.notes.sorts
@@ -371,8 +371,8 @@ class Round:
         notes, fate = self.notes, self.notes.fate[stay]
         first = NEVER_US if len(stay) < 2 else changes_us(notes.noted, self.now) or NEVER_US
         dearest = MOST_COST / self.flow.weight + postpones(self.flow.terms.cost)
-        of = self.notes.sorts.of[stay[(fate == Fate.WAITS) & (notes.sorts.passed[stay] < self.flow.passes)]]
+        of = self.notes.sorts.of[stay[(fate == RoundFate.WAITS) & (notes.sorts.passed[stay] < self.flow.passes)]]
         if notes.idle <= dearest and any(self._fits(kind) for kind in np.unique(of).tolist()):
             first = min(first, self.now + (self.flow.interval_us or SECOND_US))
-        opens = notes.beyond.opens_us(self.view, stay[fate == Fate.APART].tolist(), self.now)
+        opens = notes.beyond.opens_us(self.view, stay[fate == RoundFate.APART].tolist(), self.now)
         return first if opens is None else min(first, opens)

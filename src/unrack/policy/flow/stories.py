@@ -6,10 +6,10 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NODES, Lease
-from unrack.policy.flow.attempt import Attempt, Members, Solved
+from unrack.policy.flow.attempt import FlowAttempt, Members, Solved
 from unrack.policy.flow.costs import Phase
 from unrack.policy.flow.left import Sort
-from unrack.policy.flow.notes import Fate, Notes
+from unrack.policy.flow.notes import FlowNotes, RoundFate
 from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.rounds import (
     UNIT,
@@ -31,7 +31,7 @@ ON_NODES = "nodes"
 """The group of resources of the first network of an attempt."""
 
 
-def host_name(view: View, notes: Notes, phase: Phase, host: int) -> str:
+def host_name(view: View, notes: FlowNotes, phase: Phase, host: int) -> str:
     """A host of a network: a node, or a pool that is in none."""
     node = int(phase.node[host])
     if phase.group == ON_NODES:
@@ -43,7 +43,7 @@ def host_name(view: View, notes: Notes, phase: Phase, host: int) -> str:
     return f"node {node}" if (own.home == node).sum() == 1 else f"{pool} at node {node}"
 
 
-def hosts_name(view: View, notes: Notes, phase: Phase, hosts: list[int]) -> str:
+def hosts_name(view: View, notes: FlowNotes, phase: Phase, hosts: list[int]) -> str:
     """Several hosts that are alike."""
     if len(hosts) == 1:
         return host_name(view, notes, phase, hosts[0])
@@ -63,18 +63,18 @@ def asked_text(sort: Sort) -> str:
     return ", ".join(parts) or "nothing but a place"
 
 
-def task_text(notes: Notes, sort: Sort) -> str:
+def task_text(notes: FlowNotes, sort: Sort) -> str:
     """The same with whole devices, by kind."""
     devices = [f"{count} {notes.hosts[kind].name}" for kind, count in (sort.devices or {}).items()]
     return ", ".join([asked_text(sort), *devices])
 
 
-def job_text(notes: Notes, sort: Sort) -> str:
+def job_text(notes: FlowNotes, sort: Sort) -> str:
     """What a whole job asks."""
     return f"{sort.tasks} task{'' if sort.tasks == 1 else 's'} of {task_text(notes, sort)}"
 
 
-def lease_text(view: View, notes: Notes, lease: Lease) -> str:
+def lease_text(view: View, notes: FlowNotes, lease: Lease) -> str:
     """Where a job runs, and of which hosts its devices are."""
     nodes = [node for row in lease.rows.tolist() for node in range(row[0], row[0] + row[NODES])]
     words = [f"node{'' if len(nodes) == 1 else 's'} {text_of(nodes)}"]
@@ -93,31 +93,31 @@ def lease_text(view: View, notes: Notes, lease: Lease) -> str:
     return ", ".join(words)
 
 
-def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
+def why(view: View, notes: FlowNotes, passes: int, job: int, now: int) -> Reason:
     """What the last round says of a job that still waits."""
     last = notes.last
-    fate = Fate(int(notes.fate[job])) if job < len(notes.fate) else Fate.NOT_SEEN
-    if fate == Fate.NOT_SEEN or last is None:
+    fate = RoundFate(int(notes.fate[job])) if job < len(notes.fate) else RoundFate.NOT_SEEN
+    if fate == RoundFate.NOT_SEEN or last is None:
         return Reason(Code.NOT_YET)
     promise = notes.promise
     if promise is not None and promise.job == job and promise.start_us < NEVER_US:
         return Reason(Code.RESERVED, f"from {promise.start_us / SECOND_US:.0f} s, as {_passed(passes)} it")
-    if fate in (Fate.TOO_MUCH, Fate.BEHIND, Fate.NO_PLACE):
+    if fate in (RoundFate.TOO_MUCH, RoundFate.BEHIND, RoundFate.NO_PLACE):
         lacking = too_much(view, notes, job)
         if lacking is None and last.at_us < now:
             return Reason(Code.NOT_YET, "what was too little at the last round has come free since")
         if lacking is not None:
             return lacking
-    if fate == Fate.BEHIND:
+    if fate == RoundFate.BEHIND:
         first = "a job" if promise is None else f"job {view.job(promise.job).id}"
         return Reason(Code.WOULD_DELAY, f"{first}, which {_passed(passes)}")
-    if fate == Fate.TOO_MUCH:
+    if fate == RoundFate.TOO_MUCH:
         return Reason(Code.NO_ROOM, "what jobs before it leave, on nodes that may be used")
-    if fate == Fate.NO_PLACE:
+    if fate == RoundFate.NO_PLACE:
         return no_place(view, notes, job)
     for attempt in reversed(notes.attempts):
         at = np.flatnonzero(attempt.jobs == job)
-        if len(at) and fate == Fate.APART:
+        if len(at) and fate == RoundFate.APART:
             what = "hosts that can hold all its parts together: by network, each of its parts has one"
             return Reason(Code.NO_ROOM, what)
         if len(at) and attempt.lost[at[0]] >= 0:
@@ -125,7 +125,7 @@ def why(view: View, notes: Notes, passes: int, job: int, now: int) -> Reason:
     return Reason(Code.NOT_YET)
 
 
-def no_place(view: View, notes: Notes, job: int) -> Reason:
+def no_place(view: View, notes: FlowNotes, job: int) -> Reason:
     """What no node has enough of for one task."""
     sort = notes.sorts.every[int(notes.sorts.of[job])]
     usable = view.online & (view.total[0] > 0)
@@ -143,7 +143,7 @@ def _passed(passes: int) -> str:
     return "1 job has passed" if passes == 1 else f"{passes} jobs have passed"
 
 
-def too_much(view: View, notes: Notes, job: int) -> Reason | None:
+def too_much(view: View, notes: FlowNotes, job: int) -> Reason | None:
     """What there is too little of in the whole cluster; ``None``: nothing, seen one by one."""
     sort = notes.sorts.every[int(notes.sorts.of[job])]
     if sort.tasks * sort.cores > view.free_cores:
@@ -159,7 +159,7 @@ def too_much(view: View, notes: Notes, job: int) -> Reason | None:
     return None
 
 
-def of_phase(view: View, notes: Notes, attempt: Attempt, at: int) -> Reason:
+def of_phase(view: View, notes: FlowNotes, attempt: FlowAttempt, at: int) -> Reason:
     """The arc that was dearer than waiting, or full, in the network that left a sub-task of a job waiting."""
     which = int(attempt.lost[at])
     solved, members = attempt.phases[which], attempt.members[which]
@@ -186,7 +186,7 @@ def of_phase(view: View, notes: Notes, attempt: Attempt, at: int) -> Reason:
     return Reason(Code.NO_ROOM, full, int(alike.sum()), int((alike & placed).sum()))
 
 
-def counted(notes: Notes, now: int) -> RoundCount:
+def counted(notes: FlowNotes, now: int) -> RoundCount:
     """The last round. O(sub-tasks of its networks + jobs)."""
     cost, tried = np.zeros(len(notes.sorts.of), np.int64), np.zeros(len(notes.sorts.of), np.bool_)
     for attempt in notes.attempts:  # what each job cost in the last in which it took part, in 1/UNIT
@@ -199,7 +199,7 @@ def counted(notes: Notes, now: int) -> RoundCount:
     return RoundCount(now, len(notes.waited), int(tried.sum()), len(started), networks, int(cost[placed].sum()), left)
 
 
-def attempt_costs(attempt: Attempt) -> Ints:
+def attempt_costs(attempt: FlowAttempt) -> Ints:
     """int64[jobs]: what each job of an attempt costs in all its networks, in 1/UNIT."""
     found = np.zeros(len(attempt.jobs), np.int64)
     for solved, members in zip(attempt.phases, attempt.members, strict=True):
@@ -221,7 +221,7 @@ def subtask_costs(solved: Solved, members: Members, force: bool) -> Ints:
     return np.where(host >= 0, place, waiting)
 
 
-def told(view: View, notes: Notes, passes: int) -> RoundStory | None:
+def told(view: View, notes: FlowNotes, passes: int) -> RoundStory | None:
     """The last round; ``None``: there was none. O(arcs of its networks + jobs that wait x classes)."""
     count = notes.last
     if count is None:
@@ -235,12 +235,12 @@ def told(view: View, notes: Notes, passes: int) -> RoundStory | None:
     return RoundStory(number, count, networks, job_stories(view, notes, passes), promise_story(view, notes, passes))
 
 
-def promise_story(view: View, notes: Notes, passes: int) -> PromiseStory | None:
+def promise_story(view: View, notes: FlowNotes, passes: int) -> PromiseStory | None:
     """Which job is to start next, and which that holds back; ``None``: none has been passed so often."""
     if notes.promise is None:
         return None
     start = notes.promise.start_us
-    behind = np.sort(notes.waited[notes.fate[notes.waited] == Fate.BEHIND]).tolist()
+    behind = np.sort(notes.waited[notes.fate[notes.waited] == RoundFate.BEHIND]).tolist()
     assert notes.last is not None
     at_us = notes.last.at_us
     held = tuple(
@@ -249,7 +249,7 @@ def promise_story(view: View, notes: Notes, passes: int) -> PromiseStory | None:
     return PromiseStory(str(view.job(notes.promise.job).id), start if start < NEVER_US else None, held)
 
 
-def job_stories(view: View, notes: Notes, passes: int) -> tuple[JobStory, ...]:
+def job_stories(view: View, notes: FlowNotes, passes: int) -> tuple[JobStory, ...]:
     """What became of every job that waited when the round began, in order of their numbers."""
     assert notes.last is not None
     part: dict[int, list[int]] = {}
@@ -274,7 +274,7 @@ def job_stories(view: View, notes: Notes, passes: int) -> tuple[JobStory, ...]:
     return tuple(found)
 
 
-def network_story(view: View, notes: Notes, attempt: Attempt, number: int, at: int) -> NetworkStory:
+def network_story(view: View, notes: FlowNotes, attempt: FlowAttempt, number: int, at: int) -> NetworkStory:
     """One network of an attempt."""
     solved, members = attempt.phases[at], attempt.members[at]
     phase, built, sides = solved.phase, solved.assignment.built, solved.sides
@@ -310,7 +310,9 @@ def network_story(view: View, notes: Notes, attempt: Attempt, number: int, at: i
     )  # fmt: skip
 
 
-def _classes(view: View, notes: Notes, attempt: Attempt, solved: Solved, members: Members) -> tuple[SubtaskClass, ...]:
+def _classes(
+    view: View, notes: FlowNotes, attempt: FlowAttempt, solved: Solved, members: Members
+) -> tuple[SubtaskClass, ...]:
     classes, phase, found = solved.classes, solved.phase, []
     for one in range(len(classes.supply)):
         sort = phase.sorts[int(classes.row[one])]
@@ -326,12 +328,12 @@ def _classes(view: View, notes: Notes, attempt: Attempt, solved: Solved, members
     return tuple(found)
 
 
-def _asks(notes: Notes, solved: Solved, row: int) -> str:
+def _asks(notes: FlowNotes, solved: Solved, row: int) -> str:
     phase = solved.phase
     return task_text(notes, phase.sorts[row]) if phase.group == ON_NODES else f"1 {phase.group}"
 
 
-def _sort_words(notes: Notes, solved: Solved, row: int) -> str:
+def _sort_words(notes: FlowNotes, solved: Solved, row: int) -> str:
     """What an aggregator stands for: what each sub-task asks; of a device also for what task, and how many hosts."""
     phase, words = solved.phase, _asks(notes, solved, row)
     if phase.group == ON_NODES:
@@ -340,7 +342,7 @@ def _sort_words(notes: Notes, solved: Solved, row: int) -> str:
     return f"{words} for {asked_text(phase.sorts[row])}; {reached} hosts in reach"
 
 
-def _group(view: View, notes: Notes, solved: Solved, group: int, name: str) -> HostGroup:
+def _group(view: View, notes: FlowNotes, solved: Solved, group: int, name: str) -> HostGroup:
     hosts = np.flatnonzero(solved.assignment.built.group == group)
     which = hosts_name(view, notes, solved.phase, hosts.tolist())
     return HostGroup(name, which, len(hosts), int(solved.sides.room[hosts].sum()))

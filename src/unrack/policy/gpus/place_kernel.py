@@ -58,7 +58,7 @@ from unrack.resources.gpus.fragmentation import Demands
 NO_SCORE = 1e300
 
 
-class Room(NamedTuple):
+class GpuRoom(NamedTuple):
     """What a job finds while its tasks are placed, int64[nodes] each, and of the GPUs int64[places]."""
 
     cores: Ints  # free cores; -1: no task may go there
@@ -70,7 +70,7 @@ class Room(NamedTuple):
 
 
 @inlined
-def room_for(gpus: Gpus, room: Room, ask: Ask, node: int) -> int:
+def room_for(gpus: Gpus, room: GpuRoom, ask: Ask, node: int) -> int:
     """How many tasks of a job a node holds now."""
     if room.cores[node] < ask.cores or room.mb[node] < ask.mb:
         return 0
@@ -92,7 +92,7 @@ def free_amount(gpus: Gpus, free: Ints, node: int) -> int:
 
 
 @inlined
-def resource_share(room: Room, gpus: Gpus, ask: Ask, node: int, times: bool) -> float:
+def resource_share(room: GpuRoom, gpus: Gpus, ask: Ask, node: int, times: bool) -> float:
     """What is left of a node's cores and GPUs after a task, as shares of it; ``times``: each times what it asks."""
     amount, size = free_amount(gpus, room.free, node), (gpus.first[node + 1] - gpus.first[node]) * WHOLE
     cores, whole = room.cores[node], max(1, room.total_cores[node])
@@ -138,8 +138,8 @@ def whole_marks(growth: float) -> float:
 
 @inlined
 def score_of(
-    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
-    shares: Floats,
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
+    tasks: int, shares: Floats,
 ) -> float:  # fmt: skip
     """How good a machine is for so many tasks of a job: the least is best."""
     if rule == FIRST_FIT:
@@ -181,8 +181,8 @@ def score_of(
 
 @inlined
 def best_node(
-    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int, used: Ints,
-    shares: Floats,
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int,
+    used: Ints, shares: Floats,
 ) -> tuple[int, int]:  # fmt: skip
     """The machine for the next tasks, and how many of them; -1: there is none.
 
@@ -215,8 +215,8 @@ def best_node(
 
 @inlined
 def take_on(
-    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int, tasks: int,
-    found: Ints, at: int,
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
+    tasks: int, found: Ints, at: int,
 ) -> int:  # fmt: skip
     """Take GPUs, cores and memory for tasks on a machine; returns how many claims there are now."""
     room.cores[node] -= ask.cores * tasks
@@ -242,7 +242,9 @@ def take_on(
 
 
 @inlined
-def by_halves(gpus: Gpus, room: Room, peers: Neighbours, ask: Ask, job: int, left: int, used: Ints) -> tuple[int, int]:
+def by_halves(
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, ask: Ask, job: int, left: int, used: Ints
+) -> tuple[int, int]:
     """The machine for the next tasks, found by cutting the machines in two halves again and again (DRB).
 
     The half with the greater utility goes on: the mean over its machines with room of 1/t on the nearest free GPUs, I
@@ -293,7 +295,7 @@ def by_halves(gpus: Gpus, room: Room, peers: Neighbours, ask: Ask, job: int, lef
 
 @compiled
 def place_job(
-    gpus: Gpus, room: Room, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, nodes: Ints,
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, nodes: Ints,
     on_each: Ints, found: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """Machines and GPUs for all tasks of a job; takes them out of ``room``.

@@ -13,7 +13,7 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.place_kernel import Room, place_job, sets_of
+from unrack.policy.gpus.place_kernel import GpuRoom, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.choice import Neighbours, terms, utility_of
@@ -29,7 +29,7 @@ PATIENCE_US = 3600 * SECOND_US
 
 
 @dataclass(slots=True)
-class Notes:
+class GpuNotes:
     """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
 
     ``rows``, int64[2, room]: the row of each job's application in the profiles, and a number for what it asks of a GPU.
@@ -67,11 +67,11 @@ class GpuRule:
     # ``gpus``, ``milli`` and ``share``
     demands: str = SEEN
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> GpuNotes:
         """Notes on a cluster as it is now."""
         return notes_on(view.cluster, self)
 
-    def serves(self, view: View, notes: Notes, job: int) -> bool:
+    def serves(self, view: View, notes: GpuNotes, job: int) -> bool:
         """Whether the rule says where a job goes: it asks for GPUs, or nothing, of resources."""
         if view.columns.claimed is None or notes.fleet is None:
             return False
@@ -80,7 +80,7 @@ class GpuRule:
         return notes.served[job]
 
     def find(
-        self, view: View, notes: Notes, job: int, room: Room, now: int, whole: bool = False, patient: bool = True
+        self, view: View, notes: GpuNotes, job: int, room: GpuRoom, now: int, whole: bool = False, patient: bool = True
     ) -> Lease | None:
         """A lease for a job that :meth:`serves` says yes of; ``None``: it has no place, or is postponed.
 
@@ -113,7 +113,7 @@ class GpuRule:
         rows = np.column_stack([nodes, np.ones(count, np.int64), on_each, cores, on_each * ask.mb])[order]
         return Lease(job, np.ascontiguousarray(rows), claims=np.ascontiguousarray(claims))
 
-    def utility(self, view: View, notes: Notes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints) -> float:
+    def utility(self, view: View, notes: GpuNotes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints) -> float:
         """The utility of a place; 1 where it has none, as on parts of GPUs."""
         assert notes.fleet is not None
         sets = np.empty(len(nodes), np.int64)
@@ -122,7 +122,7 @@ class GpuRule:
         cost, shares, left = terms(notes.fleet.gpus, free, self.neighbours(view, notes), job, ask, nodes, sets)
         return utility_of(cost, shares, left)
 
-    def is_postponed(self, view: View, notes: Notes, job: int, now: int) -> bool:
+    def is_postponed(self, view: View, notes: GpuNotes, job: int, now: int) -> bool:
         """Whether it is known already that a job waits, as one that asks the same had no good place in this state."""
         if not self.postpone:
             return False
@@ -144,7 +144,7 @@ class GpuRule:
         """Whether a job has waited for long enough, or nothing runs that it could wait for."""
         return view.running_count == 0 or now >= int(view.submit_us[job]) + self.patience_us
 
-    def kind(self, view: View, notes: Notes, job: int) -> object:
+    def kind(self, view: View, notes: GpuNotes, job: int) -> object:
         """What, beside what it asks, decides whether a job has a place."""
         self.learn(view, notes)
         ask = self.ask(view, notes, job)
@@ -156,12 +156,12 @@ class GpuRule:
         later = [end for job in jobs if (end := int(view.submit_us[job]) + self.patience_us) > now]
         return min(later, default=None)
 
-    def waits(self, view: View, notes: Notes, job: int) -> Reason:
+    def waits(self, view: View, notes: GpuNotes, job: int) -> Reason:
         """Why a job waits that would have a place."""
         wanted = self.ask(view, notes, job).min_utility
         return Reason(Code.NOT_YET, f"a place of utility {wanted:g}, for which it waits")
 
-    def ask(self, view: View, notes: Notes, job: int) -> Ask:
+    def ask(self, view: View, notes: GpuNotes, job: int) -> Ask:
         """What a job asks."""
         own = view.columns.components  # a component asks for itself, wherever it is looked at
         asks = own.asks if job in own.of else view.asks
@@ -178,14 +178,14 @@ class GpuRule:
                 notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
         return known
 
-    def neighbours(self, view: View, notes: Notes) -> Neighbours:
+    def neighbours(self, view: View, notes: GpuNotes) -> Neighbours:
         """Which job holds which GPU."""
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None
         return Neighbours(seen.holders[:, notes.places], notes.rows[0], notes.fleet.profiles.tables[1])
 
-    def learn(self, view: View, notes: Notes) -> None:
+    def learn(self, view: View, notes: GpuNotes) -> None:
         """Take notes of jobs that were submitted since."""
         known = view.jobs
         first = len(notes.served)
@@ -217,15 +217,15 @@ class GpuRule:
             notes.demands = demands_of(notes.counts)
 
 
-def notes_on(cluster: Cluster, rule: GpuRule) -> Notes:
+def notes_on(cluster: Cluster, rule: GpuRule) -> GpuNotes:
     """Notes on a cluster."""
     for part in cluster.places.parts:
         if isinstance(part.installed, Fleet):
-            notes = Notes(part.installed, part.places, part.quantities)
+            notes = GpuNotes(part.installed, part.places, part.quantities)
             if rule.demands != SEEN:
                 notes.demands = demands_of(read_demands(rule.demands))
             return notes
-    return Notes(None, slice(0), slice(0))
+    return GpuNotes(None, slice(0), slice(0))
 
 
 def read_demands(path: str) -> dict[Demand, float]:

@@ -32,8 +32,8 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import limit_lending
+from unrack.policy.discipline.skyline.steps import RowSpan as Held
 from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by, usable
-from unrack.policy.discipline.skyline.steps import Span as Held
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -50,8 +50,8 @@ from unrack.policy.discipline.walk import (
 from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
-from unrack.policy.lending.lease_kernel import Asker, Leases, Span, place_job, spread
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, place_job, spread
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 
@@ -68,8 +68,8 @@ class Moment(NamedTuple):
 
 @inlined
 def placed(
-    job: int, now: int, running: int, whole: bool, terms: Terms, aware: Any, moment: Moment, sky: Any
-) -> tuple[Leases, Span]:  # fmt: skip
+    job: int, now: int, running: int, whole: bool, terms: LendingTerms, aware: Any, moment: Moment, sky: Any
+) -> tuple[Leases, LeaseSpan]:  # fmt: skip
     """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
     free, zero, none = moment.free, 0, np.empty(0, np.int64)
     nodes, installed = free.shape[1], usable(job, now, sky)
@@ -77,7 +77,7 @@ def placed(
     asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     if whole:
-        return out, place_job(terms, free, installed, asker, aware, out, Span(zero, zero, zero, zero))
+        return out, place_job(terms, free, installed, asker, aware, out, LeaseSpan(zero, zero, zero, zero))
     shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes
@@ -100,11 +100,11 @@ def placed(
             for c in range(3):
                 out.loans[i, c] = loans[by_borrower[i], c]
         loan = loans.shape[0]
-    return out, Span(0, row, 0, loan)
+    return out, LeaseSpan(0, row, 0, loan)
 
 
 @inlined
-def write(job: int, out: Leases, span: Span, sky: Any, rows: Ints, row: int, claims: Ints, claim: int) -> None:
+def write(job: int, out: Leases, span: LeaseSpan, sky: Any, rows: Ints, row: int, claims: Ints, claim: int) -> None:
     """Write what was found, from ``row`` and ``claim`` on: rows, what is claimed anywhere, and loans as both."""
     for r in range(span.row_end):
         for c in range(5):
@@ -122,7 +122,7 @@ def write(job: int, out: Leases, span: Span, sky: Any, rows: Ints, row: int, cla
 
 
 @inlined
-def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky: Any) -> int:
+def choose(order: Ints, running: int, whole: bool, terms: LendingTerms, aware: Any, sky: Any) -> int:
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
 
     0; below that: there is too little room.
@@ -153,7 +153,7 @@ def choose(order: Ints, running: int, whole: bool, terms: Terms, aware: Any, sky
 
 
 @inlined
-def answer(now: int, running: int, whole: bool, terms: Terms, aware: Any, sky: Any) -> None:
+def answer(now: int, running: int, whole: bool, terms: LendingTerms, aware: Any, sky: Any) -> None:
     """Of a pass over the queue: answer what it asks (``walk[STAGE]``).
 
     PLACED: a place for the job. SOUGHT: whether it has one when ``then`` is free. JUDGED: whether it still has one at

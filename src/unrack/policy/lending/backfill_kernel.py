@@ -41,7 +41,7 @@ from unrack.policy.lending.counts_kernel import (
 from unrack.policy.lending.lease_kernel import (
     Asker,
     Leases,
-    Span,
+    LeaseSpan,
     asker_of,
     change,
     note,
@@ -49,7 +49,7 @@ from unrack.policy.lending.lease_kernel import (
     place_job,
     room_needed,
 )
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import add_node, tasks_on
 
 
@@ -114,15 +114,15 @@ def ended_with(times: Ints, i: int) -> int:
 
 
 @inlined
-def fits(terms: Terms, free: Ints, total: Ints, asker: Asker, out: Leases, last: Span) -> bool:
+def fits(terms: LendingTerms, free: Ints, total: Ints, asker: Asker, out: Leases, last: LeaseSpan) -> bool:
     """Whether a job has a place; overwrites what is behind ``last``."""
     return place_job(terms, free, total, asker, None, out, last).row_end >= 0
 
 
 @inlined
 def shadow_of(
-    terms: Terms, free: Ints, head: Asker, seen: LedgerColumns, uses: MemoryUse, started: Ints, n_started: int,
-    out: Leases, last: Span, then: Ints,
+    terms: LendingTerms, free: Ints, head: Asker, seen: LedgerColumns, uses: MemoryUse, started: Ints, n_started: int,
+    out: Leases, last: LeaseSpan, then: Ints,
 ) -> int:  # fmt: skip
     """The earliest time at which a job has a place by booked ends (-1: never); ``then`` gets what is free at it.
 
@@ -163,8 +163,15 @@ class Classes(NamedTuple):
 
 @inlined
 def settle(
-    free: Ints, total: Ints, threshold_mb: Ints, classes: Classes, scratch: Ints, asker: Asker, out: Leases, last: Span
-) -> Span:
+    free: Ints,
+    total: Ints,
+    threshold_mb: Ints,
+    classes: Classes,
+    scratch: Ints,
+    asker: Asker,
+    out: Leases,
+    last: LeaseSpan,
+) -> LeaseSpan:
     """Local places for all tasks, on the nodes of each class that TAKES says, by id; ``row_end`` -1: not so many."""
     start, at, left, cores, mb, kinds = last.row_end, last.row_end, asker.tasks, asker.cores, asker.mb, classes.kinds
     for r in range(kinds.shape[1]):
@@ -181,10 +188,10 @@ def settle(
                 left -= here
                 some -= 1
                 if left == 0:
-                    return Span(start, at, last.loan_end, last.loan_end)
+                    return LeaseSpan(start, at, last.loan_end, last.loan_end)
                 if some == 0:
                     break
-    return Span(start, -1, last.loan_end, last.loan_end)
+    return LeaseSpan(start, -1, last.loan_end, last.loan_end)
 
 
 @inlined
@@ -218,7 +225,7 @@ def free_by_class(free: Ints, total: Ints, threshold_mb: Ints, class_of: Ints, s
 
 @compiled
 def plan_round(
-    order: Ints, now: int, terms: Terms, seen: LedgerColumns, uses: MemoryUse, aware: Any, groups: Classes,
+    order: Ints, now: int, terms: LendingTerms, seen: LedgerColumns, uses: MemoryUse, aware: Any, groups: Classes,
     begins: Ints, started: Ints, out: Leases,
 ) -> int:  # fmt: skip
     """Plan for the jobs in order; those that are due now start.
@@ -251,7 +258,7 @@ def plan_round(
     then = np.empty_like(free)
     none = np.empty(0, np.int64)
     n, shadow = 0, -1
-    last = Span(n, n, n, n)
+    last = LeaseSpan(n, n, n, n)
     head = asker_of(seen, order[0], now, groups.of, none)  # the first that cannot start, once one is known
     known = False
     q = -1
@@ -264,7 +271,7 @@ def plan_round(
             return -needed
         i, how = earliest(0, plan, steps, rule, strict, kinds, asker, scratch)
         if i == 0:
-            span = Span(last.row_end, -1, last.loan_end, -1)
+            span = LeaseSpan(last.row_end, -1, last.loan_end, -1)
             if how == LOCALLY:
                 span = settle(free, total, threshold_mb, groups, scratch, asker, out, last)
             if span.row_end < 0 and how == BORROWING:

@@ -14,7 +14,7 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import FIRST, NODES, TASKS
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import tasks_on
 
 ALL = 2**40
@@ -183,7 +183,7 @@ def one_each(lenders: Ints, free_mb: Ints, chosen: Ints, lack: Ints, group: Ints
 
 @inlined
 def nearest_each(
-    terms: Terms, lenders: Ints, free_mb: Ints, total: Ints, chosen: Ints, lack: Ints, g: int, out: Ints, at: int
+    terms: LendingTerms, lenders: Ints, free_mb: Ints, total: Ints, chosen: Ints, lack: Ints, g: int, out: Ints, at: int
 ) -> int:
     """For each compute node the first unused lender, of the nearest that have all it lacks."""
     used = np.zeros(lenders.shape[0], np.bool_)

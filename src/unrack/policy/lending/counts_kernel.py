@@ -19,7 +19,7 @@ from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
-from unrack.policy.lending.lease_kernel import Asker, Leases, Span
+from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan
 from unrack.policy.placement.node_kernel import tasks_on
 from unrack.units import NEVER_US
 
@@ -221,7 +221,7 @@ def reserve(plan: Ints, steps: int, start: int, length: int, scratch: Ints) -> i
 @inlined
 def hold(
     plan: Ints, steps: int, safe: Ints, safe_steps: int, end: int, class_of: Ints, free: Ints, threshold_mb: Ints,
-    out: Leases, span: Span, from_us: Ints,
+    out: Leases, span: LeaseSpan, from_us: Ints,
 ) -> tuple[bool, int, int]:  # fmt: skip
     """Book a lease of named nodes and loans from now to ``end``; whether that is possible, and the steps.
 
@@ -286,7 +286,7 @@ def add_everywhere(plan: Ints, last: int, takes: Ints, sign: int) -> None:
 
 
 @inlined
-def holds(rows: Ints, span: Span, node: int) -> bool:
+def holds(rows: Ints, span: LeaseSpan, node: int) -> bool:
     """Whether a node is among the rows of a lease."""
     for r in range(span.row, span.row_end):
         if rows[r, FIRST] <= node < rows[r, FIRST] + rows[r, NODES]:

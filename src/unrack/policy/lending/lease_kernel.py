@@ -29,7 +29,7 @@ from unrack.policy.lending.borrowing import (
     place_locally,
     select,
 )
-from unrack.policy.lending.lender_cost import Terms, costs_of
+from unrack.policy.lending.lender_cost import LendingTerms, costs_of
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import sealed
 
@@ -84,7 +84,7 @@ def room_for_leases(rows: int, loans: int) -> Leases:
     return Leases(np.empty((rows, 5), np.int64), np.empty((loans, 3), np.int64))
 
 
-class Span(NamedTuple):
+class LeaseSpan(NamedTuple):
     """Where a lease is among others: its rows from ``row`` on to ``row_end``, its loans likewise."""
 
     row: int
@@ -94,13 +94,13 @@ class Span(NamedTuple):
 
 
 @inlined
-def change(free: Ints, out: Leases, span: Span, sign: int) -> int:
+def change(free: Ints, out: Leases, span: LeaseSpan, sign: int) -> int:
     """Add (sign 1) or take (-1) all of a lease; returns the cores added or taken."""
     return add_lease(free, out.rows, span.row, span.row_end, out.loans, span.loan, span.loan_end, sign)
 
 
 @inlined
-def note(started: Ints, n: int, job: int, span: Span) -> int:
+def note(started: Ints, n: int, job: int, span: LeaseSpan) -> int:
     """Write a job that starts into column ``n`` of an answer; returns how many there are then."""
     started[JOB, n] = job
     started[ROW, n], started[ROW_END, n] = span.row, span.row_end
@@ -109,13 +109,13 @@ def note(started: Ints, n: int, job: int, span: Span) -> int:
 
 
 @inlined
-def noted(started: Ints, n: int) -> Span:
+def noted(started: Ints, n: int) -> LeaseSpan:
     """Where the lease in column ``n`` of an answer is."""
-    return Span(started[ROW, n], started[ROW_END, n], started[LOAN, n], started[LOAN_END, n])
+    return LeaseSpan(started[ROW, n], started[ROW_END, n], started[LOAN, n], started[LOAN_END, n])
 
 
 @inlined
-def room_needed(started: Ints, n: int, out: Leases, last: Span, nodes: int) -> int:
+def room_needed(started: Ints, n: int, out: Leases, last: LeaseSpan, nodes: int) -> int:
     """The room that an answer should have for two leases more; 0: it has that."""
     if (
         last.row_end + 2 * nodes <= out.rows.shape[0]
@@ -127,7 +127,9 @@ def room_needed(started: Ints, n: int, out: Leases, last: Span, nodes: int) -> i
 
 
 @inlined
-def place_job(terms: Terms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases, last: Span) -> Span:
+def place_job(
+    terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases, last: LeaseSpan
+) -> LeaseSpan:
     """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
 
     ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``free`` is not changed. There must be room for a
@@ -136,7 +138,7 @@ def place_job(terms: Terms, free: Ints, total: Ints, asker: Asker, aware: Any, o
     groups, group, threshold_mb = terms.groups, terms.group, terms.threshold_mb
     tasks, cores, mb = asker.tasks, asker.cores, asker.mb
     nodes, row_at, loan_at = free.shape[1], last.row_end, last.loan_end
-    nowhere = Span(row_at, -1, loan_at, -1)
+    nowhere = LeaseSpan(row_at, -1, loan_at, -1)
     if not fits_somehow(free, total, threshold_mb, tasks, cores, mb):
         return nowhere
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
@@ -158,13 +160,13 @@ def place_job(terms: Terms, free: Ints, total: Ints, asker: Asker, aware: Any, o
         loan_at = borrow(terms, free, total, chosen, lack, local, aware, asker, out.loans, loan_at)
     for i in order_of(chosen):
         row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
-    return Span(last.row_end, row_at, last.loan_end, loan_at)
+    return LeaseSpan(last.row_end, row_at, last.loan_end, loan_at)
 
 
 @inlined
 def borrow(
-    terms: Terms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, aware: Any, asker: Asker, loans: Ints,
-    at: int,
+    terms: LendingTerms, free: Ints, total: Ints, chosen: Ints, lack: Ints, local: Ints, aware: Any, asker: Asker,
+    loans: Ints, at: int,
 ) -> int:  # fmt: skip
     """Fill ``local`` and write loans until nothing lacks; the end of the loans. There must be enough."""
     rule, groups, group, first_of, member = (
@@ -235,7 +237,7 @@ def may_be_lent(lack: Ints, loans: Ints, end: int, lendable: Ints) -> bool:
 
 @compiled
 def spread_tasks(
-    terms: Terms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
+    terms: LendingTerms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """As :func:`spread`."""
     return spread(terms, cores_at, free.copy(), total, asker, aware)  # a type with that of passes: one kernel for all
@@ -243,7 +245,7 @@ def spread_tasks(
 
 @inlined
 def spread(
-    terms: Terms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
+    terms: LendingTerms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 

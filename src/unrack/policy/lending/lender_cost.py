@@ -187,8 +187,8 @@ THRESHOLDS = {LendingRule.STRAWMAN: 0.0, LendingRule.NAIVE: 0.0, LendingRule.LOC
 """Share of a node's memory that must be free for it to compute, where nothing else is said; of the others 1."""
 
 
-class _Terms(NamedTuple):
-    """The fields of :class:`Terms`."""
+class _LendingTerms(NamedTuple):
+    """The fields of :class:`LendingTerms`."""
 
     rule: int  # a `LendingRule`
     groups: int  # how many lending groups there are
@@ -204,11 +204,11 @@ class _Terms(NamedTuple):
     rack_group: Ints
 
 
-class Terms(InKernels, _Terms):
+class LendingTerms(InKernels, _LendingTerms):
     """On what terms memory is lent in a run."""
 
 
-def make_terms(cluster: Cluster, rule: LendingRule, threshold: float, group: str | int, near: bool) -> Terms:
+def make_terms(cluster: Cluster, rule: LendingRule, threshold: float, group: str | int, near: bool) -> LendingTerms:
     """The terms of a policy on a cluster.
 
     Parameters
@@ -235,13 +235,13 @@ def make_terms(cluster: Cluster, rule: LendingRule, threshold: float, group: str
     return grouped(rule, found, least_mb, near, cluster.rack, cluster.rack_group)
 
 
-def grouped(rule: int, group: Ints, threshold_mb: Ints, near: bool, rack: Ints, rack_group: Ints) -> Terms:
+def grouped(rule: int, group: Ints, threshold_mb: Ints, near: bool, rack: Ints, rack_group: Ints) -> LendingTerms:
     """Terms from columns over nodes; with a single group, nodes that reach all are members of it."""
     groups = int(group.max(initial=0)) + 1
     if groups == 1:
         group = np.zeros(len(group), np.int64)
     section = np.where(group == -1, groups, group)
-    return Terms(
+    return LendingTerms(
         rule=int(rule),
         groups=groups,
         group=np.ascontiguousarray(group, np.int64),

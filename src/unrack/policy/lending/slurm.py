@@ -20,7 +20,7 @@ from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.backfill_kernel import Classes, plan_round
 from unrack.policy.lending.lease_kernel import Leases, room_for_leases
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.claiming import claims_anywhere
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
@@ -90,7 +90,7 @@ class CountedPlan(Plan):
         return found
 
 
-def classes_of(view: View, terms: Terms) -> Classes:
+def classes_of(view: View, terms: LendingTerms) -> Classes:
     """Nodes that have as many cores and as much memory."""
     computes = np.flatnonzero(view.cluster.cores > 0)
     kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)

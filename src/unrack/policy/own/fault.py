@@ -14,7 +14,7 @@ from unrack.errors import FaultyPolicyError, PolicyError, check_choice
 from unrack.ledger.lease import CORES as HELD_CORES
 from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, Lease
 from unrack.ledger.lease import TASKS as HELD_TASKS
-from unrack.plugins.code import OURS, Line, definition, frames, in_words, is_own, is_users, users_line
+from unrack.plugins.code import OURS, FileLine, definition, frames, in_words, is_own, is_users, users_line
 from unrack.policy.contract import Ability, Estimates, Traits
 from unrack.view import View
 from unrack.vocabulary import Need
@@ -77,7 +77,7 @@ ASKING = OURS + "core/"
 """Where the code is that asks policies."""
 
 
-class Asked(NamedTuple):
+class AskedPolicy(NamedTuple):
     """What a policy was asked when something was raised."""
 
     member: str  # which of its methods
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
     decision: Any  # the decision that was being carried out; ``None``: none was
 
 
-def asked_in(trace: TracebackType | None) -> Asked | None:
+def asked_in(trace: TracebackType | None) -> AskedPolicy | None:
     """What the policy was asked, from the frames of the code that asked it; ``None``: something else went on.
 
     Nothing is noted while a run goes well, so that rounds pay nothing for this.
@@ -95,7 +95,7 @@ def asked_in(trace: TracebackType | None) -> Asked | None:
     asking = [i for i, frame in enumerate(stack) if frame.f_code.co_filename.startswith(ASKING)]
     if not asking:
         seeds = any(frame.f_code.co_name == "seeded" for frame in stack)
-        return Asked("seeded", None, 0, None) if seeds else None
+        return AskedPolicy("seeded", None, 0, None) if seeds else None
     last = asking[-1]
     core = stack[asking[0]].f_locals.get("self")
     known = [stack[i].f_locals for i in asking]
@@ -108,7 +108,7 @@ def asked_in(trace: TracebackType | None) -> Asked | None:
         if not (is_users(inner.co_filename) or inner.co_filename.startswith(POLICIES)) and decision is None:
             return None
         member = inner.co_name
-    return Asked(member, getattr(core, "view", None), now, decision)
+    return AskedPolicy(member, getattr(core, "view", None), now, decision)
 
 
 def raised(policy: object, name: str, error: BaseException) -> FaultyPolicyError | None:
@@ -152,7 +152,7 @@ def _room(view: View, lease: Lease) -> list[str]:
     return [f"free: {', '.join(words)}"] if words else []
 
 
-def _given(asked: Asked) -> str:
+def _given(asked: AskedPolicy) -> str:
     return "" if asked.view is None else f"\n  given: {glance(asked.view, asked.now)}"
 
 
@@ -207,7 +207,7 @@ CLOSE = 0.88
 """A name that is so like one of those above is taken for it."""
 
 
-def at(where: str, line: Line | None) -> str:
+def at(where: str, line: FileLine | None) -> str:
     """Where something is wrong: what was asked for, and the line."""
     return where if line is None else f"{where} ({line.file}, line {line.number})"
 

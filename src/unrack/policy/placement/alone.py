@@ -24,15 +24,15 @@ from unrack.policy.discipline.skyline.columns import (
     LENT,
     LENT_DEVICES,
     STARTS,
-    Round,
-    Rule,
+    PlanRound,
+    PlanRule,
 )
 from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.claiming import claiming
-from unrack.policy.pools.place_kernel import Answer
+from unrack.policy.pools.place_kernel import PoolAnswer
 from unrack.policy.pools.plan_kernel import choose_devices, settle_last
 from unrack.reasons import Code, Reason
 from unrack.view import View
@@ -42,9 +42,9 @@ from unrack.view.draft import Apart
 class Alone(NamedTuple):
     """Where jobs go in one round that want LENT, DEVICES or LENT_DEVICES."""
 
-    terms: Any  # on which memory is lent (:class:`Terms`); ``None``: it is not
+    terms: Any  # on which memory is lent (:class:`LendingTerms`); ``None``: it is not
     aware: Any  # ranks lenders; ``None``: nothing does
-    room: Answer  # for the choice of devices
+    room: PoolAnswer  # for the choice of devices
     rule: int  # by which rule devices are chosen
 
     @property
@@ -59,7 +59,7 @@ class Alone(NamedTuple):
     def plan_round(self, line: Any, *how: Any) -> int:
         """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of these jobs it asks nothing.
 
-        ``line``: the devices over time (:class:`unrack.ledger.devices.line_kernel.Line`); ``None``: no job wants any,
+        ``line``: the devices over time (:mod:`unrack.ledger.devices.line_kernel`); ``None``: no job wants any,
         or it asks about all that do.
         """
         return plan_round(self.terms, self.aware, line, None if line is None else self.room, self.rule, *how)
@@ -72,7 +72,7 @@ def plan_round(
 ) -> int:  # fmt: skip
     """As of :class:`Alone`."""
     while True:
-        count = planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
+        count = planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
         wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
         if line is not None and wants in (DEVICES, LENT_DEVICES):
             short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, sky)
@@ -88,7 +88,7 @@ def plan_round(
 
 @compiled
 def pass_over(
-    terms: Terms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
+    terms: LendingTerms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
     depth: int, whole: bool, fit: int, alike: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""

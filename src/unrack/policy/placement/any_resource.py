@@ -21,7 +21,7 @@ from unrack.policy.placement.alone import components_of, found_together, why_not
 from unrack.policy.placement.claiming import Claiming, claiming, claims_asked, ways
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
-from unrack.policy.placement.mixed import Mixed, Notes
+from unrack.policy.placement.mixed import Mixed, MixedNotes
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.vocabulary import Need
@@ -57,30 +57,30 @@ class OnNodes:
 
     timeless: ClassVar[bool] = True
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> MixedNotes:
         """The notes of what chooses the rest."""
         return self.mixed.begin(view)
 
-    def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+    def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
         if components_of(view, job):
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.mixed.on(view, notes, job, now, chosen)
 
-    def kind(self, view: View, notes: Notes, job: int) -> object:
+    def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Itself: what the function looks at is not known."""
         return job
 
-    def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
+    def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
         """Only events matter."""
         return None
 
-    def rule(self, notes: Notes) -> str:
+    def rule(self, notes: MixedNotes) -> str:
         """The name of the function."""
         return getattr(self.place, "__name__", "own")
 
-    def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
+    def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
         if components_of(view, job):
             return why_not_together(
@@ -93,11 +93,13 @@ class OnNodes:
             return (None if claims is None else claims.lacks()) or Reason(Code.NO_ROOM, "no nodes by its placement")
         return why_not_on(self.mixed, view, notes, job, now, chosen)
 
-    def _chosen(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+    def _chosen(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         found = (self._chosen_within(view, notes, job, now, claims) for claims in ways(view, job))
         return next((lease for lease in found if lease is not None), None)
 
-    def _chosen_within(self, view: View, notes: Notes, job: int, now: int, claims: Claiming | None) -> Lease | None:
+    def _chosen_within(
+        self, view: View, notes: MixedNotes, job: int, now: int, claims: Claiming | None
+    ) -> Lease | None:
         free, memory = view.columns.free.copy(), self.mixed.memory
         if not isinstance(memory, LocalMemory):
             free[0, ~memory.open_nodes(view, notes.memory)] = 0
@@ -107,7 +109,7 @@ class OnNodes:
         return checked_lease(self.place, self.place(free, view.total, view.job(job)), job, view, now)
 
 
-def why_not_on(mixed: Mixed, view: View, notes: Notes | None, job: int, now: int, chosen: Lease) -> Reason | None:
+def why_not_on(mixed: Mixed, view: View, notes: MixedNotes | None, job: int, now: int, chosen: Lease) -> Reason | None:
     """Why a job does not get all it asks for on nodes that were chosen for it; ``None``: it does."""
     if mixed.on(view, notes, job, now, chosen) is not None:
         return None

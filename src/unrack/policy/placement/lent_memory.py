@@ -17,7 +17,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import FIRST, LOCAL_MB, NODES, TASKS, Loan
 from unrack.policy.contract import Ability
 from unrack.policy.lending.lease_kernel import ANY, Asker, any_asker, spread_tasks
-from unrack.policy.lending.lender_cost import RULES, THRESHOLDS, LendingRule, Scratch, Terms, make_terms
+from unrack.policy.lending.lender_cost import RULES, THRESHOLDS, LendingRule, LendingTerms, Scratch, make_terms
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.placement.node_kernel import Fit, place_one, room_for
 from unrack.reasons import Code, Reason
@@ -114,7 +114,7 @@ def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
 class Lenders:
     """What does not change in a run, and scratch for the choice by contention."""
 
-    terms: Terms
+    terms: LendingTerms
     scratch: Scratch = field(default_factory=Scratch)
 
 
@@ -132,7 +132,7 @@ class LentMemory:
     places: ClassVar[frozenset[Need]] = frozenset({Need.LOANS})
     does: ClassVar[frozenset[Ability]] = frozenset({Ability.POSSIBLE, Ability.TERMS})
 
-    def terms(self, cluster: Cluster) -> Terms:
+    def terms(self, cluster: Cluster) -> LendingTerms:
         """The terms on a cluster."""
         share = THRESHOLDS.get(RULES[self.rule], 1.0) if self.threshold is None else self.threshold
         return make_terms(cluster, RULES[self.rule], share, self.group, self.near)
@@ -190,7 +190,7 @@ class LentMemory:
         found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 
-    def chosen_by(self, view: View, notes: Lenders) -> tuple[Terms, Any]:
+    def chosen_by(self, view: View, notes: Lenders) -> tuple[LendingTerms, Any]:
         """The terms, and what ranks lenders (``None``: nothing does), for kernels."""
         return notes.terms.kernel, self._aware(view, notes)
 

@@ -18,7 +18,7 @@ import numpy as np
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.policy.gpus.place_kernel import Room as GpuRoom
+from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, ways
@@ -45,7 +45,7 @@ OF_DEVICES = PLACES[:-1]
 
 
 @dataclass(slots=True)
-class Notes:
+class MixedNotes:
     """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
 
     pools: Queue
@@ -79,12 +79,12 @@ class Mixed:
         patient = self.gpus is not None and self.gpus.postpone
         return (self.place == RUNS or RULES.get(self.place, RANDOM_FIT + 1) <= RANDOM_FIT) and not patient
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> MixedNotes:
         """Notes on a cluster as it is now."""
         gpus = None if self.gpus is None else self.gpus.begin(view)
-        return Notes(self.pooled.begin(view), self.memory.begin(view), gpus)
+        return MixedNotes(self.pooled.begin(view), self.memory.begin(view), gpus)
 
-    def find(self, view: View, notes: Notes, job: int, now: int) -> Lease | None:
+    def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease by the rules that are in force now."""
         if view.cores_asked(job) > view.free_cores:
             return None
@@ -105,7 +105,7 @@ class Mixed:
             pools.patient = -1
         return lease
 
-    def on(self, view: View, notes: Notes | None, job: int, now: int, chosen: Lease) -> Lease | None:
+    def on(self, view: View, notes: MixedNotes | None, job: int, now: int, chosen: Lease) -> Lease | None:
         """The lease on nodes that another rule chose, with all else that the job asks for; ``None``: not free there.
 
         Parameters
@@ -129,13 +129,13 @@ class Mixed:
         lease = claims.with_claims(chosen)
         return lease if claims.fits(lease) else None
 
-    def alone(self, view: View, notes: Notes) -> Alone:
+    def alone(self, view: View, notes: MixedNotes) -> Alone:
         """The rules, for kernels."""
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1))
 
-    def kind(self, view: View, notes: Notes, job: int) -> object:
+    def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
         if components_of(view, job):
             return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
@@ -148,7 +148,7 @@ class Mixed:
             return shape
         return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
 
-    def opens_us(self, view: View, notes: Notes, jobs: list[int], now: int) -> int | None:
+    def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
         """As :meth:`unrack.policy.pools.pool_policy.Pooled.next_round`."""
         if self.timeless:
             return None
@@ -173,11 +173,11 @@ class Mixed:
                         first = moment
         return first if first < NEVER_US else None
 
-    def rule(self, notes: Notes) -> str:
+    def rule(self, notes: MixedNotes) -> str:
         """The rule in force; of the disaggregation-aware policy, one of its two."""
         return NAMES.get(notes.pools.rule, self.place)
 
-    def why(self, view: View, notes: Notes, job: int, now: int) -> Reason | None:
+    def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
         if components_of(view, job):
             return why_not_together(
@@ -216,12 +216,12 @@ class Mixed:
         """Whether the rule for pools does it all."""
         return not self.whole and isinstance(self.memory, LocalMemory)
 
-    def _by_gpus(self, view: View, notes: Notes, job: int) -> bool:
+    def _by_gpus(self, view: View, notes: MixedNotes, job: int) -> bool:
         if self.gpus is None or not isinstance(self.memory, LocalMemory) or self._asks_devices(view, job):
             return False
         return self.gpus.serves(view, notes.gpus, job)
 
-    def _on_gpus(self, view: View, notes: Notes, job: int, now: int, patient: bool = True) -> Lease | None:
+    def _on_gpus(self, view: View, notes: MixedNotes, job: int, now: int, patient: bool = True) -> Lease | None:
         assert self.gpus is not None
         room = self._room(view, notes, None)
         room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
@@ -231,7 +231,7 @@ class Mixed:
         own = GpuRoom(room.cores, room.free[1].copy(), total[0], total[1], free)
         return self.gpus.find(view, notes.gpus, job, own, now, self.whole, patient)
 
-    def _ready(self, view: View, notes: Notes) -> Queue:
+    def _ready(self, view: View, notes: MixedNotes) -> Queue:
         """The notes of the rule for pools, up to date."""
         pools = notes.pools
         if isinstance(pools, Urgency):
@@ -239,7 +239,7 @@ class Mixed:
         pools.rule = self.pooled.rule_now(view, pools)
         return pools
 
-    def _room(self, view: View, notes: Notes, claims: Claiming | None) -> Room:
+    def _room(self, view: View, notes: MixedNotes, claims: Claiming | None) -> Room:
         open_nodes = self.memory.open_nodes(view, notes.memory)
         return room_on(
             view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes(view.columns.free[0])
@@ -249,13 +249,13 @@ class Mixed:
         devices = view.columns.devices
         return devices is not None and devices.asks(job)
 
-    def _find(self, view: View, notes: Notes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
+    def _find(self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
         found = (self._within(view, notes, job, now, chosen, claims) for claims in ways(view, job))
         return next((lease for lease in found if lease is not None), None)
 
     def _within(
-        self, view: View, notes: Notes, job: int, now: int, chosen: Lease | None, claims: Claiming | None
+        self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None, claims: Claiming | None
     ) -> Lease | None:
         room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
@@ -298,7 +298,7 @@ class Mixed:
         return lease if claims is None else claims.with_claims(lease)
 
     def _task(
-        self, view: View, notes: Notes, job: int, room: Room, now: int, columns: Any, claims: Claiming | None
+        self, view: View, notes: MixedNotes, job: int, room: Room, now: int, columns: Any, claims: Claiming | None
     ) -> tuple[int, tuple[Share, ...]]:
         """The node for the next task, by the first of the offers of memory with which there is one; below 0: none.
 
@@ -313,7 +313,7 @@ class Mixed:
                 break
         return node, shares
 
-    def _hold(self, view: View, notes: Notes, job: int, spot: Spot, room: Room) -> None:
+    def _hold(self, view: View, notes: MixedNotes, job: int, spot: Spot, room: Room) -> None:
         cores = int(view.asks[CORES, job])
         room.cores[spot.node] -= cores
         room.free[:, spot.node] -= (cores, spot.mb)

@@ -22,7 +22,7 @@ from unrack.ledger.devices.columns import (
     SINCE_US,
     SIZE,
     SPLIT,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 
@@ -31,7 +31,7 @@ ROUNDING_US = 1
 
 
 @inlined
-def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int:
+def least_devices(c: DeviceColumns, job: int, kind: int, pool: int, hard: bool) -> int:
     """How many devices of a pool the demand and the model need; 0: more than may be composed."""
     need = 1
     model = -1 if hard else c.model[kind, job]
@@ -48,7 +48,7 @@ def least_devices(c: Columns, job: int, kind: int, pool: int, hard: bool) -> int
 
 
 @inlined
-def grown(c: Columns, job: int, kind: int, pool: int, least: int) -> int:
+def grown(c: DeviceColumns, job: int, kind: int, pool: int, least: int) -> int:
     """How many devices to compose while the predicted time still improves (Call et al. 2022, Alg. 1, lines 20-35).
 
     A job that asks for so many whole devices gets no more.
@@ -63,7 +63,7 @@ def grown(c: Columns, job: int, kind: int, pool: int, least: int) -> int:
 
 
 @inlined
-def new_parts(c: Columns, job: int, kind: int, pool: int) -> int:
+def new_parts(c: DeviceColumns, job: int, kind: int, pool: int) -> int:
     """Into how many parts to split a free device so that the job fits in one (Call 2022, Alg. 3); 0: not split."""
     if c.pool[SPLIT, pool] <= 1:
         return 0
@@ -75,7 +75,7 @@ def new_parts(c: Columns, job: int, kind: int, pool: int) -> int:
 
 
 @melted
-def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
+def has_room(c: DeviceColumns, job: int, kind: int, group: int, hard: bool) -> bool:
     """Whether a job could be the next on a group in use, cores and deadlines apart."""
     if c.device[KIND, group] != kind:
         return False
@@ -95,7 +95,7 @@ def has_room(c: Columns, job: int, kind: int, group: int, hard: bool) -> bool:
 
 @melted
 def finish_on(
-    c: Columns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, authors: bool = False
+    c: DeviceColumns, job: int, kind: int, group: int, node: int, expected_us: int, now: int, authors: bool = False
 ) -> int:  # fmt: skip
     """When a job would end if it joined a group now, µs; ``authors``: at the speed without it."""
     jobs = c.group[JOBS, group] + (0 if authors else 1)
@@ -104,7 +104,7 @@ def finish_on(
 
 
 @inlined
-def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints, authors: bool) -> bool:
+def harms(c: DeviceColumns, group: int, but: int, now: int, deadline_us: Ints, authors: bool) -> bool:
     """Whether one more job on a group would make one that is there miss its deadline (or it misses it anyway)."""
     model = c.group[MODEL, group]
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
@@ -120,7 +120,7 @@ def harms(c: Columns, group: int, but: int, now: int, deadline_us: Ints, authors
 
 
 @melted
-def node_of(c: Columns, job: int, group: int) -> int:
+def node_of(c: DeviceColumns, job: int, group: int) -> int:
     """On which node a job holds its share of a group."""
     for h in range(c.job_group.shape[0]):
         if c.job_group[h, job] == group:
@@ -129,7 +129,7 @@ def node_of(c: Columns, job: int, group: int) -> int:
 
 
 @inlined
-def lives_us(c: Columns, group: int, but: int, now: int) -> int:
+def lives_us(c: DeviceColumns, group: int, but: int, now: int) -> int:
     """How long a group will live if no job joins: until its last job ends, µs; the tasks of ``but`` have not begun."""
     longest = 0
     for i in range(c.group[JOBS, group]):
@@ -142,7 +142,7 @@ def lives_us(c: Columns, group: int, but: int, now: int) -> int:
 
 
 @inlined
-def spare(c: Columns, job: int, kind: int, group: int) -> float:
+def spare(c: DeviceColumns, job: int, kind: int, group: int) -> float:
     """What would be left of a group: bandwidth in MB/s plus capacity in GB (Call et al. 2022, eq. 1)."""
     total = 0.0
     for q in range(c.capacity.shape[0]):
@@ -152,7 +152,7 @@ def spare(c: Columns, job: int, kind: int, group: int) -> float:
 
 
 @inlined
-def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: int) -> float:
+def alpha(c: DeviceColumns, job: int, kind: int, group: int, cores: int, free_cores: int) -> float:
     """Fragmentation that a job would leave on a group and its node (Call et al. 2022, eq. 2); less is better.
 
     What is free counts as 1 at least, so that a quantity that is used up counts as used very well; so do the cores.
@@ -164,7 +164,7 @@ def alpha(c: Columns, job: int, kind: int, group: int, cores: int, free_cores: i
 
 
 @inlined
-def whole_alpha(c: Columns, job: int, kind: int, group: int) -> float:
+def whole_alpha(c: DeviceColumns, job: int, kind: int, group: int) -> float:
     """Equation 2 as the authors' program divides, towards 0 and also by less than nothing; cores count as 1."""
     used = 0
     for q in range(c.capacity.shape[0]):
@@ -175,7 +175,7 @@ def whole_alpha(c: Columns, job: int, kind: int, group: int) -> float:
 
 
 @inlined
-def first_free(c: Columns, pool: int) -> int:
+def first_free(c: DeviceColumns, pool: int) -> int:
     """The first free device of a pool that has one."""
     d = c.pool[FIRST, pool]
     while c.device[GROUP, d] != FREE:

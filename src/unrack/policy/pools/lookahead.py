@@ -35,7 +35,7 @@ from math import ceil
 import numpy as np
 
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.devices.columns import Columns
+from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.state import REJECTED
 from unrack.policy.pools.lookahead_kernel import cheapest_place
 from unrack.policy.pools.opening_kernel import cheap_opening
@@ -143,7 +143,7 @@ class Lookahead(Pooled):
         """One rule, whatever the load."""
         return -1
 
-    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = view.columns

@@ -22,7 +22,7 @@ from unrack.ledger.devices.columns import (
     SINCE_US,
     SIZE,
     SPLIT,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.policy.pools.compositions import finish_on, first_free, grown, has_room, least_devices, new_parts, node_of
@@ -31,7 +31,7 @@ from unrack.policy.pools.place_kernel import (
     LATE,
     NO_CORES,
     NO_DEVICES,
-    Answer,
+    PoolAnswer,
     fits_on,
     new_group,
     others_choice,
@@ -48,7 +48,7 @@ def worth(free: int, cores: int, big: int) -> int:
 
 
 @melted
-def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: int, deadline_us: Ints) -> float:
+def extra_us(c: DeviceColumns, asks: Ints, group: int, but: int, dear: Floats, now: int, deadline_us: Ints) -> float:
     """Core x µs by which one more job slows the others on a group; infinite: one of them would miss its deadline."""
     model = c.group[MODEL, group]
     if model < 0 or c.frozen[model]:
@@ -69,7 +69,7 @@ def extra_us(c: Columns, asks: Ints, group: int, but: int, dear: Floats, now: in
 
 
 @melted
-def longer_us(c: Columns, group: int, but: int, ends: int, now: int) -> float:
+def longer_us(c: DeviceColumns, group: int, but: int, ends: int, now: int) -> float:
     """By how much a group lives longer if a job joins it that ends at ``ends`` and slows down the others."""
     model = c.group[MODEL, group]
     speed = speed_of(c, model, c.group[SIZE, group], c.group[JOBS, group] + 1)
@@ -87,7 +87,7 @@ def longer_us(c: Columns, group: int, but: int, ends: int, now: int) -> float:
 
 
 @melted
-def wasteful(c: Columns, group: int) -> bool:
+def wasteful(c: DeviceColumns, group: int) -> bool:
     """Whether one more job on a group would make all of them together slower than they are without it."""
     model, jobs = c.group[MODEL, group], c.group[JOBS, group]
     if model < 0:
@@ -98,8 +98,8 @@ def wasteful(c: Columns, group: int) -> bool:
 
 @compiled
 def cheapest_place(
-    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
-    dear: Floats, now: int, answer: Answer,
+    c: DeviceColumns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
+    dear: Floats, now: int, answer: PoolAnswer,
 ) -> int:  # fmt: skip
     """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 

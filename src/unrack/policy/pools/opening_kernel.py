@@ -26,7 +26,7 @@ from unrack.ledger.devices.columns import (
     SINCE_US,
     SIZE,
     SPLIT,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.policy.pools.compositions import (
@@ -43,7 +43,7 @@ from unrack.policy.pools.place_kernel import (
     MAX_COMPOSITION,
     MIN_FRAGMENTATION,
     RESOURCE_AWARE,
-    Answer,
+    PoolAnswer,
     fits_on,
     node_on,
     primary_kind,
@@ -58,7 +58,7 @@ def whole_second(us: int) -> int:
 
 
 @melted
-def suffers(c: Columns, job: int, pace: float, at_us: int, deadline: int, protected: bool) -> bool:
+def suffers(c: DeviceColumns, job: int, pace: float, at_us: int, deadline: int, protected: bool) -> bool:
     """Whether a sharer misses its deadline if it goes on at a pace from a moment on.
 
     ``protected``: only one that would be on time otherwise, as in
@@ -71,7 +71,7 @@ def suffers(c: Columns, job: int, pace: float, at_us: int, deadline: int, protec
 
 
 @inlined
-def bearable_from(c: Columns, job: int, pace: float, now: int, deadline: int, protected: bool) -> int:
+def bearable_from(c: DeviceColumns, job: int, pace: float, now: int, deadline: int, protected: bool) -> int:
     """The first moment from which a sharer that suffers now bears a pace; NEVER_US: none before its end.
 
     With W left at S and the speed P until t, it ends at t + (W - (t - S) P) / p, which is the deadline D at
@@ -101,7 +101,7 @@ def bearable_from(c: Columns, job: int, pace: float, now: int, deadline: int, pr
 
 @inlined
 def open_from(
-    c: Columns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool, spare_us: int
+    c: DeviceColumns, group: int, more: int, but: int, now: int, deadline_us: Ints, protected: bool, spare_us: int
 ) -> int:  # fmt: skip
     """From when on so many more jobs on a group harm no job there: ``now``: at once; NEVER_US: not by time alone.
 
@@ -133,8 +133,8 @@ def open_from(
 
 @compiled
 def opening(
-    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int, answer: Answer,
-    authors: bool,
+    c: DeviceColumns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int,
+    answer: PoolAnswer, authors: bool,
 ) -> int:  # fmt: skip
     """The first moment after ``now`` at which one of the jobs may join a composition in use; NEVER_US: none.
 
@@ -184,7 +184,7 @@ def opening(
 
 
 @inlined
-def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: int, answer: Answer) -> bool:
+def may_begin(c: DeviceColumns, free: Ints, job: int, primary: int, cores: int, mb: int, answer: PoolAnswer) -> bool:
     """Whether there are free devices for a new composition of some size, for a job to which its deadline is nothing."""
     for pool in range(c.pool.shape[1]):
         if c.pool[KIND_OF, pool] != primary or c.pool[FREE_COUNT, pool] == 0:
@@ -202,7 +202,14 @@ def may_begin(c: Columns, free: Ints, job: int, primary: int, cores: int, mb: in
 
 @compiled
 def cheap_opening(
-    c: Columns, asks: Ints, free: Ints, deadline_us: Ints, jobs: Ints, latest_us: Ints, now: int, answer: Answer
+    c: DeviceColumns,
+    asks: Ints,
+    free: Ints,
+    deadline_us: Ints,
+    jobs: Ints,
+    latest_us: Ints,
+    now: int,
+    answer: PoolAnswer,
 ) -> int:
     """As :func:`opening`, under :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
 
@@ -241,7 +248,7 @@ def cheap_opening(
 
 @compiled
 def closed_until(
-    c: Columns, deadline_us: Ints, job: int, tasks: int, now: int, protected: bool, moments: Ints
+    c: DeviceColumns, deadline_us: Ints, job: int, tasks: int, now: int, protected: bool, moments: Ints
 ) -> int:  # fmt: skip
     """When groups open to one, two … further tasks of a gang, in no order; returns how many moments there are."""
     found = 0

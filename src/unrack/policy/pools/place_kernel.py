@@ -22,7 +22,7 @@ from unrack.ledger.devices.columns import (
     POOL,
     SIZE,
     SPLIT,
-    Columns,
+    DeviceColumns,
 )  # fmt: skip
 from unrack.policy.pools.compositions import (
     alpha,
@@ -63,7 +63,7 @@ NO_CORES, NO_DEVICES, LATE, HARMFUL = -1, -2, -3, -4
 late; or it would make others late. Time alone changes only the last two."""
 
 
-class Answer(NamedTuple):
+class PoolAnswer(NamedTuple):
     """Room for where a job would go."""
 
     # int64[kinds, nodes], int64[kinds, pools]: scratch
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
 
 
 @inlined
-def offers(c: Columns, job: int, kind: int, hard: bool, grow: bool, sizes: Ints) -> None:
+def offers(c: DeviceColumns, job: int, kind: int, hard: bool, grow: bool, sizes: Ints) -> None:
     """Per pool, how many free devices it would give the job: as many as its demand needs, or as help; 0: none."""
     for pool in range(c.pool.shape[1]):
         sizes[pool] = 0
@@ -92,7 +92,7 @@ def offers(c: Columns, job: int, kind: int, hard: bool, grow: bool, sizes: Ints)
 
 
 @melted
-def pool_at(c: Columns, node: int, sizes: Ints) -> int:
+def pool_at(c: DeviceColumns, node: int, sizes: Ints) -> int:
     """The first pool that the node reaches and that offers devices; -1: none."""
     for i in range(c.pools_near[node], c.pools_near[node + 1]):
         if sizes[c.pools_near[i]] > 0:
@@ -101,7 +101,7 @@ def pool_at(c: Columns, node: int, sizes: Ints) -> int:
 
 
 @inlined
-def new_group(c: Columns, job: int, kind: int, pool: int, size: int, skip: int, row: Ints) -> None:
+def new_group(c: DeviceColumns, job: int, kind: int, pool: int, size: int, skip: int, row: Ints) -> None:
     """Write the first ``size`` free devices of a pool, after ``skip`` of them, into a row of the answer."""
     row[LEADER], row[DEVICES], row[NEW_PARTS] = -1, size, new_parts(c, job, kind, pool)
     found, d = 0, first_free(c, pool)
@@ -116,13 +116,13 @@ def new_group(c: Columns, job: int, kind: int, pool: int, size: int, skip: int, 
 
 
 @inlined
-def use_group(c: Columns, group: int, row: Ints) -> None:
+def use_group(c: DeviceColumns, group: int, row: Ints) -> None:
     """Write a group in use into a row of the answer."""
     row[LEADER], row[DEVICES], row[NEW_PARTS] = group, c.group[SIZE, group], c.group[PARTS, group]
 
 
 @inlined
-def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: Ints) -> None:
+def best_at_nodes(c: DeviceColumns, job: int, kind: int, hard: bool, tight: bool, at: Ints) -> None:
     """Per node, the group in use that the job could join there: the first, or the one with least to spare; else -1.
 
     Groups that are attached to several nodes count at each node in reach.
@@ -139,14 +139,14 @@ def best_at_nodes(c: Columns, job: int, kind: int, hard: bool, tight: bool, at: 
 
 
 @melted
-def simple_fits(c: Columns, node: int, at: Ints, sizes: Ints) -> bool:
+def simple_fits(c: DeviceColumns, node: int, at: Ints, sizes: Ints) -> bool:
     """Whether the node has a device for the job: a group with room, or a free one."""
     return bool(at[node] >= 0 or pool_at(c, node, sizes) >= 0)
 
 
 @inlined
 def simple_choice(
-    c: Columns, job: int, kind: int, node: int, rule: int, draw: float, at: Ints, sizes: Ints, row: Ints
+    c: DeviceColumns, job: int, kind: int, node: int, rule: int, draw: float, at: Ints, sizes: Ints, row: Ints
 ) -> None:
     """The device for the job on a node that has one: the first by number, one in use if any, or any at random."""
     group = at[node]
@@ -165,7 +165,15 @@ def simple_choice(
 
 @inlined
 def simple(
-    c: Columns, free: Ints, job: int, cores: int, mb: int, rule: int, draw: float, draw2: float, answer: Answer
+    c: DeviceColumns,
+    free: Ints,
+    job: int,
+    cores: int,
+    mb: int,
+    rule: int,
+    draw: float,
+    draw2: float,
+    answer: PoolAnswer,
 ) -> int:
     """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none.
 
@@ -220,7 +228,7 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
 
 
 @melted
-def others_fit(c: Columns, job: int, primary: int, node: int, answer: Answer) -> bool:
+def others_fit(c: DeviceColumns, job: int, primary: int, node: int, answer: PoolAnswer) -> bool:
     """Whether the node has what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
         if kind != primary and c.needs[kind, job] and not simple_fits(c, node, answer.at[kind], answer.sizes[kind]):
@@ -229,7 +237,7 @@ def others_fit(c: Columns, job: int, primary: int, node: int, answer: Answer) ->
 
 
 @inlined
-def others_choice(c: Columns, job: int, primary: int, node: int, answer: Answer) -> None:
+def others_choice(c: DeviceColumns, job: int, primary: int, node: int, answer: PoolAnswer) -> None:
     """Choose, by first fit, what the job asks of other kinds than the primary one."""
     for kind in range(c.needs.shape[0]):
         if kind != primary and c.needs[kind, job]:
@@ -238,7 +246,7 @@ def others_choice(c: Columns, job: int, primary: int, node: int, answer: Answer)
 
 
 @inlined
-def primary_kind(c: Columns, job: int, answer: Answer) -> int:
+def primary_kind(c: DeviceColumns, job: int, answer: PoolAnswer) -> int:
     """The first kind that a job asks for, -1: none; the scratch of the answer is filled for the others."""
     primary = -1
     for kind in range(c.needs.shape[0]):
@@ -252,15 +260,17 @@ def primary_kind(c: Columns, job: int, answer: Answer) -> int:
 
 
 @melted
-def fits_on(c: Columns, free: Ints, job: int, primary: int, node: int, cores: int, mb: int, answer: Answer) -> bool:
+def fits_on(
+    c: DeviceColumns, free: Ints, job: int, primary: int, node: int, cores: int, mb: int, answer: PoolAnswer
+) -> bool:
     """Whether the node has the cores and memory for a task, and the devices of other kinds than the primary one."""
     return bool(free[CPU, node] >= cores and free[MEM, node] >= mb and others_fit(c, job, primary, node, answer))
 
 
 @inlined
 def node_on(
-    c: Columns, free: Ints, total: Ints, job: int, primary: int, group: int, rule: int, cores: int, mb: int,
-    answer: Answer,
+    c: DeviceColumns, free: Ints, total: Ints, job: int, primary: int, group: int, rule: int, cores: int, mb: int,
+    answer: PoolAnswer,
 ) -> int:  # fmt: skip
     """The node on which a job would join a group, deadlines apart; -1: none has all it asks."""
     node = c.group[NODE, group]
@@ -276,8 +286,8 @@ def node_on(
 
 @inlined
 def aware(
-    c: Columns, asks: Ints, free: Ints, total: Ints, job: int, rule: int, deadline_us: Ints, now: int, answer: Answer,
-    authors: bool,
+    c: DeviceColumns, asks: Ints, free: Ints, total: Ints, job: int, rule: int, deadline_us: Ints, now: int,
+    answer: PoolAnswer, authors: bool,
 ) -> int:  # fmt: skip
     """Model-aware placement: join a composition on which no deadline is missed, or else make a new one."""
     nodes, late, harmful = free.shape[1], False, False
@@ -357,8 +367,8 @@ def aware(
 
 @compiled
 def place(
-    c: Columns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, now: int, draw: float,
-    draw2: float, answer: Answer, authors: bool = False,
+    c: DeviceColumns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, job: int, rule: int, now: int,
+    draw: float, draw2: float, answer: PoolAnswer, authors: bool = False,
 ) -> int:  # fmt: skip
     """Where a job of one task would go.
 

@@ -67,13 +67,13 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, Span, spread
+from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, spread
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
-from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, Answer, simple
+from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, PoolAnswer, simple
 
 
-class Room(NamedTuple):
+class PoolRoom(NamedTuple):
     """What is left while the tasks of one job are placed."""
 
     cores: Ints  # int64[nodes]: cores that the next task may use; -1: the node takes none
@@ -84,7 +84,7 @@ class Room(NamedTuple):
 
 
 @inlined
-def offered(room: Room, terms: Any, mb: Ints) -> None:
+def offered(room: PoolRoom, terms: Any, mb: Ints) -> None:
     """Fill ``mb`` with how much memory one task could have at each node, borrowed memory included."""
     nodes = room.cores.shape[0]
     free = zeros(terms.groups + 1)
@@ -101,7 +101,7 @@ def offered(room: Room, terms: Any, mb: Ints) -> None:
 
 @inlined
 def node_for(
-    c: Any, job: int, cores: int, mb: int, rule: int, room: Room, terms: Any, shown: Ints, answer: Answer
+    c: Any, job: int, cores: int, mb: int, rule: int, room: PoolRoom, terms: Any, shown: Ints, answer: PoolAnswer
 ) -> int:  # fmt: skip
     """The node for the next task, with the answer filled; below 0: there is none."""
     nodes, node = room.cores.shape[0], -1
@@ -116,7 +116,7 @@ def node_for(
 
 
 @inlined
-def take_devices(line: Any, job: int, node: int, start_us: int, answer: Answer, used: Ints) -> int:
+def take_devices(line: Any, job: int, node: int, start_us: int, answer: PoolAnswer, used: Ints) -> int:
     """Note and take the devices of a task, behind those ``used`` so far: TAKEN, or ROOM."""
     c, b = line.other, line.booked
     for kind in range(c.needs.shape[0]):
@@ -163,7 +163,7 @@ def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
 
 @inlined
 def choose_devices(
-    order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: Answer, rule: int,
+    order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: PoolAnswer, rule: int,
     sky: Any,
 ) -> int:  # fmt: skip
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
@@ -195,7 +195,7 @@ def choose_devices(
     lends = sky.may_lend.shape[0] > 0
     slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2]), sky.free_places.shape[0]
     first_place -= nodes
-    room = Room(
+    room = PoolRoom(
         np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,
         lendable(order.shape[0], us, sky) if lends else np.empty(0, np.int64),
     )  # fmt: skip
@@ -268,7 +268,7 @@ def choose_devices(
             held = installed[CPU, node] if whole else cores * count[node]
             start = at if terms is None and not whole else 0  # a row a node, as these are placed elsewhere
             at = add_node(out.rows, start, at, node, count[node], held, local[node])
-    span = Span(0, at, 0, out.loans.shape[0])
+    span = LeaseSpan(0, at, 0, out.loans.shape[0])
     write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
     cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + span.loan_end, length
     cursor[CLAIMS_CHOSEN] = fixed + span.loan_end

@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.cluster.pools.pool import Pace, no_devices
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Columns, make_columns
+from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, DeviceColumns, make_columns
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
@@ -20,7 +20,7 @@ from unrack.policy.pools.place_kernel import (
     NO_CORES,
     NO_DEVICES,
     RANDOM_FIT,
-    Answer,
+    PoolAnswer,
     PoolRule,
     place,
 )
@@ -62,7 +62,7 @@ class PoolPlacement:
         kinds, pools = len(devices.kinds), len(devices.pools)
         room = FIRST_DEVICE + max((pool.compose for pool in devices.pools), default=1)
         return {
-            "answer": Answer(*(np.empty(n, np.int64) for n in ((kinds, nodes), (kinds, pools), (kinds, room), 1))),
+            "answer": PoolAnswer(*(np.empty(n, np.int64) for n in ((kinds, nodes), (kinds, pools), (kinds, room), 1))),
             "draws": np.random.Generator(np.random.PCG64([self.seed, view.version] if view.version else self.seed)),
             "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
             "loads": self._loads(view),
@@ -176,7 +176,7 @@ class PoolPlacement:
         lease = lease._replace(shares=tuple(shares))
         return lease if claims is None else claims.with_claims(lease)
 
-    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints) -> int:
+    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = view.columns
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
@@ -190,7 +190,7 @@ class PoolPlacement:
         )  # fmt: skip
 
     def spot(
-        self, view: View, memory: Queue, job: int, rule: int, now: int, columns: Columns, free: Ints,
+        self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints,
         claims: Claiming | None,
     ) -> tuple[int, tuple[Share, ...]]:  # fmt: skip
         """The node for one task, and its devices; below 0: why there is none.
@@ -212,7 +212,7 @@ class PoolPlacement:
             others[0, node] = -1
             free = sealed(others)
 
-    def _reaching(self, c: Columns, job: int, claims: Claiming, nodes: int) -> Bools:
+    def _reaching(self, c: DeviceColumns, job: int, claims: Claiming, nodes: int) -> Bools:
         """bool[nodes]: where the claims of one device after the other are free, of every kind that a task asks for."""
         found = np.ones(nodes, np.bool_)
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
@@ -223,7 +223,7 @@ class PoolPlacement:
         return found
 
     def shares(
-        self, view: View, memory: Queue, job: int, node: int, c: Columns, claims: Claiming | None
+        self, view: View, memory: Queue, job: int, node: int, c: DeviceColumns, claims: Claiming | None
     ) -> tuple[Share, ...] | None:
         """What ``memory.answer`` says, as shares; ``None``: what they make the job claim is not free."""
         devices = view.columns.devices
@@ -309,7 +309,7 @@ class PoolPlacement:
             return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
         return Reason(Code.NOT_YET)
 
-    def columns(self, view: View, memory: Queue) -> Columns:
+    def columns(self, view: View, memory: Queue) -> DeviceColumns:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
@@ -320,7 +320,7 @@ def next_second(us: int) -> int:
     return (us // SECOND_US + 1) * SECOND_US
 
 
-def like_free(c: Columns, devices: list[int]) -> Bools:
+def like_free(c: DeviceColumns, devices: list[int]) -> Bools:
     """bool[devices]: which others are free and of the pool of these."""
     found: Bools = (c.device[GROUP] == FREE) & (c.device[POOL] == c.device[POOL, devices[0]])
     found[devices] = False

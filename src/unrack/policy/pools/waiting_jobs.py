@@ -9,9 +9,9 @@ from heapq import heappush
 
 import numpy as np
 
-from unrack.ledger.devices.columns import Columns
+from unrack.ledger.devices.columns import DeviceColumns
 from unrack.policy.orders import Noted, in_order
-from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT, Answer
+from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT, PoolAnswer
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, TASKS
@@ -51,9 +51,9 @@ class Queue:
     """
 
     order: str  # a name in `ORDERS`
-    answer: Answer
+    answer: PoolAnswer
     draws: np.random.Generator
-    plain: Columns  # columns without devices, for a cluster without pools
+    plain: DeviceColumns  # columns without devices, for a cluster without pools
     loads: dict[str, tuple[int, int, int]]  # of the disaggregation-aware rule: quantity → kind, row, amount installed
     authors: bool  # as in `place`
     # job → which other jobs ask the same; of the jobs that have waited so far

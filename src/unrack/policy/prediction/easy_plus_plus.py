@@ -48,7 +48,7 @@ ROUNDS = ("events", "corrections")
 
 
 @dataclass(slots=True)
-class Notes(ListNotes):
+class PlusPlusNotes(ListNotes):
     """What is remembered between rounds."""
 
     in_pass: ClassVar[bool] = False  # of running jobs a kernel knows the predicted end alone, not the booked one
@@ -176,13 +176,13 @@ class EasyPlusPlus:
         fit = FITS[self.place] if isinstance(self.place, str) else 0
         return PassRule(int(Backfill.EASY), UNLIMITED, self.nodes == "whole", fit)
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> PlusPlusNotes:
         """Learn from the jobs that have ended so far."""
-        notes = Notes.begin(view, self.nodes == "whole", self.place, not isinstance(self.place, str))
+        notes = PlusPlusNotes.begin(view, self.nodes == "whole", self.place, not isinstance(self.place, str))
         notes.forecast = begun(view, self._once)
         return notes
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: PlusPlusNotes, now: int) -> tuple[list[Decision], PlusPlusNotes]:
         """Start what may start now."""
         if not view.waiting or self._nothing_new(view, memory, now):
             return [], memory
@@ -216,7 +216,7 @@ class EasyPlusPlus:
                 memory.corrected_us = min(memory.corrected_us, now + run)
         return [*starts], memory
 
-    def _nothing_new(self, view: View, memory: Notes, now: int) -> bool:
+    def _nothing_new(self, view: View, memory: PlusPlusNotes, now: int) -> bool:
         """Whether a pass can be spared, as of EASY: and no run time was learned since the last one, or outlived."""
         same = memory.complete and memory.releases == view.openings and memory.forecast.ended == view.ended
         last, newest = memory.last_job, view.last_waiting
@@ -226,20 +226,20 @@ class EasyPlusPlus:
         fits = newest > last and (view.cores_asked(newest) <= view.free_cores or not view.equal_cores())
         return not fits and not (newest > last and self._once)
 
-    def expected_end_us(self, view: View, memory: Notes, job: int, now: int) -> int:
+    def expected_end_us(self, view: View, memory: PlusPlusNotes, job: int, now: int) -> int:
         """When a running job is expected to end if it has not before ``now``, µs."""
         runs, asks = view.runs, memory.forecast.asks
         assert runs is not None
         start, run, request = runs.started_us[job], asks[ESTIMATE, job], view.asks[ESTIMATE, job]
         return expected_end_us(start, run, request, now - 1, self._rule)
 
-    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+    def next_round(self, view: View, memory: PlusPlusNotes, now: int) -> int | None:
         """When a prediction will be corrected if its job has not ended: the head's reservation moves then."""
         if self.rounds == "events" or not view.waiting or memory.corrected_us == NEVER_US:
             return None
         return memory.corrected_us
 
-    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: PlusPlusNotes, job: int, now: int) -> Reason:
         """No room, or it would delay the head."""
         missing = short_of(view, job, self.nodes == "whole")
         if missing is not None:

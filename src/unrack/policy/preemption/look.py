@@ -143,7 +143,7 @@ class Reclaim:
 
 
 @dataclass(slots=True)
-class Notes:
+class PreemptionNotes:
     """What is remembered."""
 
     inner: Any  # of the policy inside
@@ -172,7 +172,7 @@ class Look:
     """One look at waiting jobs that may preempt others."""
 
     def __init__(
-        self, inner: Policy[Any], view: View, memory: Notes, ranks: Ranks, starts: dict[int, Start], now: int
+        self, inner: Policy[Any], view: View, memory: PreemptionNotes, ranks: Ranks, starts: dict[int, Start], now: int
     ) -> None:
         self.view, self.memory, self.ranks, self.now = view, memory, ranks, now
         self.inner = inner

@@ -24,7 +24,7 @@ from unrack.errors import InputError, PolicyError
 from unrack.ledger.promises import Promises
 from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
-from unrack.policy.preemption.look import SUSPEND, Look, Notes, going_on, kept_for
+from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits, with_components
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds
@@ -65,33 +65,33 @@ class Preempting(AroundAnother):
 
     on: bool = True  # False: no job is preempted
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> PreemptionNotes:
         """A running job is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
         ranks = None if site is None or site.ranks is None else with_components(view, site.ranks)
-        return Notes(self.inner.begin(view), ranks, _started(view), ranked=len(view.columns.components.of))
+        return PreemptionNotes(self.inner.begin(view), ranks, _started(view), ranked=len(view.columns.components.of))
 
-    def promised(self, view: View, memory: Notes) -> Promises:
+    def promised(self, view: View, memory: PreemptionNotes) -> Promises:
         """As the policy inside says; it has promised nothing to jobs that were just stopped."""
         found = super().promised(view, memory)
         return without(found, memory.stopped).stirred() if memory.stopped else found
 
-    def next_round(self, view: View, memory: Notes, now: int) -> int | None:
+    def next_round(self, view: View, memory: PreemptionNotes, now: int) -> int | None:
         """When the policy inside wants it, or a job has run for long enough to be preempted."""
         wanted = self.inner.next_round(self._seen(view, memory, now), memory.inner, now)
         memory.wanted_us = NEVER_US if wanted is None else wanted
         first = min(memory.wanted_us, memory.exempt_us if view.waiting and memory.exempt_us > now else NEVER_US)
         return None if first == NEVER_US else first
 
-    def why(self, view: View, memory: Notes, job: int, now: int) -> Reason:
+    def why(self, view: View, memory: PreemptionNotes, job: int, now: int) -> Reason:
         """As the policy inside says."""
         return self.inner.why(self._seen(view, memory, now), memory.inner, job, now)
 
-    def _seen(self, view: View, memory: Notes, now: int) -> View:
+    def _seen(self, view: View, memory: PreemptionNotes, now: int) -> View:
         """What the policy inside is shown."""
         return view if memory.ranks is None else kept_for(view, memory.ranks, memory.started, now)
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: PreemptionNotes, now: int) -> tuple[list[Decision], PreemptionNotes]:
         """As the policy inside decides; then some are stopped for others."""
         if memory.over:
             memory.over = False
@@ -121,7 +121,7 @@ class Preempting(AroundAnother):
         return plan, memory
 
     def _preempted(
-        self, view: View, memory: Notes, ranks: Ranks, decisions: list[Decision], now: int
+        self, view: View, memory: PreemptionNotes, ranks: Ranks, decisions: list[Decision], now: int
     ) -> list[Decision]:  # fmt: skip
         """The decisions, and those by which some are stopped for others; what these make impossible is left out."""
         mark = view.releases, view.unforeseen, view.capacity_version

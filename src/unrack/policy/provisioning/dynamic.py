@@ -31,7 +31,7 @@ from unrack.ledger.state import FINISHED
 from unrack.policy.around.around import AroundAnother, anew, traits_of
 from unrack.policy.columns import columns_of
 from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
-from unrack.policy.lending.lender_cost import LendingRule, Scratch, Terms, grouped, make_terms
+from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, Scratch, grouped, make_terms
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason
@@ -79,11 +79,11 @@ class PastUse:
 
 
 @dataclass(slots=True)
-class Notes:
+class DynamicNotes:
     """What is remembered."""
 
     inner: Any  # of the policy that starts jobs
-    terms: Terms  # on what terms memory is lent
+    terms: LendingTerms  # on what terms memory is lent
     most_mb: Ints  # int64[jobs]: the most that a task of each job was ever seen to use
     stops: Ints  # int64[jobs]: how often each was stopped for memory
     past: PastUse  # what jobs that have ended used
@@ -133,19 +133,19 @@ class Dynamic(AroundAnother):
         does = (own.does - {Ability.HOLDS}) | {Ability.ADJUST, Ability.RESERVES_MB}
         return replace(own, monitor_us=self.monitor_us, does=does)
 
-    def anew(self, memory: Notes, view: View) -> Notes:
+    def anew(self, memory: DynamicNotes, view: View) -> DynamicNotes:
         """What was learnt of the use of memory stays true."""
         memory.inner = anew(self.inner, memory.inner, view)
         memory.settled.clear()
         return memory
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> DynamicNotes:
         """Nothing was seen yet."""
         room = view.columns.asks.shape[1]
         none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        return Notes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
+        return DynamicNotes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: DynamicNotes, now: int) -> tuple[list[Decision], DynamicNotes]:
         """As the inner policy decides."""
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
         for decision in decisions:
@@ -164,13 +164,13 @@ class Dynamic(AroundAnother):
                     return decisions[:i]
         return decisions
 
-    def inside(self, memory: Notes) -> tuple[object, Any] | None:
+    def inside(self, memory: DynamicNotes) -> tuple[object, Any] | None:
         """The inner policy and its memory; with headroom, some of what it decides is taken back."""
         return None if self.headroom else (self.inner, memory.inner)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def reserves_mb(self, view: View, memory: Notes, job: int, asked_mb: int) -> int:
+    def reserves_mb(self, view: View, memory: DynamicNotes, job: int, asked_mb: int) -> int:
         """What a job starts with: its request or a share of it, what is predicted, or the most that it ever needed."""
         memory.make_room(view.columns.asks.shape[1])
         most = int(memory.most_mb[job])
@@ -182,7 +182,7 @@ class Dynamic(AroundAnother):
             start = start if predicted is None else min(start, -int(-predicted * asked_mb // 1))
         return max(start, -int(-asked_mb * self.keep // 1), most)
 
-    def adjust(self, view: View, memory: Notes, used: Used, now: int) -> tuple[list[Decision], Notes]:
+    def adjust(self, view: View, memory: DynamicNotes, used: Used, now: int) -> tuple[list[Decision], DynamicNotes]:
         """Resize jobs with changed use; if memory ends, stop one."""
         if not len(used.jobs):
             return [], memory
@@ -203,7 +203,7 @@ class Dynamic(AroundAnother):
         return decisions, memory
 
     def _resized(
-        self, view: View, memory: Notes, used: Used, now: int, band: float
+        self, view: View, memory: DynamicNotes, used: Used, now: int, band: float
     ) -> tuple[list[Decision], list[int]]:  # fmt: skip
         """The leases that change, and the jobs for which there is too little."""
         leases = [view.lease(job) for job in used.jobs.tolist()]
@@ -228,7 +228,7 @@ class Dynamic(AroundAnother):
             decisions.append(Resize(leases[i]._replace(rows=rows, borrowed=loans), below=True))
         return decisions, used.jobs[new.verdict >= LACKS].tolist()
 
-    def _needed(self, view: View, memory: Notes, lease: Lease, task_mb: Ints, band: float) -> Ints:
+    def _needed(self, view: View, memory: DynamicNotes, lease: Lease, task_mb: Ints, band: float) -> Ints:
         use = needs_of(lease, task_mb)
         if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
             return np.maximum(held_of(lease), use)
@@ -242,7 +242,7 @@ class Dynamic(AroundAnother):
     def _asked(self, view: View, job: int) -> int:
         return view.job(job).demand.memory_mb
 
-    def _stopped(self, view: View, memory: Notes, grower: int, now: int) -> Requeue | Hold:
+    def _stopped(self, view: View, memory: DynamicNotes, grower: int, now: int) -> Requeue | Hold:
         if self.stop == "block":
             return Hold(grower, Reason(Code.OUT_OF_MEMORY, "MB for it"))
         victim = grower
@@ -275,11 +275,11 @@ def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
     return list(zip(leases, ends[:-1], ends[1:], strict=True))
 
 
-def terms_of(policy: object, cluster: Cluster) -> Terms:
+def terms_of(policy: object, cluster: Cluster) -> LendingTerms:
     """The terms on which a policy lends: its own, or its rule's for memory; of one that does not lend, to no node."""
     traits = traits_of(policy)
     if Ability.TERMS in traits.does:
-        terms: Terms = cast(Any, policy).terms(cluster)
+        terms: LendingTerms = cast(Any, policy).terms(cluster)
         return terms
     alone, zeros = np.arange(len(cluster)), np.zeros(len(cluster), np.int64)
     if traits.lends:

@@ -18,7 +18,7 @@ from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_M
 from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import asker_of, borrow
-from unrack.policy.lending.lender_cost import Terms
+from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import add_node
 
 AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
@@ -106,8 +106,8 @@ def pull_back(
 
 @compiled
 def resize(
-    terms: Terms, free: Ints, seen: LedgerColumns, uses: MemoryUse, jobs: Ints, need: Ints, need_first: Ints, now: int,
-    pull: bool, aware: Any,
+    terms: LendingTerms, free: Ints, seen: LedgerColumns, uses: MemoryUse, jobs: Ints, need: Ints, need_first: Ints,
+    now: int, pull: bool, aware: Any,
 ) -> Resized:  # fmt: skip
     """Leases for running jobs that have what they need on each node, and no more.
 

@@ -100,7 +100,7 @@ DEPTH = 100
 
 
 @dataclass(slots=True)
-class Notes:
+class SizingNotes:
     """What is remembered."""
 
     inner: Any  # of the policy inside
@@ -125,9 +125,9 @@ class Sizing(AroundAnother):
             asks[TASKS, job] = own.tasks[0]
         return replace(jobs, asks=asks)
 
-    def begin(self, view: View) -> Notes:
+    def begin(self, view: View) -> SizingNotes:
         """Nothing was changed yet; a job that runs already is taken to have started at the time of the run's begin."""
-        return Notes(self.inner.begin(view))
+        return SizingNotes(self.inner.begin(view))
 
     @cached_property
     def _plans(self) -> bool:
@@ -138,12 +138,12 @@ class Sizing(AroundAnother):
     def _whole(self) -> bool:
         return traits_of(self.inner).whole_nodes
 
-    def promised(self, view: View, memory: Notes) -> Promises:
+    def promised(self, view: View, memory: SizingNotes) -> Promises:
         """As the policy inside says; it has promised nothing to jobs that were just given another size."""
         found = super().promised(view, memory)
         return without(found, memory.changed) if memory.changed else found
 
-    def decide(self, view: View, memory: Notes, now: int) -> tuple[list[Decision], Notes]:
+    def decide(self, view: View, memory: SizingNotes, now: int) -> tuple[list[Decision], SizingNotes]:
         """Sizes for those that wait; then as the policy inside decides; then sizes for those that run."""
         plan = self._decided(view, memory, now) if view.sizes else self._inside(view, memory, now)
         if not plan:
@@ -151,7 +151,7 @@ class Sizing(AroundAnother):
             memory.once.clear()
         return plan, memory
 
-    def _inside(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _inside(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         if memory.asked and not self.stepwise_inside:
             return []
         if memory.changed:
@@ -163,7 +163,7 @@ class Sizing(AroundAnother):
                 memory.started[decision.lease.job] = now
         return decisions
 
-    def _decided(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _decided(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         """The first of these that changes anything."""
         return (
             self._changed(memory, self._answered(view, memory, now) if self.resizing and view.wanted else [])
@@ -172,7 +172,7 @@ class Sizing(AroundAnother):
             or self._changed(memory, self._resized(view, memory, now) if self.resizing else [])
         )
 
-    def _changed(self, memory: Notes, plan: list[Decision]) -> list[Decision]:
+    def _changed(self, memory: SizingNotes, plan: list[Decision]) -> list[Decision]:
         if plan:
             memory.changed = tuple(
                 decision.job if isinstance(decision, Reshape) else decision.lease.job
@@ -184,7 +184,7 @@ class Sizing(AroundAnother):
 
     # --- those that wait ----------------------------------------------------------------------------------------------
 
-    def _molded(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _molded(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         sizes, openings, plan = view.sizes, Openings(view, now, self._whole), list[Decision]()
         jobs = [job for job in queue_of(self.inner, memory.inner, view, now)[:DEPTH].tolist() if job in sizes]
         of, present = view.columns.set_of, np.concatenate((view.running_jobs, view.queue))
@@ -208,7 +208,7 @@ class Sizing(AroundAnother):
                     return plan  # the next one's promises follow from this one's
         return plan
 
-    def _answered(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _answered(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         """Those that ask for a smaller size have it at once."""
         trial, asks = Trial(view, now, self._whole), view.wanted
         for job in [job for job, tasks in asks.items() if tasks < view.asks[TASKS, job] and job not in memory.once]:
@@ -218,7 +218,7 @@ class Sizing(AroundAnother):
 
     # --- those that run -----------------------------------------------------------------------------------------------
 
-    def _resized(self, view: View, memory: Notes, now: int) -> list[Decision]:
+    def _resized(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         sizes, rule = view.sizes, str(self.resizing)
         running = [job for job in view.running_jobs.tolist() if job in sizes and job not in memory.once]
         jobs = [job for job in running if sizes[job].malleable]
@@ -238,7 +238,7 @@ class Sizing(AroundAnother):
         memory.once.update(trial.leases)
         return [*plan, *(Resize(lease) for _, lease in sorted(trial.leases.items()))]
 
-    def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: Notes) -> tuple[list[Decision], Trial]:
+    def _room_for(self, trial: Trial, jobs: list[int], head: int, memory: SizingNotes) -> tuple[list[Decision], Trial]:
         """Let a head start, at the largest size up to its own for which there is room; with what then is free."""
         view, held, own = trial.view, int(trial.view.asks[TASKS, head]), trial.view.sizes.get(head)
         if head in memory.once:

@@ -62,7 +62,7 @@ def about(value: float, wanted: float, source: str) -> Reached:
 
 
 @dataclass(frozen=True)
-class Held:
+class LevelNeeds:
     """What a process needs so that the level holds for it."""
 
     doors: tuple[str, ...] = ()  # files into which it writes 0 to join a group
@@ -72,7 +72,7 @@ class Held:
     copies: int = 1  # how many of it run at once
     reached: Callable[[Usage], Reached] = lambda _: UNKNOWN  # called when the last copy has ended
 
-    def beside(self, other: Held) -> Held:
+    def beside(self, other: LevelNeeds) -> LevelNeeds:
         """Both at once: what tells the level is this one's, unless the other is missed; of groups the inner ones."""
 
         def reached(usage: Usage) -> Reached:
@@ -81,7 +81,7 @@ class Held:
 
         doors = dict.fromkeys((*self.doors, *other.doors))
         outer = {str(above / Path(door).name) for door in doors for above in Path(door).parent.parents}
-        return Held(
+        return LevelNeeds(
             tuple(door for door in doors if door not in outer), (*self.prefix, *other.prefix),
             {**other.env, **self.env}, {**other.words, **self.words}, max(self.copies, other.copies), reached,
         )  # fmt: skip
@@ -104,7 +104,7 @@ class Rig:
         return self.journal.token
 
 
-Stand = Callable[[Level, Held], AbstractContextManager[Held]]
+Stand = Callable[[Level, LevelNeeds], AbstractContextManager[LevelNeeds]]
 """Holds a level for one run, for processes for which something else may be held already."""
 
 
@@ -173,7 +173,7 @@ class Actuator(Protocol):
 
 
 @dataclass(frozen=True)
-class Kind:
+class AxisKind:
     """A kind of axis."""
 
     name: str

@@ -11,7 +11,19 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from unrack.errors import InputError, RunError
-from unrack.profile.axes.axis import UNKNOWN, AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, about, number
+from unrack.profile.axes.axis import (
+    UNKNOWN,
+    AxisFile,
+    AxisKind,
+    Level,
+    LevelNeeds,
+    Reached,
+    Rig,
+    Stand,
+    Usage,
+    about,
+    number,
+)
 from unrack.profile.machine.journal import MARK, Journal
 from unrack.profile.machine.machine import Machine
 
@@ -49,7 +61,7 @@ class Commands:
         assert isinstance(axis, CommandFile)
 
         @contextmanager
-        def at(level: Level, _: Held) -> Iterator[Held]:
+        def at(level: Level, _: LevelNeeds) -> Iterator[LevelNeeds]:
             words = {"{level}": f"{number(level):.12g}"}
 
             def reached(usage: Usage) -> Reached:
@@ -67,7 +79,7 @@ class Commands:
                     stack.enter_context(rig.journal.made("command", *_filled(axis.clear, words)))
                 if axis.set:
                     _said(_filled(axis.set, words), rig)
-                yield Held(words={"level": words["{level}"]}, reached=reached)
+                yield LevelNeeds(words={"level": words["{level}"]}, reached=reached)
 
         yield at
 
@@ -87,4 +99,4 @@ def _said(argv: Sequence[str], rig: Rig) -> str:
     return done.stdout
 
 
-COMMAND = Kind("command", "levels that commands of your own set, read and clear", CommandFile, (Commands(),))
+COMMAND = AxisKind("command", "levels that commands of your own set, read and clear", CommandFile, (Commands(),))

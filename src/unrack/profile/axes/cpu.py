@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Rig, Stand, at_most, number
+from unrack.profile.axes.axis import AxisFile, AxisKind, Level, LevelNeeds, Rig, Stand, at_most, number
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -27,7 +27,7 @@ class CpuFile(AxisFile):
     unit: ClassVar[str] = "share of its cores' time"
 
 
-class Quota:
+class CpuQuota:
     """The quota of a control group: so much time of every tenth of a second."""
 
     name = "cgroup-quota"
@@ -41,15 +41,15 @@ class Quota:
         """Nothing that levels share."""
 
         @contextmanager
-        def at(level: Level, held: Held) -> Iterator[Held]:
+        def at(level: Level, held: LevelNeeds) -> Iterator[LevelNeeds]:
             cores = number(level) * rig.cores
             if level == axis.base:  # pinned to its cores, it can have no more
-                yield Held()
+                yield LevelNeeds()
                 return
             with group(rig.machine, rig.journal, "cpu", held.doors) as made:
                 made.limit_cpu(cores)
                 slack = 0.1 * cores  # what may be used before the first period ends
-                yield Held(
+                yield LevelNeeds(
                     (made.door,),
                     reached=lambda usage: at_most(
                         max(0.0, usage.cpu_s - slack) / usage.wall_s, cores, "time of its processes"
@@ -59,4 +59,4 @@ class Quota:
         yield at
 
 
-CPU = Kind("cpu", "a share of the time of its cores", CpuFile, (Quota(),))
+CPU = AxisKind("cpu", "a share of the time of its cores", CpuFile, (CpuQuota(),))

@@ -12,7 +12,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from unrack.profile.axes.axis import AxisFile, Bandwidth, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most
+from unrack.profile.axes.axis import (
+    AxisFile,
+    AxisKind,
+    Bandwidth,
+    Level,
+    LevelNeeds,
+    Reached,
+    Rig,
+    Stand,
+    Usage,
+    at_most,
+)
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -74,16 +85,16 @@ class CappedLoop:
         with capped_drive(rig, memory_mb(axis.size), copies) as drive:
 
             @contextmanager
-            def at(level: Level, within: Held) -> Iterator[Held]:
+            def at(level: Level, within: LevelNeeds) -> Iterator[LevelNeeds]:
                 assert isinstance(level, tuple)
                 devices, sharers = level
                 with drive(devices * mb_s, within) as held:
-                    yield Held(held.doors, words=held.words, copies=sharers, reached=held.reached)
+                    yield LevelNeeds(held.doors, words=held.words, copies=sharers, reached=held.reached)
 
             yield at
 
 
-Drive = Callable[[float, Held], AbstractContextManager[Held]]
+Drive = Callable[[float, LevelNeeds], AbstractContextManager[LevelNeeds]]
 """Holds a device at so many MB/s (a million bytes); see :data:`Stand`."""
 
 
@@ -120,7 +131,7 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                         shutil.copy(path, mount / str(copy) / path.name)
 
             @contextmanager
-            def drive(mb_s: float, within: Held) -> Iterator[Held]:
+            def drive(mb_s: float, within: LevelNeeds) -> Iterator[LevelNeeds]:
                 with _mounted(rig, device, mount), group(rig.machine, rig.journal, "io", within.doors) as made:
                     cap = round(mb_s * 1e6)
                     made.limit_device(where, cap)
@@ -134,7 +145,9 @@ def capped_drive(rig: Rig, size_mb: int, copies: int) -> Iterator[Drive]:
                         rate = max(0, max(moved) - AHEAD_S * cap) / took / 1e6
                         return at_most(rate, mb_s, "bytes of its group")
 
-                    yield Held((made.door,), words={"drive": device, "mount": f"{mount}/{{copy}}"}, reached=reached)
+                    yield LevelNeeds(
+                        (made.door,), words={"drive": device, "mount": f"{mount}/{{copy}}"}, reached=reached
+                    )
 
             yield drive
 
@@ -146,4 +159,6 @@ def _mounted(rig: Rig, device: str, mount: Path) -> Iterator[None]:
         yield
 
 
-DRIVES = Kind("drives", "drives of a set bandwidth, composed, and shared by copies of it", DrivesFile, (CappedLoop(),))
+DRIVES = AxisKind(
+    "drives", "drives of a set bandwidth, composed, and shared by copies of it", DrivesFile, (CappedLoop(),)
+)

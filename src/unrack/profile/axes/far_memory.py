@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, number
+from unrack.profile.axes.axis import AxisFile, AxisKind, Level, LevelNeeds, Reached, Rig, Stand, Usage, number
 from unrack.profile.machine.cgroups import group, lacks_group
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
@@ -47,8 +47,8 @@ class NumaBind:
             raise RunError(f"axis {axis.label}: a share of {bad[0]:g} by {self.name}, which can hold 0.5 and 1")
 
         @contextmanager
-        def at(level: Level, _: Held) -> Iterator[Held]:
-            yield Held(
+        def at(level: Level, _: LevelNeeds) -> Iterator[LevelNeeds]:
+            yield LevelNeeds(
                 prefix=("numactl", f"--membind={far}" if level == 1.0 else f"--interleave={near},{far}"),
                 reached=lambda _: Reached(None, number(level), True, "bound by the kernel"),
             )
@@ -81,7 +81,7 @@ class Zram:
             rig.journal.called("swapon", "--priority", "32000", f"/dev/zram{number_}")
 
             @contextmanager
-            def at(level: Level, held: Held) -> Iterator[Held]:
+            def at(level: Level, held: LevelNeeds) -> Iterator[LevelNeeds]:
                 near = max(MB, round((1 - number(level)) * rig.memory_mb * MB))
                 with group(rig.machine, rig.journal, "memory", held.doors) as made:
                     made.limit_memory(near)
@@ -93,12 +93,12 @@ class Zram:
                         far = 1 - peak / (rig.memory_mb * MB) if peak else None
                         return Reached(far, number(level), peak >= 0.95 * near or not peak, "the group's peak")
 
-                    yield Held((made.door,), reached=reached)
+                    yield LevelNeeds((made.door,), reached=reached)
 
             yield at
 
 
-FAR_MEMORY = Kind(
+FAR_MEMORY = AxisKind(
     "far-memory", "a share of its memory on another NUMA node, in CXL memory, or in compressed swap", FarMemoryFile,
     (NumaBind(), Zram()),
 )  # fmt: skip

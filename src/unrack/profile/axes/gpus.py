@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand
+from unrack.profile.axes.axis import AxisFile, AxisKind, Level, LevelNeeds, Reached, Rig, Stand
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 
@@ -48,13 +48,13 @@ class VisibleDevices:
             raise RunError(f"axis {axis.label}: packed {axis.packed}, spread {axis.spread!r}; wanted as many GPUs")
 
         @contextmanager
-        def at(level: Level, _: Held) -> Iterator[Held]:
+        def at(level: Level, _: LevelNeeds) -> Iterator[LevelNeeds]:
             env = {"CUDA_VISIBLE_DEVICES": axis.spread if level == "spread" else axis.packed}
             copies = 2 if level == "beside" else 1
             with ExitStack() as stack:
                 if copies > 1 and axis.mps:
                     env |= _served(stack, rig, axis.packed)
-                yield Held(env=env, copies=copies, reached=lambda _: Reached(None, 0.0, True, "by index"))
+                yield LevelNeeds(env=env, copies=copies, reached=lambda _: Reached(None, 0.0, True, "by index"))
 
         yield at
 
@@ -72,4 +72,4 @@ def _served(stack: ExitStack, rig: Rig, gpus: str) -> dict[str, str]:
     return env | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(len(gpus.split(",")))))}
 
 
-KIND = Kind("gpus", "GPUs at one socket, at several, or shared with a copy of it", GpusFile, (VisibleDevices(),))
+KIND = AxisKind("gpus", "GPUs at one socket, at several, or shared with a copy of it", GpusFile, (VisibleDevices(),))

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, about, number
+from unrack.profile.axes.axis import AxisFile, AxisKind, Level, LevelNeeds, Reached, Rig, Stand, Usage, about, number
 from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, usable_cores
@@ -59,7 +59,7 @@ class Generator:
         argv += [sys.executable, "-m", "unrack.profile.axes.generator"]
 
         @contextmanager
-        def at(level: Level, _: Held) -> Iterator[Held]:
+        def at(level: Level, _: LevelNeeds) -> Iterator[LevelNeeds]:
             words = [*argv, f"{number(level):g}", str(axis.reads)]
             with (
                 in_front(rig.machine, rig.journal) as doors,
@@ -76,14 +76,14 @@ class Generator:
                         said, _ = started.communicate(timeout=30)
                         return about(float(said.split()[-1]), number(level), "own bytes")
 
-                    yield Held(reached=reached)
+                    yield LevelNeeds(reached=reached)
                 finally:
                     started.kill()
 
         yield at
 
 
-MEMORY_BANDWIDTH = Kind(
+MEMORY_BANDWIDTH = AxisKind(
     "memory-bandwidth", "traffic to memory beside it, at a rate and a share of reads", MemoryBandwidthFile,
     (Generator(),),
 )  # fmt: skip

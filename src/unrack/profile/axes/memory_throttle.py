@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import UNKNOWN, AxisFile, Held, Kind, Level, Reached, Rig, Stand, Usage, number
+from unrack.profile.axes.axis import UNKNOWN, AxisFile, AxisKind, Level, LevelNeeds, Reached, Rig, Stand, Usage, number
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 
@@ -61,7 +61,7 @@ class Resctrl:
                 raise RunError(f"axis {axis.label}: the processor does not hold {number(level):g} %; wanted {want}")
 
         @contextmanager
-        def at(level: Level, _: Held) -> Iterator[Held]:
+        def at(level: Level, _: LevelNeeds) -> Iterator[LevelNeeds]:
             folder = rig.machine.at(ROOT) / f"{rig.token}-{next(_NUMBERS)}"
             with rig.journal.made("resctrl", str(folder)):
                 folder.mkdir()
@@ -78,7 +78,7 @@ class Resctrl:
                     rate = (after - before) / 1e6 / (time.monotonic() - begun)
                     return Reached(rate, number(level), True, "counter, MB/s")
 
-                yield Held((str(folder / "tasks"),), reached=reached)
+                yield LevelNeeds((str(folder / "tasks"),), reached=reached)
 
         yield at
 
@@ -107,6 +107,6 @@ def moved(folder: Path) -> int | None:
     return sum(map(int, texts)) if texts and all(text.isdigit() for text in texts) else None
 
 
-MEMORY_THROTTLE = Kind(
+MEMORY_THROTTLE = AxisKind(
     "memory-throttle", "per cent of memory bandwidth that the processor lets it have", MemoryThrottleFile, (Resctrl(),)
 )

@@ -13,7 +13,19 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, FiniteFloat
 
 from unrack.errors import RunError
-from unrack.profile.axes.axis import AxisFile, Bandwidth, Held, Kind, Level, Reached, Rig, Stand, Usage, at_most, number
+from unrack.profile.axes.axis import (
+    AxisFile,
+    AxisKind,
+    Bandwidth,
+    Level,
+    LevelNeeds,
+    Reached,
+    Rig,
+    Stand,
+    Usage,
+    at_most,
+    number,
+)
 from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine, called
@@ -67,7 +79,7 @@ class TokenBucket:
         with ExitStack() as made:
 
             @contextmanager
-            def at(level: Level, within: Held) -> Iterator[Held]:
+            def at(level: Level, within: LevelNeeds) -> Iterator[LevelNeeds]:
                 rate, copies = number(level) * mb_s, within.copies
                 while len(links) < copies:
                     links.append(made.enter_context(_link(rig.journal, f"{name}-{len(links)}")))
@@ -88,7 +100,7 @@ class TokenBucket:
                         return at_most(max(0.0, most / 1e6 - 0.1 * rate) / took, rate, "bytes of the link")
 
                     here = links[0][0] if copies == 1 else f"{name}-{{copy}}-a"
-                    yield Held(prefix=("ip", "netns", "exec", here), words={"peer": PEER}, reached=reached)
+                    yield LevelNeeds(prefix=("ip", "netns", "exec", here), words={"peer": PEER}, reached=reached)
 
             yield at
 
@@ -142,4 +154,4 @@ def _served(axis: NetworkFile, rig: Rig, peer: str) -> Iterator[None]:
             server.wait()
 
 
-NETWORK = Kind("network", "a share of a link of a set bandwidth", NetworkFile, (TokenBucket(),))
+NETWORK = AxisKind("network", "a share of a link of a set bandwidth", NetworkFile, (TokenBucket(),))

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from unrack.errors import InputError, RunError, nearest
 from unrack.profile.axes import command, cpu, drives, far_memory, gpus, memory_bandwidth, memory_throttle, network
-from unrack.profile.axes.axis import Actuator, AxisFile, Kind
+from unrack.profile.axes.axis import Actuator, AxisFile, AxisKind
 from unrack.profile.machine.journal import Journal
 from unrack.profile.machine.machine import Machine
 from unrack.resources.checked import validated
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, AxisKind] = {
     kind.name: kind
     for kind in (
         cpu.CPU, drives.DRIVES, network.NETWORK, memory_bandwidth.MEMORY_BANDWIDTH, memory_throttle.MEMORY_THROTTLE,

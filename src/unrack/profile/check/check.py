@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.profile.axes.axis import AxisFile, Held, Level, Rig, Usage
+from unrack.profile.axes.axis import AxisFile, Level, LevelNeeds, Rig, Usage
 from unrack.profile.axes.drives import Drive, DrivesFile, capped_drive
 from unrack.profile.axes.table import actuator_of
 from unrack.profile.check.mixes import Job, Mix, Mixes, alone_s
@@ -27,7 +27,7 @@ CHECK = "check.json"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MixOutcome:
     """A mix: what each job took, on average over its runs, and what each rule predicted."""
 
     mix: Mix
@@ -36,7 +36,7 @@ class Outcome:
     loads: tuple[float, ...]  # of the machine before each run
 
 
-def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str], None]) -> list[Outcome]:
+def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str], None]) -> list[MixOutcome]:
     """Predict all mixes, run them for real, and keep what came of it after each.
 
     Raises
@@ -46,7 +46,7 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
     RunError
         The machine cannot hold a level, or an application failed.
     """
-    found: list[Outcome] = []
+    found: list[MixOutcome] = []
     predicted = [{model: predict(mix, model) for model in MODELS} for mix in mixes.mixes]
     inputs = _inputs(mixes)
     with Journal() as journal, scratch(folder) as large:
@@ -62,12 +62,12 @@ def check_mixes(mixes: Mixes, folder: Path, machine: Machine, say: Callable[[str
                     loads.append(machine.load)
                     runs.append(run_mix(mix, drive, mixes.mb_s, rig))
                 measured = tuple(fmean(times) for times in zip(*runs, strict=True))
-                found.append(Outcome(mix, measured, predictions, tuple(loads)))
+                found.append(MixOutcome(mix, measured, predictions, tuple(loads)))
                 write_whole(folder / CHECK, json.dumps(summary_of(found), indent=1, ensure_ascii=False) + "\n")
     return found
 
 
-def _no_drive(mb_s: float, within: Held) -> AbstractContextManager[Held]:
+def _no_drive(mb_s: float, within: LevelNeeds) -> AbstractContextManager[LevelNeeds]:
     """What jobs that were measured on none share."""
     del mb_s
     return nullcontext(within)
@@ -87,7 +87,7 @@ def _inputs(mixes: Mixes) -> tuple[Path, ...]:
 def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
     """Run a mix once for real: seconds of each job."""
     with ExitStack() as stack:
-        shared = stack.enter_context(drive(mb_s, Held()))
+        shared = stack.enter_context(drive(mb_s, LevelNeeds()))
         held = [_held(job, shared, rig, stack) for job in mix.jobs]
         outputs = [stack.enter_context(TemporaryFile()) for _ in mix.jobs]
         for number, job in enumerate(mix.jobs):
@@ -115,9 +115,9 @@ def run_mix(mix: Mix, drive: Drive, mb_s: int, rig: Rig) -> list[float]:
                 one.end()
 
 
-def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
+def _held(job: Job, shared: LevelNeeds, rig: Rig, stack: ExitStack) -> LevelNeeds:
     """What a job needs: the drive that all share, a link of its own if it has one, and its own levels."""
-    held = shared if job.drives is not None else Held()
+    held = shared if job.drives is not None else LevelNeeds()
     own = job.profile.application
     levels: dict[str, tuple[AxisFile, Level]] = {
         axis.label: (axis, axis.base)
@@ -133,11 +133,11 @@ def _held(job: Job, shared: Held, rig: Rig, stack: ExitStack) -> Held:
     return stack.enter_context(for_a_run(held, rig))
 
 
-def _numbered(held: Held, number: int) -> Held:
-    return held.beside(Held(words={"copy": str(number)}))
+def _numbered(held: LevelNeeds, number: int) -> LevelNeeds:
+    return held.beside(LevelNeeds(words={"copy": str(number)}))
 
 
-def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summary_of(outcomes: Sequence[MixOutcome]) -> dict[str, Any]:
     """How far predictions are off, job by job and by rule, as plain tables; the rule that is nearest is offered."""
     rules: dict[str, dict[str, float]] = {}
     for how in MODELS:
@@ -154,7 +154,7 @@ def summary_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {"rules": rules, "offered": offered, "jobs": jobs}
 
 
-def _end(outcome: Outcome, times: Sequence[float]) -> float:
+def _end(outcome: MixOutcome, times: Sequence[float]) -> float:
     """When the last job of a mix ends."""
     return max(job.at_s + time for job, time in zip(outcome.mix.jobs, times, strict=True))
 

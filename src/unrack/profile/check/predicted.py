@@ -33,7 +33,7 @@ MODELS = {
 """Model → what it is; of two that are equally near the first is offered."""
 
 
-class Part(NamedTuple):
+class JobPart(NamedTuple):
     """A part of a job, which begins when the one before it has ended."""
 
     seconds: float  # that it takes at a speed of 1
@@ -69,19 +69,19 @@ def predict(mix: Mix, model: str) -> tuple[float, ...]:
     return tuple(last[i] - round(job.at_s * SECOND_US) / SECOND_US for i, job in enumerate(mix.jobs))
 
 
-def parts_of(job: Job, model: str, jobs: int) -> list[Part]:
+def parts_of(job: Job, model: str, jobs: int) -> list[JobPart]:
     """What a job is for a model; ``jobs``: of how many."""
     alone, on = alone_s(job.profile), job.drives is not None
     demand = drive_demand(job.profile, job.drives) if job.drives else 0.0
     own = float(slowed(job, [1.0])[0])
     if model == DEMAND:
-        return [Part(alone / own, on, demand * own)]
+        return [JobPart(alone / own, on, demand * own)]
     if model == STAGES:
-        reads = Part(demand * alone, True, 1.0, slowed(job, [1 / sharers for sharers in range(1, jobs + 1)]))
-        return [reads] * on + [Part((1 - demand) * alone / own, False)]
+        reads = JobPart(demand * alone, True, 1.0, slowed(job, [1 / sharers for sharers in range(1, jobs + 1)]))
+        return [reads] * on + [JobPart((1 - demand) * alone / own, False)]
     times = drive_times(job.profile, job.drives) if job.drives else {(1, 1): 1.0}
     speeds = [times[1, 1] / times[1, k] for k in range(1, 1 + max(k for d, k in times if d == 1))]
-    return [Part(alone, on, demand, slowed(job, speeds, Together(model)))]
+    return [JobPart(alone, on, demand, slowed(job, speeds, Together(model)))]
 
 
 def slowed(job: Job, speeds: Sequence[float], how: Together = Together.ADD) -> Sequence[float]:
@@ -97,7 +97,7 @@ class SharerSpeeds:
     job table.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[JobPart]) -> None:
         self._parts, self._on = parts, np.array([part.on for part in parts])
 
     def sharers(self, view: View) -> Ints:

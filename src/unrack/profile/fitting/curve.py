@@ -83,7 +83,7 @@ class FormError(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fit:
+class CurveFit:
     """What was found along an axis of numbers.
 
     Attributes
@@ -134,7 +134,7 @@ class Fit:
         return (lower[0] if lower else 0.0), (upper[1] if upper else math.inf)
 
 
-def fit_axis(axis: AxisFile, estimates: Sequence[Estimate]) -> Fit:
+def fit_axis(axis: AxisFile, estimates: Sequence[Estimate]) -> CurveFit:
     """Curves along an axis with numbers as levels."""
     rows = [(number(one.level), one.speed, one.low, one.high) for one in estimates]
     if axis.origin is not None:
@@ -152,7 +152,7 @@ def fit_axis(axis: AxisFile, estimates: Sequence[Estimate]) -> Fit:
     for i in reversed(order):
         best = low[i] = max(best, low[i])
     forms = [name for name in FORMS if name != "parts" or not axis.falling]
-    return Fit(axis, x, tuple(speeds), tuple(low), tuple(high), tuple(_errors(rows, axis, forms)))
+    return CurveFit(axis, x, tuple(speeds), tuple(low), tuple(high), tuple(_errors(rows, axis, forms)))
 
 
 def _weight(speed: float, low: float, high: float) -> float:

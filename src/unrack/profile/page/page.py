@@ -12,7 +12,7 @@ from typing import Any
 
 from unrack.extras import has_pictures
 from unrack.profile.axes.axis import AxisFile, label_of, number
-from unrack.profile.fitting.curve import Fit
+from unrack.profile.fitting.curve import CurveFit
 from unrack.profile.fitting.estimates import ratios_of
 from unrack.profile.profile import Profile, is_numeric
 
@@ -91,7 +91,7 @@ def chart_of(profile: Profile, axis: AxisFile) -> dict[str, Any]:
     }
 
 
-def _curve(fit: Fit) -> list[dict[str, Any]]:
+def _curve(fit: CurveFit) -> list[dict[str, Any]]:
     curve, first, last = fit.curve(), fit.x[0], fit.x[-1]
     grid = sorted({*(first + (last - first) * i / STEPS for i in range(STEPS + 1)), *fit.x})
     rows = []

@@ -17,7 +17,7 @@ from typing import IO
 
 from unrack.errors import InputError, RunError
 from unrack.profile.application import Application
-from unrack.profile.axes.axis import Held, Rig, Usage
+from unrack.profile.axes.axis import LevelNeeds, Rig, Usage
 from unrack.profile.machine.cgroups import in_front
 from unrack.profile.machine.journal import OF_RUN, end_processes
 from unrack.profile.machine.machine import usable_cores
@@ -39,16 +39,16 @@ class Copy:
 
 
 @contextmanager
-def for_a_run(held: Held, rig: Rig) -> Iterator[Held]:
+def for_a_run(held: LevelNeeds, rig: Rig) -> Iterator[LevelNeeds]:
     """Go before other programs for one run; all that it leaves behind ends with it."""
     try:
         with in_front(rig.machine, rig.journal, held.doors) as doors:
-            yield held.beside(Held(doors))
+            yield held.beside(LevelNeeds(doors))
     finally:
         end_processes(rig.token, OF_RUN)
 
 
-def run_copies(application: Application, held: Held, token: str) -> tuple[list[Copy], Usage]:
+def run_copies(application: Application, held: LevelNeeds, token: str) -> tuple[list[Copy], Usage]:
     """Run the copies that a level asks for, all at once, on the first cores that may be used.
 
     Each has cores of its own as far as there are enough.
@@ -137,7 +137,7 @@ class Started:
         return Copy(value if file.progress.unit == "seconds" else 1 / value, wall_s, cpu_s, faults)
 
 
-def start(application: Application, held: Held, token: str, copy: int, output: IO[bytes]) -> Started:
+def start(application: Application, held: LevelNeeds, token: str, copy: int, output: IO[bytes]) -> Started:
     """Start a copy; ``copy``: its number, from 0, ``{copy}`` in its command."""
     usable, cores = usable_cores(), application.file.cores
     first = copy * cores % max(1, len(usable) - cores + 1)
@@ -147,7 +147,7 @@ def start(application: Application, held: Held, token: str, copy: int, output: I
     return Started(application, process, output)
 
 
-def prepare(application: Application, held: Held, token: str) -> None:
+def prepare(application: Application, held: LevelNeeds, token: str) -> None:
     """Run what is to be run before, once for each copy, and outside of the level's limits."""
     for copy in range(held.copies):
         argv = filled(application, application.file.prepare, held.words, copy)

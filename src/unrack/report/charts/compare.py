@@ -10,7 +10,7 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.extras import extra, needed_for
-from unrack.metric.estimate import Entry, marks, served_less
+from unrack.metric.estimate import ComparedRow, marks, served_less
 from unrack.plots.series import PALETTE, distribution, rounded, six_digits
 from unrack.report.charts.spec import number, word
 from unrack.report.table import Column, column_of, share_text
@@ -18,7 +18,7 @@ from unrack.workload.account import WEEKDAYS
 
 if TYPE_CHECKING:
     from unrack.sim.result import Result
-    from unrack.workload.generate.batch.fit import Fit, Marginal
+    from unrack.workload.generate.batch.fit import Marginal, ModelFit
 
 
 SHOWN = ("missed_deadlines", "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished")
@@ -58,7 +58,7 @@ def compare(results: Sequence[Result] | Mapping[str, Result], metrics: Sequence[
         if metric not in known:
             raise InputError("metrics", repr(metric), "metrics that the results have, such as " + ", ".join(SHOWN[1:]))
     there = [name for name in metrics or SHOWN if any(own.get(name) is not None for own in values.values())]
-    rows = {name: Entry({0: own}) for name, own in values.items()}
+    rows = {name: ComparedRow({0: own}) for name, own in values.items()}
     less = served_less(rows)
     charts = []
     for metric in there:
@@ -131,7 +131,7 @@ _FROM = {"work": 0.01}
 _WIDTH, _HEIGHT = 360, 190
 
 
-def drawn(fit: Fit, ending: str) -> bytes:
+def drawn(fit: ModelFit, ending: str) -> bytes:
     """The charts as a file: ``".svg"``, ``".png"``, or ``".html"``, one page that needs no network.
 
     A MissingError if vl-convert is not installed.
@@ -147,7 +147,7 @@ def drawn(fit: Fit, ending: str) -> bytes:
     return str(vl_convert.vegalite_to_html(spec, bundle=True)).encode()
 
 
-def spec_of(fit: Fit) -> dict[str, Any]:
+def spec_of(fit: ModelFit) -> dict[str, Any]:
     """A Vega-Lite specification: bars for hour and weekday, distribution functions for the rest, two to a row."""
     charts = [_marginals(one) if one.name in ("hour of day", "weekday") else _steps(one) for one in fit.marginals]
     return {

@@ -12,7 +12,7 @@ from html import escape, unescape
 from typing import NamedTuple
 
 from unrack.policy.rounds import NetworkStory, RoundStory
-from unrack.report.pictures.shortened import Box, Drawing, Line, shortened
+from unrack.report.pictures.shortened import Box, Drawing, DrawnArc, shortened
 from unrack.units import SECOND_US
 
 MOST_NETWORKS = 8
@@ -221,7 +221,7 @@ class Wire(NamedTuple):
     ``label``: where its label begins, on the line; ``None``: it has none.
     """
 
-    line: Line
+    line: DrawnArc
     start: Point
     bend: Point
     meet: Point
@@ -258,12 +258,12 @@ def laid_out(drawing: Drawing, y: float) -> Layout:
     return Layout(rects, tuple(wires), bottom)
 
 
-def _leaving(name: str, lines: Sequence[Line]) -> list[Line]:
+def _leaving(name: str, lines: Sequence[DrawnArc]) -> list[DrawnArc]:
     """The arcs of a class, from above: to its aggregator, to the host that it prefers, to waiting."""
     return sorted((line for line in lines if line.tail == name), key=lambda line: (line.head == "u", line.preferred))
 
 
-def _slots(name: str, lines: Sequence[Line], labelled: set[tuple[str, str]]) -> list[str]:
+def _slots(name: str, lines: Sequence[DrawnArc], labelled: set[tuple[str, str]]) -> list[str]:
     """The slots of a host: one for each labelled arc, one for all that prefer it, one for all others."""
     own = [line for line in lines if line.head == name]
     slots = ["preferred"] if any(line.preferred for line in own) else []
@@ -307,9 +307,9 @@ def _slot(rect: Rect, at: int, count: int) -> float:
 
 
 def _wire(
-    line: Line,
+    line: DrawnArc,
     rects: dict[str, Rect],
-    leaving: dict[str, list[Line]],
+    leaving: dict[str, list[DrawnArc]],
     entering: dict[str, list[str]],
     labelled: set[tuple[str, str]],
 ) -> Wire:

@@ -21,7 +21,7 @@ class Box(NamedTuple):
     full: str
 
 
-class Line(NamedTuple):
+class DrawnArc(NamedTuple):
     """An arc as it is drawn; of arcs that became one: the least and the largest cost, and sums."""
 
     tail: str
@@ -39,7 +39,7 @@ class Drawing(NamedTuple):
     classes: tuple[Box, ...]
     sorts: tuple[Box, ...]
     groups: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[DrawnArc, ...]
 
 
 def shortened(network: NetworkStory) -> Drawing:
@@ -109,16 +109,18 @@ def _group_boxes(network: NetworkStory, kept: set[str]) -> tuple[Box, ...]:
     return tuple(boxes)
 
 
-def _lines(arcs: Sequence[Arc], renamed: Mapping[str, str]) -> tuple[Line, ...]:
+def _lines(arcs: Sequence[Arc], renamed: Mapping[str, str]) -> tuple[DrawnArc, ...]:
     """The arcs between boxes; those between the same two become one."""
-    found: dict[tuple[str, str, bool], Line] = {}
+    found: dict[tuple[str, str, bool], DrawnArc] = {}
     for arc in arcs:
         tail, head = renamed.get(arc.tail, arc.tail), renamed.get(arc.head, arc.head)
         key = tail, head, arc.preferred
         old = found.get(key)
         if old is None:
-            found[key] = Line(tail, head, arc.cost, arc.cost, arc.flow, arc.capacity, arc.preferred)
+            found[key] = DrawnArc(tail, head, arc.cost, arc.cost, arc.flow, arc.capacity, arc.preferred)
         else:
             low, high = min(old.low, arc.cost), max(old.high, arc.cost)
-            found[key] = Line(tail, head, low, high, old.flow + arc.flow, old.capacity + arc.capacity, arc.preferred)
+            found[key] = DrawnArc(
+                tail, head, low, high, old.flow + arc.flow, old.capacity + arc.capacity, arc.preferred
+            )
     return tuple(found.values())

@@ -8,7 +8,7 @@ import polars as pl
 
 from unrack.metric.estimate import Mark
 from unrack.report.charts.chart import MOST_POLICIES
-from unrack.report.sections.section import Kind, PlainTable, Row, Shown, plain
+from unrack.report.sections.section import PlainTable, Row, SectionKind, Shown, plain
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import number_text
 from unrack.units import seconds_text
@@ -127,4 +127,4 @@ def _nodes(down: int, nodes: int) -> str:
     return f"{down:,}" if down == nodes else f"{down:,} of {nodes:,}"
 
 
-FAILURES = Kind(may_fail, of_setting)
+FAILURES = SectionKind(may_fail, of_setting)

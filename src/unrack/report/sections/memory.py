@@ -37,7 +37,7 @@ from unrack.report.charts.spec import (
     told,
     word,
 )
-from unrack.report.sections.section import Kind, Shown, stack_chart
+from unrack.report.sections.section import SectionKind, Shown, stack_chart
 from unrack.report.sections.tiers import has_tiers
 from unrack.report.setting import RunFiles, Setting, interval_words
 from unrack.report.table import number_text
@@ -191,7 +191,7 @@ def mix_and_system(setting: Setting) -> tuple[str, str]:
     return " · ".join(mix), " · ".join(system)
 
 
-class Bar(NamedTuple):
+class ThroughputBar(NamedTuple):
     """The throughput of a policy on a system (jobs/h), relative to the highest of its mix; ``lost`` jobs never ran."""
 
     mix: str
@@ -204,7 +204,7 @@ class Bar(NamedTuple):
     relative_half: float = 0.0
 
 
-def bars_of(settings: Sequence[Setting]) -> list[Bar]:
+def bars_of(settings: Sequence[Setting]) -> list[ThroughputBar]:
     """A bar for every setting and policy, averaged over seeds; none where more jobs did not run than in the best case.
 
     The throughput of the other jobs alone says nothing. Throughput is relative to the best one in the study's world.
@@ -214,7 +214,7 @@ def bars_of(settings: Sequence[Setting]) -> list[Bar]:
         rejected, queued = setting.values("jobs_rejected"), setting.values("jobs_queued")
         for policy, value in setting.values("throughput_jobs_per_h").items():
             lost = sum(own[policy].mean for own in (rejected, queued) if policy in own)
-            bars.append(Bar(*mix_and_system(setting), policy, lost, value.mean, value.half))
+            bars.append(ThroughputBar(*mix_and_system(setting), policy, lost, value.mean, value.half))
     least, best = dict[str, float](), dict[str, float]()
     for bar in bars:
         least[bar.mix] = min(least.get(bar.mix, bar.lost), bar.lost)
@@ -247,7 +247,7 @@ def throughput_charts(settings: Sequence[Setting], policies: Sequence[str]) -> l
 
 
 def _grouped(
-    name: str, title: str, groups: Sequence[str], places: dict[Bar, str], policies: Sequence[str], words: str
+    name: str, title: str, groups: Sequence[str], places: dict[ThroughputBar, str], policies: Sequence[str], words: str
 ) -> list[Chart]:
     shown = [policy for policy in policies if any(bar.policy == policy for bar in places)]
     series = [
@@ -307,4 +307,4 @@ def scatter_spec(policies: Sequence[str], clusters: Sequence[str]) -> Spec:
     }, 320)  # fmt: skip
 
 
-MEMORY = Kind(lends, of_setting, of_run, of_study)
+MEMORY = SectionKind(lends, of_setting, of_run, of_study)

@@ -29,7 +29,7 @@ from unrack.report.sections.pool_counts import (
     read_pool_run,
     work_by_rule,
 )
-from unrack.report.sections.section import Kind, PlainTable, Shown, first_runs, metric_table, plain, stack_chart
+from unrack.report.sections.section import PlainTable, SectionKind, Shown, first_runs, metric_table, plain, stack_chart
 from unrack.report.setting import Setting, missed_bound
 from unrack.report.table import is_of
 
@@ -308,4 +308,4 @@ def device_table(setting: Setting, kind: str, policies: Sequence[str]) -> PlainT
     return metric_table(setting, names, policies)
 
 
-POOLS = Kind(has_pools, of_setting, of_study=of_study)
+POOLS = SectionKind(has_pools, of_setting, of_study=of_study)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from unrack.report.charts.chart import MOST_POLICIES, Lines, time_charts
-from unrack.report.sections.section import Kind, PlainTable, Shown, plain
+from unrack.report.sections.section import PlainTable, SectionKind, Shown, plain
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import number_text
 from unrack.study.results.keep import ROUNDS as TABLE
@@ -59,4 +59,4 @@ def _table(frames: Mapping[str, pl.DataFrame], runs: Mapping[str, RunFiles]) -> 
     return PlainTable(HEADS, tuple(rows))
 
 
-ROUNDS = Kind(_has_rounds, of_setting)
+ROUNDS = SectionKind(_has_rounds, of_setting)

@@ -28,7 +28,7 @@ class PlainTable(NamedTuple):
     rows: tuple[Row, ...]  # as of :data:`Row`
 
 
-class Part(NamedTuple):
+class SectionPart(NamedTuple):
     """A setting or a run: its name, its charts, its tables by name, and the policies that served less than others."""
 
     title: str
@@ -42,8 +42,8 @@ class Section:
     """What a section shows, whatever it is about."""
 
     # settings, runs: those that can be chosen
-    settings: tuple[Part, ...]
-    runs: tuple[Part, ...] = ()
+    settings: tuple[SectionPart, ...]
+    runs: tuple[SectionPart, ...] = ()
     more_runs: int = 0  # how many further runs there are
     study: list[Chart] = field(default_factory=list)  # charts of the whole study
     table: PlainTable | None = None  # a table of the whole study
@@ -60,7 +60,7 @@ class Section:
     def charts(self) -> dict[str, Any]:
         """Its charts, as the page's script takes them."""
 
-        def listed(parts: Iterable[Part]) -> list[dict[str, Any]]:
+        def listed(parts: Iterable[SectionPart]) -> list[dict[str, Any]]:
             return [{"title": part.title, "charts": part.charts} for part in parts]
 
         return {"study": self.study, "settings": listed(self.settings), "runs": listed(self.runs)}
@@ -70,7 +70,7 @@ Shown = tuple[list[Chart], Mapping[str, PlainTable | None]]
 """What is shown of a setting or a run: charts, and tables by name; those that are ``None`` are left out."""
 
 
-class Kind(NamedTuple):
+class SectionKind(NamedTuple):
     """A kind of section: on something that only some runs have, and what is shown of it."""
 
     has: Callable[[RunFiles], bool]  # whether a run has it
@@ -85,7 +85,7 @@ class Kind(NamedTuple):
 
 
 def section_of(
-    kind: Kind, settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]
+    kind: SectionKind, settings: Sequence[Setting], shown: Sequence[Setting], policies: Sequence[str]
 ) -> Section | None:
     """The section of a kind; ``None``: no setting shown has any of it, and no chart of the study is about it.
 
@@ -97,9 +97,11 @@ def section_of(
     if not known and not more.get("study"):
         return None
 
-    def part(title: str, setting: Setting, found: Shown) -> Part:
+    def part(title: str, setting: Setting, found: Shown) -> SectionPart:
         less = {policy: share_text(share) for policy, share in setting.served_less.items()}
-        return Part(title, found[0], {name: table for name, table in found[1].items() if table is not None}, less)
+        return SectionPart(
+            title, found[0], {name: table for name, table in found[1].items() if table is not None}, less
+        )
 
     parts = [part(own.title, own, kind.of_setting(own, policies)) for own in known]
     chosen = first_runs(shown, kind.has) if kind.of_run else []

@@ -27,7 +27,7 @@ from unrack.report.charts.spec import (
     told,
     whiskered,
 )
-from unrack.report.sections.section import Kind, PlainTable, Shown, metric_table, stack_chart
+from unrack.report.sections.section import PlainTable, SectionKind, Shown, metric_table, stack_chart
 from unrack.report.setting import RunFiles, Setting, interval
 from unrack.units import seconds_text
 
@@ -290,4 +290,4 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
              "series": series, "spec": fill_spec(names, colours_of(own.tiers.names), "cluster")}]  # fmt: skip
 
 
-TIERS = Kind(has_tiers, of_setting, of_run)
+TIERS = SectionKind(has_tiers, of_setting, of_run)

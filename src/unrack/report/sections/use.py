@@ -15,7 +15,7 @@ from unrack.metric.kinds.memory import USE_METRICS
 from unrack.plots.series import bin_edges, rounded
 from unrack.report.charts.chart import MOST_POLICIES, Chart, span_axis
 from unrack.report.charts.spec import Spec, framed, number, part_legend, told, word
-from unrack.report.sections.section import Kind, PlainTable, Shown, metric_table, plain, stack_chart
+from unrack.report.sections.section import PlainTable, SectionKind, Shown, metric_table, plain, stack_chart
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import number_text, share_text
 
@@ -300,4 +300,4 @@ def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
     return marks
 
 
-USE = Kind(knows_use, of_setting, of_run, of_study)
+USE = SectionKind(knows_use, of_setting, of_run, of_study)

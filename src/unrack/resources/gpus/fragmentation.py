@@ -92,7 +92,7 @@ class Changes(NamedTuple):
     last: Bools  # bool[changes]: whether it is the last one of its moment and node
 
 
-class Steps(NamedTuple):
+class FragmentationSteps(NamedTuple):
     """Fragmentation of all machines: ``gpus[i]`` from ``times_s[i]`` to ``times_s[i + 1]``."""
 
     times_s: Floats  # float64[steps + 1]: from the start of the window to its end, never falling
@@ -106,7 +106,7 @@ class Steps(NamedTuple):
 
 def fragmentation_steps(
     fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame, placements: pl.DataFrame, start_s: float, end_s: float
-) -> Steps | None:
+) -> FragmentationSteps | None:
     """Fragmentation over a window; ``None``: it lasts no time, no job asks for GPUs, or there are only slices.
 
     ``claims``, ``jobs``, ``placements``: the tables of a run; of the claims the rows that are of GPUs.
@@ -120,7 +120,7 @@ def fragmentation_steps(
     times, changes = _changes(fleet, undivided, claims, placements, start_s, end_s)
     first, after = lost_after(gpus, undivided, fleet.total, fleet.nodes.cores, usual, changes)
     levels = np.concatenate([[first], after[changes.last]]).clip(0.0) / WHOLE
-    return Steps(np.concatenate([[start_s], times[changes.last], [end_s]]), levels)
+    return FragmentationSteps(np.concatenate([[start_s], times[changes.last], [end_s]]), levels)
 
 
 def undivided_gpus(fleet: Fleet) -> int:

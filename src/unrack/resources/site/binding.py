@@ -13,7 +13,7 @@ from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
-from unrack.resources.site.open_limits import Rule, nearest
+from unrack.resources.site.open_limits import OpenLimit, nearest
 from unrack.resources.site.quotas import Quota
 from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
@@ -43,7 +43,7 @@ class Binding:
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
-        self._rules: dict[tuple[str, ...], list[Rule]] = {}
+        self._rules: dict[tuple[str, ...], list[OpenLimit]] = {}
         self._bounds_of: dict[tuple[str, str, str], list[tuple[str, Bounded]]] = {}
         self._faults: dict[str, str] = {}
         self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
@@ -373,24 +373,24 @@ class Binding:
             return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
-    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[Rule]:
+    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
         key = (user, account, qos, *partitions)
         if key in self._rules:
             return self._rules[key]
         site = self.site
-        rules = [Rule(limit, "site") for limit in site.file.limits]
+        rules = [OpenLimit(limit, "site") for limit in site.file.limits]
         only = len(partitions) == 1
         for name in partitions:
             found = site.partitions[name].limits
-            rules += [Rule(limit, f"partition {name}", "" if only else name) for limit in found]
+            rules += [OpenLimit(limit, f"partition {name}", "" if only else name) for limit in found]
         if qos in self.qos:
-            rules += [Rule(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
+            rules += [OpenLimit(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
         for name in self._lineage(account):
             if name in self.accounts:
-                rules += [Rule(limit, f"account {name}") for limit in self.accounts[name].limits]
+                rules += [OpenLimit(limit, f"account {name}") for limit in self.accounts[name].limits]
                 for one in self.accounts[name].users if name == account else ():
                     if one.name == user:
-                        rules += [Rule(limit, f"user {user} in account {name}") for limit in one.limits]
+                        rules += [OpenLimit(limit, f"user {user} in account {name}") for limit in one.limits]
         rules = [rule for rule in rules if rule.file.per != "job"]
         self._rules[key] = nearest(rules) if site.file.nearest_limits else rules
         return self._rules[key]

@@ -52,7 +52,7 @@ def counted(site: Site, binding: Binding) -> int:
     return site.counts.index(own) + 1
 
 
-class Rule(NamedTuple):
+class OpenLimit(NamedTuple):
     """A limit, and what it is of."""
 
     file: LimitFile
@@ -64,7 +64,7 @@ USER, ACCOUNT, QOS = "user ", "account ", "quality of service "
 """How the names of owners of limits begin."""
 
 
-def nearest(rules: Sequence[Rule]) -> list[Rule]:
+def nearest(rules: Sequence[OpenLimit]) -> list[OpenLimit]:
     """The rules for a job that count in Slurm, of accounts from its own on up.
 
     What a QOS allows to all of its jobs together is in place of what accounts allow to all of theirs, by amount; what

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.discipline.heads_kernel import PassRule
-from unrack.policy.discipline.skyline.columns import Rule
+from unrack.policy.discipline.skyline.columns import PlanRule
 
 AT, KEY, JOB, ABOUT = range(4)
 """Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""
@@ -112,7 +112,7 @@ class World(NamedTuple):
     mark: Ints
 
 
-class Terms(NamedTuple):
+class RunConstants(NamedTuple):
     """What does not change."""
 
     rule: PassRule  # of the passes
@@ -124,9 +124,9 @@ class Terms(NamedTuple):
 
 
 class PlanTerms(NamedTuple):
-    """As :class:`Terms`, of a plan."""
+    """As :class:`RunConstants`, of a plan."""
 
-    rule: Rule
+    rule: PlanRule
     early: bool  # whether reservations move forward at what is unforeseen alone
     together: bool
     submit_first: bool

@@ -7,7 +7,7 @@ from typing import Any
 from unrack.jit import compiled, inlined
 from unrack.ledger.columns import ENDS_US, ROW_END
 from unrack.ledger.nodes import take_rows
-from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, Round
+from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, PlanRound
 from unrack.policy.discipline.skyline.columns import STAGE as STAGE_OF_PLAN
 from unrack.policy.discipline.skyline.kept import carry_on, keep_for_next
 from unrack.policy.discipline.skyline.plan_round import planned
@@ -54,7 +54,7 @@ def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
         order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
         sky.cursor[STAGE_OF_PLAN] = BEGIN
         carry_on(order, at[NOW], at[RUNNING_COUNT], terms.rule, sky)
-        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, Round(int(mark != before), True, False), sky)
+        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, PlanRound(int(mark != before), True, False), sky)
         if count < 0:
             at[FREED], at[NEEDED] = before, -1
             return False

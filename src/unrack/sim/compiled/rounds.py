@@ -70,7 +70,7 @@ from unrack.sim.compiled.columns import (
     VERSION,
     WAKE,
     PlanTerms,
-    Terms,
+    RunConstants,
     World,
 )
 from unrack.sim.compiled.heap import drop_first, push
@@ -241,7 +241,7 @@ def let_happen(w: World, together: bool) -> bool:
 
 
 @melted
-def spared(w: World, terms: Terms) -> bool:
+def spared(w: World, terms: RunConstants) -> bool:
     """Whether there is nothing to try in this round; notes what was seen."""
     ledger, at = w.ledger, w.mark
     newest = ledger.queue[at[QUEUE_END] - 1]
@@ -257,7 +257,7 @@ def spared(w: World, terms: Terms) -> bool:
 
 
 @melted
-def start_job(w: World, passing: Any, terms: Terms | PlanTerms, s: int) -> None:
+def start_job(w: World, passing: Any, terms: RunConstants | PlanTerms, s: int) -> None:
     """Carry out answer ``s`` of a pass that has taken its rows already."""
     ledger, at, now = w.ledger, w.mark, w.mark[NOW]
     job, first, end = passing.started[0, s], passing.started[ROW, s], passing.started[ROW_END, s]
@@ -292,7 +292,7 @@ def start_job(w: World, passing: Any, terms: Terms | PlanTerms, s: int) -> None:
 
 
 @inlined
-def start_jobs(w: World, c: Any, terms: Terms) -> bool:
+def start_jobs(w: World, c: Any, terms: RunConstants) -> bool:
     """A round: start the jobs that may start; False: somewhere is no room, and nothing was done."""
     ledger, at, rule = w.ledger, w.mark, terms.rule
     if at[QUEUE_START] == at[QUEUE_END]:
@@ -350,10 +350,10 @@ def choose_time(at: Ints, submit_us: Ints, ends: Ints, until_us: int, rest: bool
 
 
 @compiled
-def run_rounds(w: World, passing: Any, terms: Terms, until_us: int, most: int) -> int:
+def run_rounds(w: World, passing: Any, terms: RunConstants, until_us: int, most: int) -> int:
     """Let things happen before ``until_us``, for ``most`` rounds; returns why it stopped (OVER to NO_ROOM).
 
-    ``passing``: a :class:`unrack.policy.discipline.skyline.columns.Columns` for passes; its ``now`` is the ledger's
+    ``passing``: a :class:`unrack.policy.discipline.skyline.columns.PlanColumns` for passes; its ``now`` is the ledger's
     ``free``. It is no part of ``w``, as it takes a millisecond to find out the type of a tuple that holds one.
 
     After LOG_FULL and NO_ROOM it is in the middle of the events of one time, and goes on there when it is called again.

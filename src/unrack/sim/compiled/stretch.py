@@ -60,7 +60,7 @@ from unrack.sim.compiled.columns import (
     WAKE,
     Claims,
     Ledger,
-    Terms,
+    RunConstants,
     World,
 )
 from unrack.sim.compiled.rounds import run_rounds
@@ -152,7 +152,7 @@ class Stretch:
     def terms_of(self, ties: str) -> Any:
         """What does not change."""
         policy = self.policy
-        return Terms(
+        return RunConstants(
             rule=policy.pass_rule,
             settles=policy.settles,
             together=ties == "together",

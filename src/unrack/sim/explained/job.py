@@ -65,7 +65,7 @@ class Story:
     spells: tuple[Spell, ...]  # what it waited for, in order
     before: int  # how many jobs submitted earlier started while it waited
     passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
-    attempts: tuple[Attempt, ...]  # when and where it ran
+    attempts: tuple[ExplainedAttempt, ...]  # when and where it ran
     reason: Reason | None  # why it never ran, or ``None``
     limit_us: int = 0  # the limit that it had last, µs; 0: it has what it asks
     extensions: tuple[Extension, ...] = ()  # when it was given more time
@@ -218,7 +218,7 @@ def explain_round(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldSince:
     """What a job held from some moment on; ``nodes`` as ranges (first, last).
 
     ``memory`` says in words what it had of other nodes, by tier where there are any; empty: nothing.
@@ -232,7 +232,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(Held):
+class Change(HeldSince):
     """A moment at which the job's lease was exchanged, and what it held from then on."""
 
     at_us: int
@@ -241,7 +241,7 @@ class Change(Held):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt(Held):
+class ExplainedAttempt(HeldSince):
     """One time that the job ran, and what it started with."""
 
     start_us: int
@@ -254,7 +254,7 @@ class Attempt(Held):
     changes: tuple[Change, ...]  # what it held later
 
 
-def attempt_of(log: RunLog, i: int) -> Attempt:
+def attempt_of(log: RunLog, i: int) -> ExplainedAttempt:
     """Attempt ``i`` of a log."""
     first, *later = range(int(log.attempt_spans[i]), int(log.attempt_spans[i + 1]))
     devices = tuple(_share(log, int(s)) for s in np.flatnonzero(log.share_span == first))
@@ -271,7 +271,7 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
         )
         for span, own, before, after in zip(later, held[1:], total, total[1:], strict=False)
     )
-    return Attempt(
+    return ExplainedAttempt(
         **held[0], start_us=int(log.attempt_start_us[i]), end_us=int(log.attempt_end_us[i]),
         outcome=OUTCOME_NAMES[int(log.attempt_outcome[i])], devices=devices, failure=_failure(log, i),
         stopped=log.memory_stops.get(i), preempted=log.preempted.get(i), changes=changes,
@@ -279,7 +279,7 @@ def attempt_of(log: RunLog, i: int) -> Attempt:
 
 
 def _held(log: RunLog, span: int) -> dict[str, Any]:
-    """The fields of :class:`Held` for a span."""
+    """The fields of :class:`HeldSince` for a span."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].astype(np.int64)
     loans = log.loans[log.span_loans[span] : log.span_loans[span + 1]]
     return {

@@ -36,7 +36,7 @@ TILES, BEST, NODES, PART, LEVEL, SIZE = range(6)
 PLACED, INSIDE, LEFT, SUM, NEXT, CHILDREN, LAST = range(7)
 
 
-class Search(NamedTuple):
+class TorusSearch(NamedTuple):
     """The state of a search: levels 0 .. parts - 1 place parts in rows, the further ones choose columns."""
 
     scalar: Ints
@@ -59,7 +59,7 @@ class Search(NamedTuple):
     best_columns: Ints  # int64[columns]: the same by column
 
 
-def new_search(rows: int, columns: int, tiles: int, best: int) -> Search:
+def new_search(rows: int, columns: int, tiles: int, best: int) -> TorusSearch:
     """A search for a sum of distances below ``best``."""
     levels, lines = rows + columns + 1, max(rows, columns)
     scalar = np.array([tiles, best, 0, -1, -1, 0], dtype=np.int64)
@@ -67,7 +67,7 @@ def new_search(rows: int, columns: int, tiles: int, best: int) -> Search:
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
-    return Search(
+    return TorusSearch(
         scalar, table(levels, 7), table(levels, rows), table(levels, columns), table(levels, columns),
         table(levels, rows), table(levels, columns), table(levels, lines), table(levels, lines),
         table(rows), table(columns), table(rows + 1), table(6, lines), table(rows), table(columns),
@@ -75,7 +75,7 @@ def new_search(rows: int, columns: int, tiles: int, best: int) -> Search:
 
 
 @melted
-def add_child(s: Search, level: int, line: int, bound: int) -> None:
+def add_child(s: TorusSearch, level: int, line: int, bound: int) -> None:
     """Put a child among the others of its level, least bound first, then least line."""
     x = s.at[level, CHILDREN]
     s.at[level, CHILDREN] = x + 1
@@ -86,7 +86,7 @@ def add_child(s: Search, level: int, line: int, bound: int) -> None:
 
 
 @melted
-def grow_rows(g: Grid, s: Search, parts: Ints, level: int) -> None:
+def grow_rows(g: Grid, s: TorusSearch, parts: Ints, level: int) -> None:
     """The rows that part ``level`` may go to."""
     rows, columns = len(g.row_free), len(g.column_free)
     part, size = parts[level], s.scalar[SIZE]
@@ -121,7 +121,7 @@ def grow_rows(g: Grid, s: Search, parts: Ints, level: int) -> None:
 
 
 @melted
-def place_row(g: Grid, s: Search, parts: Ints, level: int, i: int) -> None:
+def place_row(g: Grid, s: TorusSearch, parts: Ints, level: int, i: int) -> None:
     """Part ``level`` goes to row i: write the level after."""
     part = parts[level]
     s.row_counts[i] = part
@@ -135,7 +135,7 @@ def place_row(g: Grid, s: Search, parts: Ints, level: int, i: int) -> None:
 
 
 @melted
-def begin_columns(s: Search, level: int) -> None:
+def begin_columns(s: TorusSearch, level: int) -> None:
     """All parts are placed: no column is chosen."""
     s.at[level, INSIDE] = 0
     s.at[level, LEFT] = s.scalar[TILES]
@@ -146,7 +146,7 @@ def begin_columns(s: Search, level: int) -> None:
 
 
 @melted
-def place_column(g: Grid, s: Search, level: int, j: int) -> None:
+def place_column(g: Grid, s: TorusSearch, level: int, j: int) -> None:
     """Column j takes what it can: write the level after."""
     below = level + 1
     takes = s.open_to[level, j]
@@ -172,7 +172,7 @@ def place_column(g: Grid, s: Search, level: int, j: int) -> None:
 
 
 @melted
-def _half_pulls(s: Search, level: int, near: Ints) -> int:
+def _half_pulls(s: TorusSearch, level: int, near: Ints) -> int:
     """The least that the tiles left add: each the pull of those chosen, and half that of the others, as near as can be.
 
     A bound of Gilmore and Lawler's kind: the others of a tile fill its own column, then those at distance 1, 2, ...
@@ -203,7 +203,7 @@ def _half_pulls(s: Search, level: int, near: Ints) -> int:
 
 
 @melted
-def take_all(g: Grid, s: Search, level: int) -> None:
+def take_all(g: Grid, s: TorusSearch, level: int) -> None:
     """Every column left takes all that it can: an answer, kept if it is better than the best."""
     total = s.at[level, SUM]
     for i in range(len(g.column_free)):
@@ -220,7 +220,7 @@ def take_all(g: Grid, s: Search, level: int) -> None:
 
 
 @melted
-def grow_columns(g: Grid, s: Search, level: int) -> None:
+def grow_columns(g: Grid, s: TorusSearch, level: int) -> None:
     """The columns that may come next; where each of those left can take only one number of tiles, the answer itself."""
     columns, left = len(g.column_free), s.at[level, LEFT]
     s.at[level, NEXT] = s.at[level, CHILDREN] = 0
@@ -261,7 +261,7 @@ def grow_columns(g: Grid, s: Search, level: int) -> None:
 
 
 @compiled
-def advance(g: Grid, s: Search, partitions: Ints, bounds: Ints, nodes: int) -> bool:
+def advance(g: Grid, s: TorusSearch, partitions: Ints, bounds: Ints, nodes: int) -> bool:
     """Search on for at most so many nodes.
 
     Returns whether nothing is left to search among these partitions.

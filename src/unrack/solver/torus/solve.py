@@ -26,7 +26,7 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.clock import Clock, timed
-from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, Search, advance, new_search
+from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, TorusSearch, advance, new_search
 from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions
 from unrack.solver.torus.heuristic import near_best, nearest_bound
 
@@ -262,7 +262,7 @@ def _bound(grid: Grid, free: Ints, k: int, visits: int) -> int:
     return int(max(nearest_bound(grid, free, k), partitions(grid, k, 0, UNLIMITED, True, visits, *none)))
 
 
-def search_all(grid: Grid, search: Search, k: int, clock: Clock, most_nodes: int | None = None) -> int:
+def search_all(grid: Grid, search: TorusSearch, k: int, clock: Clock, most_nodes: int | None = None) -> int:
     """Search counts by row in bands of their bounds, least first.
 
     Returns a lower bound: the best sum, if all was searched.

@@ -59,7 +59,7 @@ MOST_CAUSES, TOP, PIECES = 1_000, 10, 24
 EVERYWHERE = "(all nodes)"
 
 
-class Waits(NamedTuple):
+class WaitTimes(NamedTuple):
     """Waits of some jobs from their submission on, s: real ones, and simulated ones."""
 
     jobs: int
@@ -90,9 +90,9 @@ class Check(NamedTuple):
 
     policy: str
     jobs: int
-    waits: Waits  # of those that started in both
-    partitions: dict[str, Waits]
-    users: dict[str, Waits]  # those with the most different waits in all
+    waits: WaitTimes  # of those that started in both
+    partitions: dict[str, WaitTimes]
+    users: dict[str, WaitTimes]  # those with the most different waits in all
     correlation: float | None  # of the waits
     rank_correlation: float | None
     pairs: int  # of the first 5,000 jobs: how many did not start at the same time
@@ -143,13 +143,13 @@ def check_history(
     apart = np.where(both, np.abs(starts.real - starts.told), -1.0)
     users = frame["user"].fill_null("(not known)").to_list()
 
-    def waits(which: Any) -> Waits:
+    def waits(which: Any) -> WaitTimes:
         own = which & both
         if not own.any():
-            return Waits(0, 1.0, *[0.0] * 6)
+            return WaitTimes(0, 1.0, *[0.0] * 6)
         values = [(some - starts.submit)[own] for some in (starts.real, starts.told)]
         told = [float(of(one)) for of in (np.mean, np.median, _p95) for one in values]
-        return Waits(int(own.sum()), float((apart[own] <= tolerance_s).mean()), *told)
+        return WaitTimes(int(own.sum()), float((apart[own] <= tolerance_s).mean()), *told)
 
     of_user, of_partition = np.array(users), np.array(names)[starts.partition]
     hours = pl.DataFrame({"user": users, "apart": np.maximum(apart, 0.0)}).group_by("user").sum()

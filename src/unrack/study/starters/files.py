@@ -17,7 +17,7 @@ from unrack.errors import InputError, RunError
 QUESTION = "question"
 
 
-class Kind(StrEnum):
+class StarterKind(StrEnum):
     """What a policy of one's own decides itself; the rest is as in a built-in one."""
 
     ORDER = "order"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     DISCIPLINE = "discipline"
 
 
-def policy_files(name: str, kind: Kind) -> dict[str, str]:
+def policy_files(name: str, kind: StarterKind) -> dict[str, str]:
     """A template of a policy and its test: name of the file → text; an InputError if the name is no name of Python."""
     stem = name.removesuffix(".py")
     if not stem.isidentifier() or keyword.iskeyword(stem):

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from unrack.cluster.spec import Cluster
-from unrack.plugins.file import Source, carried
+from unrack.plugins.file import PluginFile, carried
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.study.workers.contract import Task
 from unrack.workload.job import JobTable
 
-SHARED: tuple[type, ...] = (JobTable, Cluster, MemoryContention, Source)
+SHARED: tuple[type, ...] = (JobTable, Cluster, MemoryContention, PluginFile)
 """What is sent once a worker."""
 KEPT_BYTES = 256 * 2**20
 """Inputs that are kept at most, on either side; those that were not used for longest are dropped, and sent again."""

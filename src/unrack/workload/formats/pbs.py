@@ -33,7 +33,7 @@ _MODES = {"shared", "default", "reseterr", "exclusive", "exclusive_thread", "exc
 """How Torque's GPUs may be used, which stands where features of nodes do."""
 
 
-class Request(NamedTuple):
+class EqualTasks(NamedTuple):
     """Equal tasks."""
 
     tasks: int  # how many; 0 = not said
@@ -68,7 +68,7 @@ def span_s(text: str) -> int:
     return seconds
 
 
-def request(fields: Mapping[str, str]) -> Request:
+def request(fields: Mapping[str, str]) -> EqualTasks:
     """What the keys ``Resource_List.…`` of a job say.
 
     Examples
@@ -89,12 +89,12 @@ def request(fields: Mapping[str, str]) -> Request:
         if not (asked.get("select") or asked.get("nodes")):
             found = found._replace(hosts="")  # neednodes may be where it ran
     elif "procs" in asked:
-        found = Request(_count(asked["procs"]), 1, 0, None)
+        found = EqualTasks(_count(asked["procs"]), 1, 0, None)
     elif "ncpus" in asked:
         nodes = max(_count(asked.get("nodect", "1")), 1)
-        found = Request(nodes, -(-_count(asked["ncpus"]) // nodes), 0, None)
+        found = EqualTasks(nodes, -(-_count(asked["ncpus"]) // nodes), 0, None)
     else:
-        found = Request(_count(asked.get("nodect", "0")), 1, 0, None)
+        found = EqualTasks(_count(asked.get("nodect", "0")), 1, 0, None)
     tasks = max(found.tasks, 1)
     if not found.gpus and (name := next((name for name in _GPUS if name in asked), None)):
         found = found._replace(gpus=-(-_count(asked[name]) // tasks))
@@ -106,7 +106,7 @@ def request(fields: Mapping[str, str]) -> Request:
     return found
 
 
-def _parts(text: str) -> Request:
+def _parts(text: str) -> EqualTasks:
     """Of ``2:ncpus=8:mem=4gb+1:ncpus=1``, or ``2:ppn=8:big+n7:ppn=4``."""
     parts = [_part(part) for part in text.partition("#")[0].split("+")]
     sizes = {part[1:4] for part in parts}
@@ -115,7 +115,7 @@ def _parts(text: str) -> Request:
         each = [f"{one}*{part.tasks}" for part in parts if part.constraint for one in part.constraint.split("&")]
         constraint = f"[{'&'.join(each)}]"
     mb = [part.mb for part in parts if part.mb is not None]
-    return Request(
+    return EqualTasks(
         sum(part.tasks for part in parts),
         max(part.cores for part in parts),
         max(part.gpus for part in parts),
@@ -127,7 +127,7 @@ def _parts(text: str) -> Request:
     )
 
 
-def _part(text: str) -> Request:
+def _part(text: str) -> EqualTasks:
     words = text.strip().split(":")
     counted = _COUNT.fullmatch(words[0]) is not None
     pairs = dict(word.partition("=")[::2] for word in (words[1:] if counted else words))
@@ -141,7 +141,7 @@ def _part(text: str) -> Request:
     hosts = [*host, *(pairs[key] for key in ("host", "vnode") if pairs.get(key))]
     places = any(pairs[key] and key not in _OF_PARTS | {"host", "vnode"} for key in pairs)
     features = "&".join(one for one in bare if one not in host)
-    return Request(_count(words[0]) if counted else 1, cores, gpus, mb, False, places, features, ",".join(hosts))
+    return EqualTasks(_count(words[0]) if counted else 1, cores, gpus, mb, False, places, features, ",".join(hosts))
 
 
 def _count(text: str) -> int:
@@ -240,18 +240,18 @@ _KNOWN = frozenset({
 })  # fmt: skip
 
 
-def _parts_of(record: Record) -> str | None:
+def _parts_of(record: PbsLine) -> str | None:
     names = ("Resource_List.select", "Resource_List.nodes", "Resource_List.neednodes")
     return next((record.fields[name] for name in names if record.fields.get(name)), None)
 
 
-def _others(record: Record) -> str | None:
+def _others(record: PbsLine) -> str | None:
     """The first resource of the job that is not read."""
     keys = (key.removeprefix("Resource_List.") for key in record.fields if key.startswith("Resource_List."))
     return next((f"{key}={record.fields[f'Resource_List.{key}']}" for key in keys if key not in _KNOWN), None)
 
 
-def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any, ...]:
+def _row(record: PbsLine, source: Source, arrival: str, memory: str) -> tuple[Any, ...]:
     def time(*names: str) -> int | None:
         name = next((name for name in names if record.fields.get(name, "0") != "0"), None)
         return None if name is None else _read(source, record, name, record.fields[name], _epoch_us)
@@ -261,7 +261,7 @@ def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any
         return None if not text else _read(source, record, name, text, parse)
 
     submit, start, end = time(*_SUBMITTED[arrival]), time("start"), time("end")
-    asked: Request = _read(source, record, "Resource_List", None, lambda _: request(record.fields))
+    asked: EqualTasks = _read(source, record, "Resource_List", None, lambda _: request(record.fields))
     run_s = value("resources_used.walltime", span_s)
     run = run_s * 1_000_000 if run_s is not None else None if start is None or end is None else max(end - start, 0)
     limit_s = value("Resource_List.walltime", span_s)
@@ -280,7 +280,7 @@ def _row(record: Record, source: Source, arrival: str, memory: str) -> tuple[Any
     )  # fmt: skip
 
 
-def _read(source: Source, record: Record, field: str, text: str | None, parse: Callable[[str], Any]) -> Any:
+def _read(source: Source, record: PbsLine, field: str, text: str | None, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(text or "")
     except ValueError as error:
@@ -294,7 +294,7 @@ def _epoch_us(text: str) -> int:
     return int(text) * 1_000_000
 
 
-def _ids(kept: Sequence[Record]) -> list[pl.Series]:
+def _ids(kept: Sequence[PbsLine]) -> list[pl.Series]:
     """The ids: numbers where all are; and, of arrays, ``extra:array``."""
     names = [job_name(record.job) for record in kept]
     servers = {record.job.partition(".")[2] for record in kept}
@@ -305,7 +305,7 @@ def _ids(kept: Sequence[Record]) -> list[pl.Series]:
     return [pl.Series("id", ids, pl.String), pl.Series(f"{EXTRA}array", arrays, pl.Int64)]
 
 
-class Record(NamedTuple):
+class PbsLine(NamedTuple):
     """One line."""
 
     line: int  # counted from 1
@@ -321,19 +321,19 @@ class JobName(NamedTuple):
     member: int | None  # 4; -1: it is the array as a whole; ``None``: it is of no array
 
 
-def records(source: Source) -> list[Record]:
+def records(source: Source) -> list[PbsLine]:
     """The lines of a log."""
     text = text_bytes(source).decode("utf-8", "replace")
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return each(lines, lambda line: _record(source, *line))
 
 
-def _record(source: Source, number: int, line: str) -> Record:
+def _record(source: Source, number: int, line: str) -> PbsLine:
     match = LINE.fullmatch(line)
     if match is None:
         raise source.fault(number, "", shown(line), WANT)
     fields = {found[1]: found[2].strip("\"'") for found in _FIELD.finditer(match[4])} if match[2] == "E" else {}
-    return Record(number, match[2], match[3].strip(), fields)
+    return PbsLine(number, match[2], match[3].strip(), fields)
 
 
 def job_name(text: str) -> JobName:

@@ -25,7 +25,7 @@ from unrack.errors import InputError, first_fault, got_and_want
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.source import Locator, load
 from unrack.workload.formats.table.text import csv_frame
-from unrack.workload.generate.batch.spec import SYNTHETIC, Profile
+from unrack.workload.generate.batch.spec import SYNTHETIC, MeasuredApplication
 from unrack.workload.job import Workload
 
 _FILES = ("apps.csv", "memory-apps.csv")
@@ -161,7 +161,7 @@ def _bands(shares: tuple[float, ...], chance: Floats) -> Ints:
     return np.minimum(found, len(shares) - 1)
 
 
-def read_profiles(path: str) -> list[Profile]:
+def read_profiles(path: str) -> list[MeasuredApplication]:
     """The profiles in a CSV file, or in one that comes with unrack: ``"synthetic"``.
 
     Of a folder it is ``apps.csv`` or ``memory-apps.csv``. A file with a header has the columns ``app`` (or ``id``),
@@ -197,9 +197,9 @@ def _file(path: str) -> str:
     return str(next((folder / name for name in _FILES if (folder / name).is_file()), folder / _FILES[0]))
 
 
-def _profile(row: dict[str, str], place: int, at: Locator) -> Profile:
+def _profile(row: dict[str, str], place: int, at: Locator) -> MeasuredApplication:
     try:
-        return Profile.model_validate(row)
+        return MeasuredApplication.model_validate(row)
     except ValidationError as error:
         fault = first_fault(error.errors())
         raise at.fault(place, str(fault["loc"][0]), *got_and_want(fault)) from None

@@ -130,7 +130,7 @@ def _refuse_plans(source: Source) -> None:
         )  # fmt: skip
 
 
-def _typed_rows(frame: pl.DataFrame, at: Locator, columns: Columns) -> pl.DataFrame:
+def _typed_rows(frame: pl.DataFrame, at: Locator, columns: UsageColumns) -> pl.DataFrame:
     """Columns job, node, at (s or progress), amount (MB or shares), run (s); what is no number is refused."""
     names = columns.names
     made = [_name(frame[names["job"]]).alias("job")]
@@ -199,7 +199,12 @@ def _in_order(rows: pl.DataFrame, changed: dict[str, int]) -> pl.DataFrame:
 
 
 def _series(
-    source: Source, rows: pl.DataFrame, columns: Columns, read: int, dropped: dict[str, int], changed: dict[str, int]
+    source: Source,
+    rows: pl.DataFrame,
+    columns: UsageColumns,
+    read: int,
+    dropped: dict[str, int],
+    changed: dict[str, int],
 ) -> UsageSeries:
     jobs = rows.group_by("j", maintain_order=True).agg(
         pl.col("job").first(), pl.col("n").n_unique(), pl.col("at").min().alias("begin"),
@@ -266,7 +271,7 @@ def _count(counts: dict[str, int], rule: str, rows: int) -> None:
 
 
 @dataclass(frozen=True)
-class Columns:
+class UsageColumns:
     """The columns of a table of usage."""
 
     # our name → the table's column; ``job``, ``memory``, and ``time`` or ``progress`` are there
@@ -284,7 +289,7 @@ def _find_columns(
     given: Mapping[str, str | int],
     time_unit: str | None,
     memory_unit: str | None,
-) -> Columns:
+) -> UsageColumns:
     """The columns of a frame; ``given``: our name → the table's column or its number from 1; units."""
     words = {words_of(name, "%"): name for name in reversed(frame.columns)}
     names: dict[str, str] = {}
@@ -310,7 +315,7 @@ def _find_columns(
         raise at.source.fault(None, "column time_s or progress", f"columns {', '.join(frame.columns[:12])}", _WANT)
     factor, shares = _memory(units.get("memory") or memory_unit or "")
     clock, run = (_time(units.get(ours) or time_unit or "s") for ours in ("time", "run"))
-    return Columns(names, clock, run, factor, shares)
+    return UsageColumns(names, clock, run, factor, shares)
 
 
 def _find(ours: str, words: Mapping[str, str]) -> tuple[str, str] | None:

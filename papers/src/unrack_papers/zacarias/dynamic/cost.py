@@ -24,7 +24,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 NODE_DOLLARS = 10_154
@@ -71,12 +71,12 @@ def _base(place: Place) -> Place:
     return title(100, 0), place[1], BASELINE
 
 
-def _cheaper(measured: Measured) -> Found:
+def _cheaper(measured: Measured) -> FoundNumber:
     more, less = (title(25, 0), 0, DYNAMIC), (title(100, 0), 0, BASELINE)
     return gained(measured, more, less, PER_DOLLAR.label, f"{more[0]}, no large job, to {BASELINE}, {less[0]}")
 
 
-def gains(measured: Measured, over: int) -> list[Found]:
+def gains(measured: Measured, over: int) -> list[FoundNumber]:
     """How much more throughput per dollar dynamic has than static, at every place, %."""
     places = [(title(memory, over), large) for memory in SYSTEMS for large in MIXES]
     return [
@@ -132,7 +132,7 @@ def _steeper(measured: Measured) -> Iterable[Check]:
             fall = gained(measured, (group, 100, name), (group, 0, name), PER_DOLLAR.label, group)
             falls.append(fall.values)
         pairs = zip(*falls, strict=False)
-        gap = Found(group, [None if a is None or b is None else b - a for a, b in pairs])
+        gap = FoundNumber(group, [None if a is None or b is None else b - a for a, b in pairs])
         yield Check(
             "fall of static from 0 to 100 % large jobs, less that of dynamic", group, gap.mean, 0.0, unit="points"
         )

@@ -23,7 +23,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 from unrack_papers.zacarias.throughput import least_share, of_the_tried
 
@@ -107,14 +107,14 @@ def _needed(measured: Measured) -> Spec:
     return framed(measured, lines, [f"{LARGE} % large jobs"], unit, 320)
 
 
-def saved(measured: Measured) -> Found:
+def saved(measured: Measured) -> FoundNumber:
     """The greatest saving of memory by dynamic over static, at any overestimate, %."""
     gains = [
         gained(measured, (title(over), LEAST, DYNAMIC), (title(over), LEAST, STATIC), NEEDED.label, title(over))
         for over in OVER
     ]
     best = greatest(gains, -1)
-    return Found(best.where, _negative(best.values), tuple(map(_negative, best.several)), Of.GREATEST)
+    return FoundNumber(best.where, _negative(best.values), tuple(map(_negative, best.several)), Of.GREATEST)
 
 
 def _negative(values: Iterable[Value | None]) -> list[Value | None]:

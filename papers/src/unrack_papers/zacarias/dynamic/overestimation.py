@@ -25,7 +25,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     rows_at,
     title,
 )
-from unrack_papers.zacarias.headlines import Found, Headline, apart, claims_of, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, apart, claims_of, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 LARGE = 50
@@ -44,20 +44,20 @@ def base(place: Place) -> Place:
     return title({**GROUPS, **EXTREMES}[place[0]][0], 0), 100, BASELINE
 
 
-def _ahead(measured: Measured) -> Found:
+def _ahead(measured: Measured) -> FoundNumber:
     group = title(LARGE, 100)
     return apart(measured, (group, 37.5, DYNAMIC), (group, 37.5, STATIC), THROUGHPUT.label, f"{group}, 37.5 % memory")
 
 
-def _kept(measured: Measured) -> Found:
+def _kept(measured: Measured) -> FoundNumber:
     group = title(LARGE, 100)
     values = [None if one is None else 100 * one for one in measured.each((group, 37.5, DYNAMIC), THROUGHPUT.label)]
-    return Found(f"{group}, 37.5 % memory", values)
+    return FoundNumber(f"{group}, 37.5 % memory", values)
 
 
-def _failed(measured: Measured) -> Found:
+def _failed(measured: Measured) -> FoundNumber:
     place = (EXTREME_GROUP, EXTREME_MEMORY, DYNAMIC)
-    return Found(f"{EXTREME_GROUP}, {EXTREME_MEMORY} % memory", measured.each(place, FAILED.label))
+    return FoundNumber(f"{EXTREME_GROUP}, {EXTREME_MEMORY} % memory", measured.each(place, FAILED.label))
 
 
 HEADLINES = (

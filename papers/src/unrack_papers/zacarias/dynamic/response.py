@@ -19,7 +19,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import MATCH, OVER, UNDER
 
 LARGE = 50
@@ -47,7 +47,7 @@ def title(memory: float, over: int) -> str:
 GROUPS = {title(memory, over): (memory, over) for over in OVERESTIMATES for memory in SYSTEMS}
 
 
-def shorter(measured: Measured) -> Found:
+def shorter(measured: Measured) -> FoundNumber:
     """The greatest cut of the median by dynamic, on a system that is short of memory, with requests 60 % too high."""
     groups = [title(memory, 60) for memory, kind in SYSTEMS.items() if kind == UNDER]
     gains = []

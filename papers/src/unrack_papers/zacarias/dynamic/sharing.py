@@ -14,7 +14,7 @@ from unrack_papers.reproduction import Numbers, Point, Quantity, Values
 from unrack_papers.zacarias.charts import in_columns
 from unrack_papers.zacarias.dynamic.counts import LEVELS
 from unrack_papers.zacarias.dynamic.systems import AXIS, DYNAMIC, NOTES, STATIC, mix, provisioned, row
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, headlines_sheet
 
 MIXES = (15, 25, 50, 100)
 SYSTEMS: tuple[float, ...] = (28.75, 37.5, 50, 62.5, 75, 100)
@@ -68,8 +68,8 @@ def _found(memory: float | str, name: str) -> Headline:
     where = memory if isinstance(memory, str) else f"{memory:g} % memory"
     paper = PAPER[memory, name]
 
-    def find(measured: Measured) -> Found:
-        return Found(f"{title(100)}, {where}", measured.each((title(100), memory, name), SHARING.label))
+    def find(measured: Measured) -> FoundNumber:
+        return FoundNumber(f"{title(100)}, {where}", measured.each((title(100), memory, name), SHARING.label))
 
     return Headline(
         f"nodes that share memory, {name}",

@@ -30,7 +30,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     runs,
     title,
 )
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 OVER = (0, 60)
@@ -43,19 +43,19 @@ def base(place: Place) -> Place:
     return title(GROUPS[place[0]][0], 0), 100, BASELINE
 
 
-def gain(measured: Measured, group: str, x: X) -> Found:
+def gain(measured: Measured, group: str, x: X) -> FoundNumber:
     """How much more throughput dynamic has than static, %."""
     return gained(measured, (group, x, DYNAMIC), (group, x, STATIC), THROUGHPUT.label, f"{group}, {x} % memory")
 
 
-def _greatest_gain(measured: Measured) -> Found:
+def _greatest_gain(measured: Measured) -> FoundNumber:
     return greatest(gain(measured, title(large, 0), x) for large in MIXES for x in SYSTEMS)
 
 
-def _short_of_memory(measured: Measured) -> Found:
+def _short_of_memory(measured: Measured) -> FoundNumber:
     place = (title(15, 60), 25, DYNAMIC)
     values = [None if one is None else 100 * one for one in measured.each(place, THROUGHPUT.label)]
-    return Found(f"{place[0]}, 25 % memory", values)
+    return FoundNumber(f"{place[0]}, 25 % memory", values)
 
 
 HEADLINES = (
@@ -112,7 +112,7 @@ def _grows(measured: Measured) -> Iterable[Check]:
         more, less = (gain(measured, title(large, over), 25) for over in (60, 0))
         pairs = zip(more.values, less.values, strict=False)
         values = [None if a is None or b is None else a - b for a, b in pairs]
-        found = Found(f"{large} % large jobs", values).mean
+        found = FoundNumber(f"{large} % large jobs", values).mean
         yield Check(
             "gain of dynamic over static at +60 % less that at +0 %, 25 % memory",
             f"{large} % large jobs",

@@ -7,7 +7,7 @@ from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet
 from unrack_papers.reproduction import Point
 from unrack_papers.zacarias.dynamic.systems import DYNAMIC, NOTES, STATIC, mix, provisioned, row
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, headlines_sheet
 from unrack_papers.zacarias.overestimation.charts import both
 from unrack_papers.zacarias.overestimation.single import METHOD
 from unrack_papers.zacarias.overestimation.users import (
@@ -24,9 +24,9 @@ LARGE, MEMORY = 50, 50
 GROUP = f"{LARGE} % large jobs, {MEMORY} % memory"
 
 
-def longer(measured: Measured, name: str) -> Found:
+def longer(measured: Measured, name: str) -> FoundNumber:
     """How much longer the mean response is if all overestimate, %."""
-    return Found(GROUP, measured.each((GROUP, ALL, name), EVERYONE.label))
+    return FoundNumber(GROUP, measured.each((GROUP, ALL, name), EVERYONE.label))
 
 
 HEADLINES = (

@@ -12,7 +12,7 @@ from unrack_papers.pages.figure import curves
 from unrack_papers.pages.sheet import Sheet, grid
 from unrack_papers.reproduction import Point, Quantity, Reproduction, Values
 from unrack_papers.zacarias.counts import HOUR, jobs_with_memory
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, greatest, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import DISAGGREGATED, NOTES, OPTIONS, SHARES, TAKES, mix, ratio, row
 
 PAPER = "Vieira Zacarias 2023, chapter 7"
@@ -68,16 +68,16 @@ def with_ratios(values: Values) -> Values:
     return found
 
 
-def lost(measured: Measured, large: int, nodes: int) -> Found:
+def lost(measured: Measured, large: int, nodes: int) -> FoundNumber:
     """Throughput lost at +60 %, in %."""
     kept = measured.each((title(large), 60, system(nodes)), KEPT.label)
-    return Found(f"{title(large)}, {system(nodes)}", [None if one is None else 100 * (1 - one) for one in kept])
+    return FoundNumber(f"{title(large)}, {system(nodes)}", [None if one is None else 100 * (1 - one) for one in kept])
 
 
-def longer(measured: Measured, large: int, nodes: int) -> Found:
+def longer(measured: Measured, large: int, nodes: int) -> FoundNumber:
     """Mean response at +60 % over that with exact requests."""
     found = measured.each((title(large), 60, system(nodes)), LONGER.label)
-    return Found(f"{title(large)}, {system(nodes)}", found)
+    return FoundNumber(f"{title(large)}, {system(nodes)}", found)
 
 
 LOSSES = (

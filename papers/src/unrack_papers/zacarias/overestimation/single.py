@@ -8,7 +8,7 @@ from unrack_papers.claim import Claim, lies, together
 from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet
 from unrack_papers.reproduction import Point
-from unrack_papers.zacarias.headlines import Found, Headline, claims_of, headlines_sheet
+from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, headlines_sheet
 from unrack_papers.zacarias.overestimation.charts import both
 from unrack_papers.zacarias.overestimation.everyone import FIRST, STRETCHED, overestimated
 from unrack_papers.zacarias.overestimation.users import (
@@ -32,9 +32,9 @@ METHOD += (
 METHOD += "the last. Clouds of single jobs (Fig. 7.1a and b) are not kept; the regressions are."
 
 
-def _alone(measured: Measured) -> Found:
+def _alone(measured: Measured) -> FoundNumber:
     scenario = str(Scenario(*FIRST))
-    return Found(scenario, measured.each((scenario, ALL, DISAGGREGATED), ALONE[60].label))
+    return FoundNumber(scenario, measured.each((scenario, ALL, DISAGGREGATED), ALONE[60].label))
 
 
 HEADLINES = (

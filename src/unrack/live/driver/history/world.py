@@ -62,7 +62,7 @@ class Fact(StrEnum):
     LOOKS = "the driver looked only now and then"
 
 
-class Fate(NamedTuple):
+class HistoryFate(NamedTuple):
     """What becomes of a job in such a world."""
 
     stay: Stay  # the job
@@ -101,7 +101,7 @@ class Played(NamedTuple):
 class ToldWorld(Kernel):
     """The simulated world, where others act as they really did. Made by :func:`play`."""
 
-    def tell_of(self, past: Past, fates: Sequence[Fate], facts: Collection[Fact]) -> None:
+    def tell_of(self, past: Past, fates: Sequence[HistoryFate], facts: Collection[Fact]) -> None:
         """Say what will happen."""
         told = past.told
         self.names, self.fates = past.names, fates
@@ -283,7 +283,7 @@ def play(past: Past, facts: Collection[Fact]) -> Played:
     return Played(log, [fate.stay for fate in fates], world.cut)
 
 
-def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
+def _fates(past: Past, facts: Collection[Fact]) -> list[HistoryFate]:
     found = []
     for stay in past.told.stays:
         last, end = stay.last, stay.left_us if stay.left_us >= 0 else past.told.end_us
@@ -293,17 +293,17 @@ def _fates(past: Past, facts: Collection[Fact]) -> list[Fate]:
         )  # fmt: skip
         if stay.adopted:
             if (Fact.PARTS if stay.rest else Fact.FOREIGN) in facts and last is not None:
-                found.append(Fate(stay, max(end - stay.came_us, 1)))
+                found.append(HistoryFate(stay, max(end - stay.came_us, 1)))
         elif stay.ours and stay.ran and last is not None:
             late = Fact.LATE in facts
             run = last.freed_us - last.decided_us if late else last.ended_us - last.started_us
             seen = last.started_us - last.decided_us if late else -1
-            found.append(Fate(stay, max(run, 1), seen, undone if Fact.FAILED in facts else ()))
+            found.append(HistoryFate(stay, max(run, 1), seen, undone if Fact.FAILED in facts else ()))
         elif last is not None and last.became == Became.OPEN:
             if Fact.LEFT in facts:  # it had a place when the journal ended
-                found.append(Fate(stay, max(end - last.decided_us, 1)))
+                found.append(HistoryFate(stay, max(end - last.decided_us, 1)))
         elif Fact.FAILED in facts or (Fact.LEFT in facts and not stay.attempts):
-            found.append(Fate(stay, -1, -1, undone if Fact.FAILED in facts else (), end))
+            found.append(HistoryFate(stay, -1, -1, undone if Fact.FAILED in facts else (), end))
     return found
 
 

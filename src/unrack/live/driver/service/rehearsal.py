@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from unrack.live.driver.contract import Orchestrator
-from unrack.live.driver.driver import Driver, Settings
+from unrack.live.driver.driver import Driver, DriverSettings
 from unrack.live.driver.state.stage import INTENDED, Phase
 from unrack.live.fabric.table import make_fabric
 
@@ -73,7 +73,7 @@ def rehearse(orchestrator: Orchestrator) -> Rehearsal:
         What it shows and what the site says do not go together.
     """
     journal = _Forgets()
-    driver = Driver(orchestrator, make_fabric({"kind": "none"}), journal, Settings(stop_on_fault=False))
+    driver = Driver(orchestrator, make_fabric({"kind": "none"}), journal, DriverSettings(stop_on_fault=False))
     driver.look()
     assert driver.epoch is not None
     core = driver.epoch.core

@@ -11,11 +11,11 @@ from typing import Protocol, runtime_checkable
 
 from unrack.errors import InputError
 from unrack.live.driver.contract import Orchestrator
-from unrack.live.driver.driver import Driver, Settings
+from unrack.live.driver.driver import Driver, DriverSettings
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.service.folders import JOURNAL, WAKE
 from unrack.live.driver.service.tables import OnPolicyFault, ServiceTable
-from unrack.live.driver.state.kept import Kept, kept_of
+from unrack.live.driver.state.kept import KeptDriver, kept_of
 from unrack.live.driver.state.stage import NOT_HELD, Phase
 from unrack.live.fabric.contract import Fabric, FabricError
 from unrack.live.fabric.table import make_fabric
@@ -119,7 +119,7 @@ def serve(
     attaches = make_fabric(site.fabric) if fabric is None else fabric
     notifier, address = Notifier(), site.metrics.address
     health = Health(site.metrics.stalled_after_us / 1e6, orchestrator.name.lower())
-    settings = Settings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20)
+    settings = DriverSettings(site.on_policy_fault == OnPolicyFault.STOP, site.journal.snapshot_every_mb * 2**20)
 
     def drive(again: bool) -> None:
         with _opened(site, again) as journal:
@@ -172,7 +172,7 @@ def _until_the_end(drive: Callable[[bool], None], log: Events, health: Health, n
             return None
 
 
-def _settled(driver: Driver, kept: Kept | None) -> None:
+def _settled(driver: Driver, kept: KeptDriver | None) -> None:
     """Detach what an earlier run left attached for no job."""
     try:
         driver.acting.settle()

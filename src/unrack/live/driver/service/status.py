@@ -17,7 +17,7 @@ from unrack.live.journal.reading import read_journal
 RECENT_US = 60_000_000
 
 
-class Status(NamedTuple):
+class DriverStatus(NamedTuple):
     """What a driver holds and waits for."""
 
     owner: Owner | None  # the process that runs; ``None``: none
@@ -62,7 +62,7 @@ class Status(NamedTuple):
         }
 
 
-def status_of(state: Path) -> Status:
+def status_of(state: Path) -> DriverStatus:
     """What the driver with this folder of state holds and waits for.
 
     Raises
@@ -81,7 +81,7 @@ def status_of(state: Path) -> Status:
     span_s = max((kept.now_us - max(beginning["now"], kept.now_us - RECENT_US)) / 1e6, 1.0)
     policy = beginning["beginning"]["policy"]
     entries = [Entry.of_record(record) for record in kept.entries.values()]
-    return Status(
+    return DriverStatus(
         owner(state),
         policy if isinstance(policy, str) else str(policy.get("label") or policy.get("name") or policy.get("file")),
         beginning["why"],

@@ -94,7 +94,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     return Model(**{**record, "apps": tuple(record["apps"]), "governs": tuple(record["governs"]), "times_s": times})
 
 
-class Round(NamedTuple):
+class DriverRound(NamedTuple):
     """What a round brought: decisions made, when the policy wants to be asked again, what went wrong in it."""
 
     decisions: list[Decision]  # as they were made; none if that went wrong
@@ -189,20 +189,20 @@ class Epoch:
         number = self.core.state.jobs
         return number, self.tell(event, now)
 
-    def round(self, now: int) -> Round:
+    def round(self, now: int) -> DriverRound:
         """Let the policy decide, and say when it wants to be asked again; what it does wrong is an answer, no error."""
         self.told.append(["round"])
         decisions: list[Decision] = []
         if self.fault:
-            return Round(decisions, fault=self.fault)
+            return DriverRound(decisions, fault=self.fault)
         try:
             with PolicyAtWork(self.policy):
                 decisions = self.core.handle(ROUND, now)
                 wanted = self.core.next_round(now)
             times = [at for at in (wanted, self._next_window(now)) if at is not None]
-            return Round(decisions, min(times, default=None))
+            return DriverRound(decisions, min(times, default=None))
         except Exception as error:
-            return Round(decisions, fault=_in_words(error))
+            return DriverRound(decisions, fault=_in_words(error))
 
     def windows_pass(self, since_us: int, now: int) -> None:
         """Tell it of reservations that have begun or are over since a time."""

@@ -13,7 +13,7 @@ VERSION = 1
 """Of the records that a driver writes."""
 
 
-class Kept(NamedTuple):
+class KeptDriver(NamedTuple):
     """What a journal keeps of a driver that has ended: origin of time, last time, entries, jobs that are over."""
 
     origin_s: float
@@ -22,7 +22,7 @@ class Kept(NamedTuple):
     ended: dict[str, Sequence[Any]]
 
 
-def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
+def kept_of(records: Sequence[Mapping[str, Any]]) -> KeptDriver | None:
     """What the records of a journal say, the newest beginning first; ``None``: nothing yet.
 
     Raises
@@ -30,13 +30,13 @@ def kept_of(records: Sequence[Mapping[str, Any]]) -> Kept | None:
     InputError
         They are those of a later version.
     """
-    kept: Kept | None = None
+    kept: KeptDriver | None = None
     for record in records:
         if record.get("k") == "begin":
             if record.get("version") != VERSION:
                 raise InputError("journal", f"version {json.dumps(record.get('version'))}", f"version {VERSION}")
             ended = dict(record.get("ended", {}))
-            kept = Kept(record["origin_s"], record["now"], dict(record["entries"]), ended)
+            kept = KeptDriver(record["origin_s"], record["now"], dict(record["entries"]), ended)
         elif kept is not None and record.get("k") in ("turn", "did"):
             for key, entry in record["entries"].items():
                 if entry is None:

@@ -11,11 +11,11 @@ from unrack.ledger.state import QUEUED
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Epoch
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.records import lease_of_record, lease_record
 
 
-def note_promises(epoch: Epoch, table: Table) -> None:
+def note_promises(epoch: Epoch, table: KnownJobs) -> None:
     """Note with each job that waits what it is promised now."""
     made = epoch.core.state.promises.by_job()
     made_to = (entry.key for number in made if (entry := table.found(number)) is not None)

@@ -32,7 +32,7 @@ class Ended(NamedTuple):
         return cls(record.get("restarts", 0), record.get("submit_s", 0), how, asked)
 
 
-class Table:
+class KnownJobs:
     """The jobs that the driver knows.
 
     Every change of an entry is followed by :meth:`touch`, so that it comes into the journal, and is found by its phase.

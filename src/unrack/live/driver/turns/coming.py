@@ -6,24 +6,24 @@ from dataclasses import replace
 
 from unrack.errors import RefusedError
 from unrack.events import Submitted
-from unrack.live.driver.contract import Asked, Problem
+from unrack.live.driver.contract import AskedJob, Problem
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said
 from unrack.live.driver.state.epoch import APART
 from unrack.live.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
 from unrack.live.driver.turns.deciding import Deciding
 from unrack.live.driver.turns.holding import Holding
-from unrack.live.driver.turns.notes import Notes, Part
+from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.live.records import job_record
 
 FORGOTTEN = "it has run and ended, by the journal,", "it was over before it ran, by the journal,"
 """How it begins why a job that is over, and that is brought back by an orchestrator that forgot that, is left aside."""
 
 
-class Coming(Part):
+class Coming(Participant):
     """Jobs that come."""
 
-    def __init__(self, notes: Notes, holding: Holding, deciding: Deciding) -> None:
+    def __init__(self, notes: TurnNotes, holding: Holding, deciding: Deciding) -> None:
         super().__init__(notes)
         self.holding, self.deciding = holding, deciding
 
@@ -64,15 +64,15 @@ class Coming(Part):
         if problem.again_us is not None:
             self.table.look_again(entry, problem.again_us)
 
-    def admitted(self, entry: Entry, job: SeenJob) -> Asked | Problem:
+    def admitted(self, entry: Entry, job: SeenJob) -> AskedJob | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
         asked = self.orchestrator.asked(entry, job, self.epoch.names)
-        since_us = asked.job.submit_us if isinstance(asked, Asked) else asked.since_us
+        since_us = asked.job.submit_us if isinstance(asked, AskedJob) else asked.since_us
         if since_us is not None:
             entry.known = entry.known._replace(since_us=since_us)
-        return self._kept_apart(entry, asked) if isinstance(asked, Asked) and asked.apart else asked
+        return self._kept_apart(entry, asked) if isinstance(asked, AskedJob) and asked.apart else asked
 
-    def _kept_apart(self, entry: Entry, asked: Asked) -> Asked | Problem:
+    def _kept_apart(self, entry: Entry, asked: AskedJob) -> AskedJob | Problem:
         """A job with tasks that could share a node, and must not, has a group of its own."""
         groups = int(self.epoch.beginning.cluster.get(APART, {}).get("groups", 0))
         if not groups:

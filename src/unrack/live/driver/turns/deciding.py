@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from unrack.ledger.lease import Lease
 from unrack.live.driver.state.entry import Entry
-from unrack.live.driver.state.epoch import Round
+from unrack.live.driver.state.epoch import DriverRound
 from unrack.live.driver.state.stage import Foreign, Grant, Idle, Intent, Phase, is_short
 from unrack.live.driver.state.steps import decided, granted, stopped
 from unrack.live.driver.turns.holding import Holding
-from unrack.live.driver.turns.notes import Notes, Part
+from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.policy.contract import Decision, Reject, Requeue, Resize, Start
 
 
-class Deciding(Part):
+class Deciding(Participant):
     """The policy's decisions."""
 
-    def __init__(self, notes: Notes, holding: Holding) -> None:
+    def __init__(self, notes: TurnNotes, holding: Holding) -> None:
         super().__init__(notes)
         self.holding = holding
 
-    def round(self) -> Round:
+    def round(self) -> DriverRound:
         """Ask the policy, and note what it decides."""
         found = self.epoch.round(self.now)
         if found.fault:

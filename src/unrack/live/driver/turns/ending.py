@@ -11,7 +11,7 @@ from unrack.live.driver.state.stage import Detaching, Foreign, Idle, Over, Phase
 from unrack.live.driver.state.steps import begun, detaching, granted, recalled
 from unrack.live.driver.turns.coming import Coming
 from unrack.live.driver.turns.holding import Holding
-from unrack.live.driver.turns.notes import Notes, Part
+from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.live.records import job_record
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
@@ -20,10 +20,10 @@ SLOWEST_RETRY_US = 300 * SECOND_US
 """The longest time after which a start that failed is tried again."""
 
 
-class Ending(Part):
+class Ending(Participant):
     """Jobs that end, stop or go away."""
 
-    def __init__(self, notes: Notes, holding: Holding, coming: Coming) -> None:
+    def __init__(self, notes: TurnNotes, holding: Holding, coming: Coming) -> None:
         super().__init__(notes)
         self.holding, self.coming = holding, coming
 

@@ -25,7 +25,7 @@ from unrack.live.driver.state.stage import (
     started_us_of,
 )
 from unrack.live.driver.state.steps import acknowledged, elsewhere, granted, recalled
-from unrack.live.driver.turns.notes import Part
+from unrack.live.driver.turns.notes import Participant
 from unrack.live.records import job_of_record, job_record
 from unrack.policy.contract import Ability, Decision, Extend
 from unrack.reasons import Code, Reason
@@ -39,7 +39,7 @@ AHEAD_US = 30 * SECOND_US
 """How long before a job has used up its limit the policy is asked whether it gets more time, and it can be told."""
 
 
-class Holding(Part):
+class Holding(Participant):
     """What jobs hold, told to the core."""
 
     def acknowledge(self, entry: Entry, job: SeenJob) -> None:

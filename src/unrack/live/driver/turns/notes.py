@@ -6,10 +6,10 @@ from typing import Any
 
 from unrack.live.driver.contract import Orchestrator
 from unrack.live.driver.state.epoch import Epoch
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 
 
-class Notes:
+class TurnNotes:
     """One turn: what is told, what is known, where the jobs are, and what happened.
 
     Parameters
@@ -42,7 +42,7 @@ class Notes:
     """
 
     def __init__(
-        self, epoch: Epoch, table: Table, orchestrator: Orchestrator, now: int, missed: frozenset[str] = frozenset()
+        self, epoch: Epoch, table: KnownJobs, orchestrator: Orchestrator, now: int, missed: frozenset[str] = frozenset()
     ) -> None:
         self.epoch, self.table, self.orchestrator, self.now, self.missed = epoch, table, orchestrator, now, missed
         self.counts: dict[str, int] = {}
@@ -62,9 +62,9 @@ class Notes:
         self.counts[what] = self.counts.get(what, 0) + 1
 
 
-class Part:
+class Participant:
     """One of those that take part in a turn."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: TurnNotes) -> None:
         self.notes = notes
         self.epoch, self.table, self.orchestrator, self.now = notes.epoch, notes.table, notes.orchestrator, notes.now

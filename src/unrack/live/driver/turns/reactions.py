@@ -19,7 +19,7 @@ from unrack.live.driver.state.stage import (
 )
 from unrack.live.driver.state.steps import begun, detaching, recalled
 from unrack.live.driver.turns.ending import Ending
-from unrack.live.driver.turns.notes import Notes, Part
+from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.units import SECOND_US
 
 
@@ -54,7 +54,7 @@ def sight_of(entry: Entry, job: SeenJob, now: int, start_timeout_us: int) -> Sig
     return Sight.LATE if late else Sight.FREE
 
 
-class Reactions(Part):
+class Reactions(Participant):
     """The actions, each for one job.
 
     They come in two passes over all jobs: first whatever gives something back or takes a job out of the queue
@@ -62,7 +62,7 @@ class Reactions(Part):
     (:data:`GOES_ON`).
     """
 
-    def __init__(self, notes: Notes, ending: Ending) -> None:
+    def __init__(self, notes: TurnNotes, ending: Ending) -> None:
         super().__init__(notes)
         self.ending, self.coming, self.holding = ending, ending.coming, ending.holding
 

@@ -17,7 +17,7 @@ from unrack.live.driver.turns.coming import Coming
 from unrack.live.driver.turns.deciding import Deciding
 from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.holding import Holding
-from unrack.live.driver.turns.notes import Notes
+from unrack.live.driver.turns.notes import TurnNotes
 from unrack.live.driver.turns.reactions import ENDS, GOES_ON, Reactions
 
 
@@ -35,7 +35,7 @@ class Turn:
         The parts of it.
     """
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: TurnNotes) -> None:
         self.notes = notes
         self.epoch, self.table, self.now = notes.epoch, notes.table, notes.now
         self.holding = Holding(self.notes)

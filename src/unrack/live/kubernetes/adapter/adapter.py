@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from unrack.ledger.lease import Lease
-from unrack.live.driver.contract import Act, Answer, Asked, Order, Problem
+from unrack.live.driver.contract import Acknowledgement, Act, AskedJob, Order, Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, Shown, UnreachableError
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning, Spec
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.kubernetes.adapter.asking import Asking, pods_of
 from unrack.live.kubernetes.adapter.evictions import Evictions
 from unrack.live.kubernetes.adapter.nominations import Nominations
 from unrack.live.kubernetes.adapter.picture import CUT_SHORT, Picture, key_of
-from unrack.live.kubernetes.adapter.reading import Nodes, Readings, operations_of
+from unrack.live.kubernetes.adapter.reading import Readings, ReadNodes, operations_of
 from unrack.live.kubernetes.adapter.terms import Added, Terms
 from unrack.live.kubernetes.adapter.tiers import preempts
 from unrack.live.kubernetes.adapter.watching import Watching
@@ -30,7 +30,7 @@ from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.client.others import NAMESPACES
 from unrack.live.kubernetes.constraints.in_turn import WAITS
 from unrack.live.kubernetes.gangs.asking import standing_together, with_nodes
-from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, Kept, kept_of, members_of
+from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, KeptPods, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
 from unrack.live.kubernetes.gangs.starting import LATER, Members, cannot_go_on, evict_all, start_all, take_back
 from unrack.live.kubernetes.remote.pool import Taken
@@ -44,8 +44,8 @@ from unrack.workload.job import Job
 class KubernetesAdapter:
     """The pods that name a scheduler: see :class:`unrack.live.driver.contract.Orchestrator`.
 
-    Its own record of a job is the pod, or of a gang a :class:`Gang` or :class:`Begun`; that of all is :class:`Nodes`.
-    With an entry it keeps which pods a gang is of: a :class:`Kept`.
+    Its own record of a job is the pod, or of a gang a :class:`Gang` or :class:`Begun`; of all it is :class:`ReadNodes`.
+    With an entry it keeps which pods a gang is of: a :class:`KeptPods`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class KubernetesAdapter:
         self.watching.check()
         return self.picture.version != self.picture.read_version
 
-    def read(self, table: Table) -> Seen:
+    def read(self, table: KnownJobs) -> Seen:
         """All that there is now; of pods that are over those that are in the table."""
         self.watching.check()
         return self.readings.read(table)
@@ -106,12 +106,12 @@ class KubernetesAdapter:
         """The cluster and the policy."""
         return self._terms_of(seen.own).beginning(self.policy)
 
-    def _terms_of(self, nodes: Nodes) -> Terms:
+    def _terms_of(self, nodes: ReadNodes) -> Terms:
         if self._terms is None or self._terms[0] != nodes.terms:
             self._terms = nodes.terms, Terms(nodes.of, self.added, nodes.tiers, self.devices, nodes.taken, nodes.held)
         return self._terms[1]
 
-    def turn(self, seen: Seen, table: Table, now: int) -> None:
+    def turn(self, seen: Seen, table: KnownJobs, now: int) -> None:
         """A turn begins."""
         self._now, self._at_s = now, seen.at_s
         jobs = [(key, seen.jobs.get(key)) for key in (seen.jobs if seen.changed is None else seen.changed)]
@@ -137,7 +137,7 @@ class KubernetesAdapter:
         if self.servers is not None:
             self._look_after_clients(seen, table)
 
-    def _look_after_clients(self, seen: Seen, table: Table) -> None:
+    def _look_after_clients(self, seen: Seen, table: KnownJobs) -> None:
         """Tell clients that their servers are gone, or stop them, as the site wants it."""
         assert self.servers is not None
         self.servers.clear(operations_of(table))
@@ -152,7 +152,7 @@ class KubernetesAdapter:
             if stops and not client.metadata.deletion_timestamp:
                 self.watching.do(evict_all(self.watching.connection, [client]))
 
-    def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+    def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a pod asks that may be started now."""
         assert self._terms is not None
         if isinstance(job.own, Begun):
@@ -179,7 +179,7 @@ class KubernetesAdapter:
         said = self._terms[1].said(pods_of(own))
         due_us = None if found.deadline_us is None else since_us + found.deadline_us
         every = [replace(one, submit_us=since_us, deadline_us=due_us, said={**one.said, **said}) for one in found.every]
-        return Asked(replace(every[0], components=tuple(every[1:])) if every[1:] else every[0])
+        return AskedJob(replace(every[0], components=tuple(every[1:])) if every[1:] else every[0])
 
     def _tell(self, pod: Pod, reason: str, note: str) -> None:
         """Tell a pod something in an event, once."""
@@ -210,24 +210,28 @@ class KubernetesAdapter:
         node = next((names.node_of[name] for name in job.nodes if name in names.node_of), None)
         return None if node is None else terms.stands(job.own, job.key, node, names.cluster)
 
-    def own_of(self, record: Mapping[str, Any]) -> Kept | None:
+    def own_of(self, record: Mapping[str, Any]) -> KeptPods | None:
         """The pods of a gang."""
         return kept_of(record)
 
-    def queued(self, entry: Entry, job: SeenJob) -> Kept | None:
+    def queued(self, entry: Entry, job: SeenJob) -> KeptPods | None:
         """The pods of a gang, in the order of its tasks."""
         order = self.asking.asks(entry.key, job.own)[1] if isinstance(job.own, Gang) else ()
-        return Kept(tuple((key, "") for key in order)) if order else None
+        return KeptPods(tuple((key, "") for key in order)) if order else None
 
-    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> Kept | None:
+    def placed(self, entry: Entry, lease: Lease | None, names: Names) -> KeptPods | None:
         """The pods of a gang with their nodes."""
-        return with_nodes(entry.own, lease, names) if isinstance(entry.own, Kept) and lease is not None else entry.own
+        return (
+            with_nodes(entry.own, lease, names) if isinstance(entry.own, KeptPods) and lease is not None else entry.own
+        )
 
-    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
+    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Acknowledgement]]:
         """Bind and delete, all at once; what is not answered, or has no room yet, is ordered again."""
         found = self.watching.do(self._all(orders))
         yield [
-            Answer(order, _WORDS[order.act], "" if one == LATER else one, one != LATER, stays=order.act == Act.STOP)
+            Acknowledgement(
+                order, _WORDS[order.act], "" if one == LATER else one, one != LATER, stays=order.act == Act.STOP
+            )
             for order, one in zip(orders, found, strict=True)
             if isinstance(one, str)
         ]

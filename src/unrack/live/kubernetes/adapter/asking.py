@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.seen import Seen
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond, room_of
 from unrack.live.kubernetes.adapter.picture import Picture, is_usable
 from unrack.live.kubernetes.adapter.terms import Terms
@@ -14,12 +14,12 @@ from unrack.live.kubernetes.adapter.tiers import tier_of
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.constraints import beside
 from unrack.live.kubernetes.constraints.in_turn import WAITS, InTurn
-from unrack.live.kubernetes.devices.allocator import Held
+from unrack.live.kubernetes.devices.allocator import HeldDevices
 from unrack.live.kubernetes.devices.devices import Devices
 from unrack.live.kubernetes.devices.extended import extended_of, extended_on, fixed_in, imagined, special
 from unrack.live.kubernetes.devices.objects import Claim
 from unrack.live.kubernetes.devices.store import is_made
-from unrack.live.kubernetes.devices.trial import Trial
+from unrack.live.kubernetes.devices.trial import DeviceTrial
 from unrack.live.kubernetes.devices.wanted import WantedError
 from unrack.live.kubernetes.gangs.asking import asked_together
 from unrack.live.kubernetes.gangs.gathering import Gang
@@ -49,7 +49,7 @@ class Asking:
         self._asked: dict[str, tuple[Pod | Gang, Terms, list[Hashable], Found]] = {}
         self._placed: dict[str, tuple[Gang, Hashable, Found]] = {}  # and what it was found by
 
-    def begin(self, terms: Terms, seen: Seen, table: Table) -> None:
+    def begin(self, terms: Terms, seen: Seen, table: KnownJobs) -> None:
         """A turn begins."""
         self._terms = terms
         with self._picture.lock:
@@ -139,7 +139,7 @@ class Asking:
         return self._now.is_mixed and any(extended_of(pod, mapped) for pod in gang.pods)
 
     def _beside_each_other(
-        self, key: str, gang: Gang, required: Sequence[beside.Terms], off: Mapping[str, set[str]]
+        self, key: str, gang: Gang, required: Sequence[beside.PodTerms], off: Mapping[str, set[str]]
     ) -> Found:
         pairs = list(zip(gang.pods, required, strict=True))
         if why := _beyond_placing(gang, required):
@@ -155,7 +155,9 @@ class Asking:
             self._in_turn.take(key, pairs)
         return kept[2]
 
-    def _placed_now(self, key: str, gang: Gang, required: Sequence[beside.Terms], off: Mapping[str, set[str]]) -> Found:
+    def _placed_now(
+        self, key: str, gang: Gang, required: Sequence[beside.PodTerms], off: Mapping[str, set[str]]
+    ) -> Found:
         """What a gang asks on nodes that were found for its pods: where there is room, or else where there may be."""
         terms, picture, counted, members = self._now, self._picture, set[str](), list[Member]()
         alone = _together(gang, key, terms.asked)
@@ -203,7 +205,7 @@ class Asking:
         picture, store = self._picture, self._devices.store
         whole = {name: room_of(picture.nodes[name]) for name in self._now.names if name in picture.nodes}
         now = {name: _less(room, picture.held(name)) for name, room in whole.items()}
-        yield Free(now, Trial(store, store.held_by()), lambda name, asks: False)
+        yield Free(now, DeviceTrial(store, store.held_by()), lambda name, asks: False)
 
         def lacking(name: str, asks: Amounts) -> bool:
             return bool(beyond(asks, now[name]))
@@ -221,11 +223,11 @@ class Asking:
                 elif name in rooms:
                     rooms[name] = _less(rooms[name], asks)
             held = store.held_by(but=lambda one: {user.uid for user in one.status.reserved_for} <= uids)
-            yield Free(rooms, Trial(store, held), lacking)
-        yield Free(whole, Trial(store, Held()), lacking)
+            yield Free(rooms, DeviceTrial(store, held), lacking)
+        yield Free(whole, DeviceTrial(store, HeldDevices()), lacking)
 
 
-def _beyond_placing(gang: Gang, required: Sequence[beside.Terms]) -> str:
+def _beyond_placing(gang: Gang, required: Sequence[beside.PodTerms]) -> str:
     """Why finding nodes for a gang would take the time of all others; ``""``: it would not."""
     if len(gang.pods) > MOST_PODS:
         return f"its gang has {len(gang.pods)} pods which are in each other's way, of {MOST_PODS} at most"

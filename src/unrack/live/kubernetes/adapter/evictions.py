@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase
-from unrack.live.driver.state.table import Table, ranked
+from unrack.live.driver.state.table import KnownJobs, ranked
 from unrack.live.kubernetes.adapter.picture import Picture
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.devices import Devices
@@ -35,7 +35,7 @@ class Evictions:
 
     def __init__(self, picture: Picture, devices: Devices) -> None:
         self._picture, self._devices = picture, devices
-        self.table: Table | None = None
+        self.table: KnownJobs | None = None
 
     def look(self) -> dict[str, str]:
         """Note which pods are ending for others; by key of a job that is not to be stopped after all, why."""

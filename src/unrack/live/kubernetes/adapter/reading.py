@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from unrack.live.driver.seen import Seen, SeenJob
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.kubernetes.adapter.picture import Picture
 from unrack.live.kubernetes.adapter.tiers import Tier
 from unrack.live.kubernetes.client.objects import Node
@@ -22,7 +22,7 @@ from unrack.live.kubernetes.remote.pool import NONE_TAKEN, Taken
 from unrack.live.kubernetes.remote.servers import ServerFabric
 
 
-class Nodes(NamedTuple):
+class ReadNodes(NamedTuple):
     """The nodes of a reading, which pods may preempt which there, and a number that is another once any of that is."""
 
     version: int
@@ -64,7 +64,7 @@ class Readings:
         self._picture, self._devices, self._servers = picture, devices, servers
         self._last: _Last | None = None
 
-    def read(self, table: Table) -> Seen:
+    def read(self, table: KnownJobs) -> Seen:
         """All that there is now; pods that are gone as long as they are in the table."""
         picture = self._picture
         with picture.lock:
@@ -80,12 +80,12 @@ class Readings:
                 given = self._servers.taken(operations_of(table))
                 held = frozenset(device for entry in table for device in entry.devices)
             offer, unreadable = self._devices.store.offer, (*picture.unreadable.values(), *picture.gangs.unknown())
-            nodes = Nodes(picture.nodes_version, dict(picture.nodes), picture.tiers, offer, given, held)
+            nodes = ReadNodes(picture.nodes_version, dict(picture.nodes), picture.tiers, offer, given, held)
             now = _Last(nodes.terms, picture.beside.version, taken, picture.gangs.behind, gangs)
             changed, self._last = self._changed(now, table), now
             return Seen(time.time(), picture.seen_nodes(), found | gangs, nodes, unreadable, changed=changed)
 
-    def _changed(self, now: _Last, table: Table) -> frozenset[str] | None:
+    def _changed(self, now: _Last, table: KnownJobs) -> frozenset[str] | None:
         """Keys of the jobs that may be seen or ask otherwise than at the last reading; ``None``: all may."""
         picture, before = self._picture, self._last
         found, picture.changed = picture.changed, set()
@@ -100,6 +100,6 @@ class Readings:
         return frozenset(found | (were.keys() - gangs.keys()))
 
 
-def operations_of(table: Table) -> list[str]:
+def operations_of(table: KnownJobs) -> list[str]:
     """The attachments of all jobs, by id."""
     return [operation for entry in table for operation in entry.operations]

@@ -65,7 +65,7 @@ _OF_CODE: dict[int, type[DeniedError]] = {
 }  # fmt: skip
 
 
-class Status(msgspec.Struct):
+class ApiStatus(msgspec.Struct):
     """What a server says of something that it did not do; a watch has marks of the same form."""
 
     metadata: Metadata = Metadata()
@@ -74,12 +74,12 @@ class Status(msgspec.Struct):
     message: str = ""
 
 
-def status_of(content: bytes) -> Status:
+def status_of(content: bytes) -> ApiStatus:
     """The status in an answer; one that says nothing where there is none."""
     try:
-        return msgspec.json.decode(content, type=Status)
+        return msgspec.json.decode(content, type=ApiStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Status()
+        return ApiStatus()
 
 
 def denied(what: str, code: int, content: bytes, after_s: float = 0.0) -> UnreachableError | DeniedError:

@@ -13,11 +13,11 @@ from urllib.parse import quote
 from msgspec import Struct, field
 
 
-class Part(Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
+class ObjectPart(Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
     """An object, or a part of one."""
 
 
-class Owner(Part, frozen=True):
+class Owner(ObjectPart, frozen=True):
     """What made an object."""
 
     kind: str = ""
@@ -26,7 +26,7 @@ class Owner(Part, frozen=True):
     controller: bool = False
 
 
-class Metadata(Part, frozen=True):
+class Metadata(ObjectPart, frozen=True):
     """What all objects have."""
 
     name: str = ""
@@ -41,14 +41,14 @@ class Metadata(Part, frozen=True):
     finalizers: list[str] = []
 
 
-class Resources(Part, frozen=True):
+class Resources(ObjectPart, frozen=True):
     """Amounts that a container, or a whole pod, asks for, and may have."""
 
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
 
 
-class Container(Part, frozen=True):
+class Container(ObjectPart, frozen=True):
     """A container of a pod; one that begins first and goes on beside the others has the restart policy Always."""
 
     name: str = ""
@@ -57,7 +57,7 @@ class Container(Part, frozen=True):
     ports: list[dict[str, Any]] = []
 
 
-class PodSpec(Part, frozen=True):
+class PodSpec(ObjectPart, frozen=True):
     """What a pod asks for, and the node that it is bound to."""
 
     node_name: str = ""
@@ -81,14 +81,14 @@ class PodSpec(Part, frozen=True):
     host_network: bool = False
 
 
-class PodCondition(Part, frozen=True):
+class PodCondition(ObjectPart, frozen=True):
     """What holds of a pod: its type is "Ready" or another, its status "True", "False" or "Unknown"."""
 
     type: str = ""
     status: str = ""
 
 
-class PodStatus(Part, frozen=True):
+class PodStatus(ObjectPart, frozen=True):
     """What became of a pod: Pending, Running, Succeeded, Failed or Unknown."""
 
     phase: str = ""
@@ -100,7 +100,7 @@ class PodStatus(Part, frozen=True):
     extended_resource_claim_status: dict[str, Any] | None = None
 
 
-class Pod(Part, frozen=True):
+class Pod(ObjectPart, frozen=True):
     """A pod."""
 
     metadata: Metadata = Metadata()
@@ -108,7 +108,7 @@ class Pod(Part, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class Taint(Part, frozen=True):
+class Taint(ObjectPart, frozen=True):
     """What keeps pods away from a node."""
 
     key: str = ""
@@ -116,14 +116,14 @@ class Taint(Part, frozen=True):
     effect: str = ""  # NoSchedule, NoExecute, PreferNoSchedule
 
 
-class NodeSpec(Part, frozen=True):
+class NodeSpec(ObjectPart, frozen=True):
     """How a node is meant to be used."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
-class Condition(Part, frozen=True):
+class Condition(ObjectPart, frozen=True):
     """What holds of a node, or of a device of a claim: its type, its status "True", "False" or "Unknown", and why."""
 
     type: str = ""
@@ -131,7 +131,7 @@ class Condition(Part, frozen=True):
     reason: str = ""
 
 
-class NodeStatus(Part, frozen=True):
+class NodeStatus(ObjectPart, frozen=True):
     """What a node has, and how it is."""
 
     allocatable: dict[str, str] = {}
@@ -139,7 +139,7 @@ class NodeStatus(Part, frozen=True):
     conditions: list[Condition] = []
 
 
-class Node(Part, frozen=True):
+class Node(ObjectPart, frozen=True):
     """A node."""
 
     metadata: Metadata = Metadata()

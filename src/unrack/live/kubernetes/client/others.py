@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import field
 
-from unrack.live.kubernetes.client.objects import Kind, Metadata, Part
+from unrack.live.kubernetes.client.objects import Kind, Metadata, ObjectPart
 
 
-class Other(Part, frozen=True):
+class Other(ObjectPart, frozen=True):
     """An object."""
 
     metadata: Metadata = Metadata()

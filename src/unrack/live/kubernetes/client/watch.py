@@ -10,7 +10,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from unrack.live.kubernetes.client.answers import BusyError, ForbiddenError, GoneError, Status, UnreachableError, denied
+from unrack.live.kubernetes.client.answers import (
+    ApiStatus,
+    BusyError,
+    ForbiddenError,
+    GoneError,
+    UnreachableError,
+    denied,
+)
 from unrack.live.kubernetes.client.backoff import Backoff
 from unrack.live.kubernetes.client.connection import Connection, Listed, not_understood
 from unrack.live.kubernetes.client.objects import Kind, Thing
@@ -45,7 +52,7 @@ class Interrupted(NamedTuple):
     wait_s: float
 
 
-class Told(msgspec.Struct, Generic[T]):
+class WatchLine(msgspec.Struct, Generic[T]):
     """A line of a watch."""
 
     type: str
@@ -56,7 +63,7 @@ class Mark(msgspec.Struct):
     """A line of a watch that says how far it is, or why it ends."""
 
     type: str
-    object: Status
+    object: ApiStatus
 
 
 _MARKS = msgspec.json.Decoder(Mark)
@@ -136,7 +143,7 @@ async def _once(
         **selectors, "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version,
         "timeoutSeconds": str(limit_s),
     }  # fmt: skip
-    decoder: msgspec.json.Decoder[Told[T]] = msgspec.json.Decoder(Told[kind.type])  # type: ignore[name-defined]
+    decoder: msgspec.json.Decoder[WatchLine[T]] = msgspec.json.Decoder(WatchLine[kind.type])  # type: ignore[name-defined]
     async with connection.stream(path, query, limit_s + _GRACE_S) as pieces:
         yield Changed((), version)  # the server has taken it
         async for lines in _lines(pieces, path):
@@ -144,7 +151,7 @@ async def _once(
             for line in lines:
                 told = _told(decoder, line, path)  # if that is an error, those before it come again
                 version = told.object.metadata.resource_version or version
-                if isinstance(told, Told) and told.type != "BOOKMARK":
+                if isinstance(told, WatchLine) and told.type != "BOOKMARK":
                     events.append((told.type, told.object))
             yield Changed(tuple(events), version)
 
@@ -166,7 +173,7 @@ async def _lines(pieces: AsyncIterator[bytes], path: str) -> AsyncIterator[list[
             raise UnreachableError(f"GET {path}: a line of more than {_MOST_LINE} bytes")
 
 
-def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Told[T] | Mark:
+def _told(decoder: msgspec.json.Decoder[WatchLine[T]], line: bytes, path: str) -> WatchLine[T] | Mark:
     """What a line says; an error if that is why the server ends the watch, or is not understood."""
     try:
         told = decoder.decode(line)
@@ -178,7 +185,7 @@ def _told(decoder: msgspec.json.Decoder[Told[T]], line: bytes, path: str) -> Tol
     try:
         mark = _MARKS.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        mark = Mark("", Status())
+        mark = Mark("", ApiStatus())
     if mark.type == "ERROR":
         raise denied(f"GET {path}", mark.object.code, msgspec.json.encode(mark.object))
     if mark.type == "BOOKMARK":  # a pod of which no container is said, which no pod may be

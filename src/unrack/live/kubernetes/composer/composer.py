@@ -21,7 +21,7 @@ from unrack.live.kubernetes.composer.hands import Hands
 from unrack.live.kubernetes.composer.slices import Changes, Publisher, avoided_in
 from unrack.live.kubernetes.composer.steps import Situation, Steps, next_steps
 from unrack.live.kubernetes.composer.telling import Told, publish, tell_claim
-from unrack.live.kubernetes.composer.wanted import Problem, Sight, Wanted, owner_of, wanted_by
+from unrack.live.kubernetes.composer.wanted import AttachProblem, Sight, WantedDevice, owner_of, wanted_by
 from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
@@ -35,7 +35,7 @@ NEW_SERVER_S = 10.0
 RIGHTS = "the rights of a composer: docs/kubernetes-rights.yaml"
 
 
-class Settings(NamedTuple):
+class ComposerSettings(NamedTuple):
     """How it works."""
 
     driver: str
@@ -62,7 +62,7 @@ class Composer:
     """
 
     def __init__(
-        self, connection: Connection, fabric: Fabric, settings: Settings, catalogue: Callable[[], Catalogue],
+        self, connection: Connection, fabric: Fabric, settings: ComposerSettings, catalogue: Callable[[], Catalogue],
         meters: Meters,
     ) -> None:  # fmt: skip
         self.connection, self.settings, self.log = connection, settings, Events("composer")
@@ -70,7 +70,7 @@ class Composer:
         self.hands = Hands(fabric, meters, self.log)
         self.publisher = Publisher(settings.driver, settings.node_label)
         self.owner = ""
-        self.wanted: dict[str, Wanted] = {}
+        self.wanted: dict[str, WantedDevice] = {}
         self._claims, self._slices = Known[Claim](), Known[Other]()
         self._of_claim: dict[tuple[str, str], list[str]] = {}
         self._since: dict[str, float] = {}
@@ -132,17 +132,17 @@ class Composer:
     def steps(self) -> Steps:
         """What is to be done now."""
         now_s, hands = asyncio.get_running_loop().time(), self.hands
-        attached, overdue = hands.attached or {}, dict[str, Problem]()
+        attached, overdue = hands.attached or {}, dict[str, AttachProblem]()
         whole = set(hands.whole)
         for operation, one in self.wanted.items():
             why = hands.why.get(operation, "")
             if one.sight == Sight.ATTACHED and operation in attached and not why:
                 whole.add(operation)  # it was told when it was whole
             elif one.sight == Sight.ATTACHED and why:
-                overdue[operation] = Problem("AttachFailed", why)
+                overdue[operation] = AttachProblem("AttachFailed", why)
             elif (waited_s := now_s - self._since.get(operation, now_s)) > self.settings.give_up_s:
                 why = why or "it is not free yet: an earlier claim's attachment to it has not come to its end"
-                overdue[operation] = Problem("AttachFailed", f"not attached in {waited_s:.0f} s: {why}")
+                overdue[operation] = AttachProblem("AttachFailed", f"not attached in {waited_s:.0f} s: {why}")
         steps = next_steps(
             Situation(
                 self.wanted, attached, whole, hands.busy, hands.resting(now_s), overdue, self.catalogue.switches
@@ -165,7 +165,7 @@ class Composer:
         for one in steps.attach:
             self.hands.take(one.operation, one.switch)
             self._spawn(self.hands.attach(one))
-        by_claim = dict[tuple[str, str], list[tuple[Wanted, Problem | None]]]()
+        by_claim = dict[tuple[str, str], list[tuple[WantedDevice, AttachProblem | None]]]()
         for one, problem in steps.tell:
             by_claim.setdefault(one.claim, []).append((one, problem))
         for claim, told in by_claim.items():
@@ -287,7 +287,7 @@ class Composer:
         self._avoided = {key: since for key, since in self._avoided.items() if since > least}
         return self.publisher.changes(self.catalogue, self._avoided, there)
 
-    def _avoid(self, one: Wanted) -> None:
+    def _avoid(self, one: WantedDevice) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         self._avoided = {**(self._avoided or {}), (one.result.pool, one.result.device): now}
         self._to_publish = True

@@ -12,7 +12,7 @@ from typing import TypeVar
 from unrack.errors import InputError
 from unrack.live.fabric.contract import Attachment, Fabric, FabricError
 from unrack.live.kubernetes.client.backoff import Backoff
-from unrack.live.kubernetes.composer.wanted import Wanted
+from unrack.live.kubernetes.composer.wanted import WantedDevice
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters, Operation
 
@@ -81,7 +81,7 @@ class Hands:
             for operation in [operation for operation in kept if operation not in operations]:
                 del kept[operation]
 
-    async def attach(self, one: Wanted) -> None:
+    async def attach(self, one: WantedDevice) -> None:
         """Attach a device; :meth:`take` it first."""
         assert one.attachment is not None
         assert self.attached is not None

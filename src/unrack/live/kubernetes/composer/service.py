@@ -14,7 +14,7 @@ from unrack.live.journal.lock import Lock
 from unrack.live.kubernetes.client.access import access_here
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.composer.catalogue import Catalogue
-from unrack.live.kubernetes.composer.composer import Composer, Settings
+from unrack.live.kubernetes.composer.composer import Composer, ComposerSettings
 from unrack.live.kubernetes.composer.site import ComposerSite
 from unrack.live.watch.health import Health
 from unrack.live.watch.log import Events
@@ -102,7 +102,7 @@ def _connected(site: ComposerSite) -> Connection:
 
 
 def _composer(site: ComposerSite, connection: Connection, meters: Meters) -> Composer:
-    settings = Settings(
+    settings = ComposerSettings(
         site.driver, site.node_label, site.at_once, site.give_up_us / 1e6, site.avoid_us / 1e6, site.look_us / 1e6
     )
     newest = _catalogues(site)

@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from unrack.live.fabric.contract import Attachment
-from unrack.live.kubernetes.composer.wanted import Problem, Sight, Wanted
+from unrack.live.kubernetes.composer.wanted import AttachProblem, Sight, WantedDevice
 
 
 class Situation(NamedTuple):
     """All that there is at one moment; operations are named by their ids."""
 
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, WantedDevice]
     attached: Mapping[str, Attachment]  # of ours, as the fabric lists them: wholly or in part
     whole: Collection[str]  # those of them that are known to be attached wholly
     busy: Mapping[str, str]  # what is being attached or detached → its switch
     resting: Collection[str]  # what failed, and is not to be tried again yet
-    overdue: Mapping[str, Problem]  # what has not been attached for too long, and why not
+    overdue: Mapping[str, AttachProblem]  # what has not been attached for too long, and why not
     switch_of: Mapping[str, str]  # of devices, by the names of the fabric
 
 
@@ -29,8 +29,8 @@ class Steps(NamedTuple):
     """
 
     detach: tuple[str, ...]
-    attach: tuple[Wanted, ...]
-    tell: tuple[tuple[Wanted, Problem | None], ...]
+    attach: tuple[WantedDevice, ...]
+    tell: tuple[tuple[WantedDevice, AttachProblem | None], ...]
     held_up: tuple[str, ...]
 
 
@@ -54,7 +54,7 @@ def next_steps(now: Situation, at_once: int) -> Steps:
         if operation not in now.busy and operation not in now.resting and under_way[switch] < at_once:
             under_way[switch] += 1
             detach.append(operation)
-    attach, tell, held_up = list[Wanted](), list[tuple[Wanted, Problem | None]](), list[str]()
+    attach, tell, held_up = list[WantedDevice](), list[tuple[WantedDevice, AttachProblem | None]](), list[str]()
     for one in sorted(now.wanted.values(), key=lambda one: (one.rank, one.operation)):
         was_there = one.sight in (Sight.ATTACHED, Sight.LOST)
         if one.operation in now.busy or one.sight == Sight.FAILED:

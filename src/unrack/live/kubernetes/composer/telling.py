@@ -16,11 +16,11 @@ from unrack.live.kubernetes.client.orders import create, delete, replace
 from unrack.live.kubernetes.client.others import RESOURCE, SLICES, Other
 from unrack.live.kubernetes.composer.catalogue import ATTACHED, FAILED, Catalogue
 from unrack.live.kubernetes.composer.slices import Changes, Publisher
-from unrack.live.kubernetes.composer.wanted import LOST, Problem, Sight, Wanted, wanted_by
+from unrack.live.kubernetes.composer.wanted import LOST, AttachProblem, Sight, WantedDevice, wanted_by
 from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.printable import printable
 
-Told = Sequence[tuple[Wanted, Problem | None]]
+Told = Sequence[tuple[WantedDevice, AttachProblem | None]]
 _MOST_MESSAGE = 1000
 API = RESOURCE.removeprefix("/apis/")
 _NEEDED = {"bindsToNode", "bindingConditions", "bindingFailureConditions", "allowMultipleAllocations"}
@@ -63,7 +63,7 @@ async def tell_claim(connection: Connection, told: Told, catalogue: Catalogue, d
     return is_changed
 
 
-def _conditions(problem: Problem | None, is_lost: bool, now: str) -> dict[str, dict[str, str]]:
+def _conditions(problem: AttachProblem | None, is_lost: bool, now: str) -> dict[str, dict[str, str]]:
     def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, str]:
         return {
             "type": kind, "status": str(status), "reason": reason, "lastTransitionTime": now,
@@ -80,7 +80,7 @@ def _conditions(problem: Problem | None, is_lost: bool, now: str) -> dict[str, d
     }
 
 
-def _enter(entries: list[dict[str, Any]], one: Wanted, conditions: Mapping[str, dict[str, str]]) -> None:
+def _enter(entries: list[dict[str, Any]], one: WantedDevice, conditions: Mapping[str, dict[str, str]]) -> None:
     """Put the conditions into the entry of a device, which is made if there is none; others of its conditions stay."""
     result = one.result
     key = {"driver": result.driver, "pool": result.pool, "device": result.device}

@@ -28,14 +28,14 @@ class Sight(StrEnum):
     FAILED = "failed"
 
 
-class Problem(NamedTuple):
+class AttachProblem(NamedTuple):
     """Why a device cannot be attached: one word, and in words."""
 
     reason: str
     message: str
 
 
-class Wanted(NamedTuple):
+class WantedDevice(NamedTuple):
     """A device that a claim was given.
 
     ``attachment`` is what the fabric is asked for; ``None``: that cannot be, and ``problem`` says why.
@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
     sight: Sight
     switch: str = ""
     attachment: Attachment | None = None
-    problem: Problem | None = None
+    problem: AttachProblem | None = None
 
 
 def owner_of(cluster_uid: str, driver: str) -> str:
@@ -56,7 +56,7 @@ def owner_of(cluster_uid: str, driver: str) -> str:
     return f"k8s.{_digest(cluster_uid, driver)}."
 
 
-def wanted_by(claim: Claim, catalogue: Catalogue, driver: str, owner: str) -> Iterator[Wanted]:
+def wanted_by(claim: Claim, catalogue: Catalogue, driver: str, owner: str) -> Iterator[WantedDevice]:
     """What a claim wants of a driver.
 
     The name of an operation says which claim, device, node and allocation it is for: a claim that is allocated once
@@ -71,33 +71,33 @@ def wanted_by(claim: Claim, catalogue: Catalogue, driver: str, owner: str) -> It
             continue
         consumed = "\n".join(f"{name} {amount}" for name, amount in sorted(result.consumed_capacity.items()))
         own = _digest(result.pool, result.device, result.share_id, node, since, consumed)
-        found = Wanted(
+        found = WantedDevice(
             f"{owner}{at.uid}.{own}", (at.namespace, at.name), result, (since, at.namespace, at.name),
             _sight(claim, result), (device.switch if (device := catalogue.devices.get(_key(result))) else result.pool),
         )  # fmt: skip
         asked = _attachment(found.operation, at.uid, node, result, catalogue)
-        yield found._replace(problem=asked) if isinstance(asked, Problem) else found._replace(attachment=asked)
+        yield found._replace(problem=asked) if isinstance(asked, AttachProblem) else found._replace(attachment=asked)
 
 
 def _attachment(
     operation: str, uid: str, node: str, result: AllocatedDevice, catalogue: Catalogue
-) -> Attachment | Problem:
+) -> Attachment | AttachProblem:
     device = catalogue.devices.get(_key(result))
     if result.admin_access:
-        return Problem("AdminAccess", "devices behind a fabric are attached for claims, not for administrators")
+        return AttachProblem("AdminAccess", "devices behind a fabric are attached for claims, not for administrators")
     if not node:
-        return Problem("NoNode", "the allocation is not for exactly one node, by metadata.name")
+        return AttachProblem("NoNode", "the allocation is not for exactly one node, by metadata.name")
     if device is None:
-        return Problem("NoDevice", f"there is no device {result.device} in the pool {result.pool} any more")
+        return AttachProblem("NoDevice", f"there is no device {result.device} in the pool {result.pool} any more")
     if bool(device.amounts) != bool(result.share_id):
-        return Problem("NotShared", "the device was given away as shared when it was not, or the other way round")
+        return AttachProblem("NotShared", "the device was given away as shared when it was not, or the other way round")
     amounts = dict[str, int]()
     try:
         for name, (quantity_name, unit) in device.amounts.items():
             amounts[quantity_name] = ceil(quantity(result.consumed_capacity.get(name, "0")) / unit)
         return checked(Attachment(operation, uid, node, (device.name,), amounts))
     except (InputError, ValueError) as error:
-        return Problem("NotAttachable", str(error))
+        return AttachProblem("NotAttachable", str(error))
 
 
 def _node_of(allocation: Allocation) -> str:

@@ -15,7 +15,7 @@ MOST_TERMS, MOST_PORTS, MOST_CHARACTERS = 32, 256, 20_000
 """How much a pod may require of those beside it: terms of affinity and spread, ports of its node, and characters."""
 
 
-class Terms(NamedTuple):
+class PodTerms(NamedTuple):
     """What a pod requires of the pods beside it."""
 
     to: tuple[Term, ...]  # pods that have to be there
@@ -39,11 +39,11 @@ def says_too_much(pod: Pod) -> bool:
     return bool(any(terms) or spreads) and len(repr((terms, spreads))) > MOST_CHARACTERS
 
 
-def required_beside(pod: Pod) -> Terms:
+def required_beside(pod: Pod) -> PodTerms:
     """What a pod requires of the pods beside it; of one that says too much, nothing: it is not to be started."""
     if says_too_much(pod):
-        return Terms((), (), (), ())
-    return Terms(terms_of(pod, "podAffinity"), terms_of(pod, "podAntiAffinity"), spreads_of(pod), ports_of(pod))
+        return PodTerms((), (), (), ())
+    return PodTerms(terms_of(pod, "podAffinity"), terms_of(pod, "podAntiAffinity"), spreads_of(pod), ports_of(pod))
 
 
 class Beside:
@@ -67,7 +67,7 @@ class Beside:
         self._where: dict[str, str] = {}
         self._repel: dict[str, tuple[Pod, tuple[Term, ...]]] = {}
         self._repelled_at, self._repelled_by = -1, dict[tuple[str, frozenset[tuple[str, str]]], set[str]]()
-        self._known, self.requiring = dict[str, Terms](), dict[str, Terms]()
+        self._known, self.requiring = dict[str, PodTerms](), dict[str, PodTerms]()
 
     def put(self, key: str, pod: Pod | None, node: str) -> None:
         """A pod has a node, or is being bound to it; ``""``: it has none any more."""
@@ -83,7 +83,7 @@ class Beside:
         if was or node:
             self.version += 1
 
-    def required(self, key: str, pod: Pod) -> Terms:
+    def required(self, key: str, pod: Pod) -> PodTerms:
         """What a pod requires of the pods beside it, remembered until :meth:`forget`."""
         found = self._known.get(key)
         if found is None:
@@ -97,7 +97,7 @@ class Beside:
         self._known.pop(key, None)
         self.requiring.pop(key, None)
 
-    def about(self, some: Iterable[tuple[Pod, Terms]]) -> Beside:
+    def about(self, some: Iterable[tuple[Pod, PodTerms]]) -> Beside:
         """A copy with those pods alone that may matter to some pods, which require this."""
         found, said = Beside(self._nodes), {repr((pod.metadata.namespace, of)): (pod, of) for pod, of in some}
         found.namespaces, namespaces = self.namespaces, self.namespaces
@@ -120,11 +120,11 @@ class Beside:
         """True if a pod that is there wants some others not beside it."""
         return bool(self._repel)
 
-    def matters(self, terms: Terms) -> bool:
+    def matters(self, terms: PodTerms) -> bool:
         """True if where other pods are may matter to a pod that requires this."""
         return any(terms) or bool(self._repel)
 
-    def forbidden(self, pod: Pod, terms: Terms) -> set[str]:
+    def forbidden(self, pod: Pod, terms: PodTerms) -> set[str]:
         """The nodes on which it may not run, by name."""
         found = self._repelled(pod)
         for away in terms.away:

@@ -22,7 +22,7 @@ MOST_STEPS = 20_000
 
 
 @dataclass
-class Held:
+class HeldDevices:
     """What claims have: whole devices, parts of shared ones, and how many claims have a part of each of these."""
 
     whole: Counter[DeviceId] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     consumed: Mapping[str, Fraction] | None
 
 
-class Search:
+class DeviceSearch:
     """What fits, for one state of pools and of what is held.
 
     Parameters
@@ -59,7 +59,7 @@ class Search:
     """
 
     def __init__(
-        self, pools: Pools, held: Held, selectors: Selectors, most_steps: int = MOST_STEPS,
+        self, pools: Pools, held: HeldDevices, selectors: Selectors, most_steps: int = MOST_STEPS,
         wanted_by: Mapping[DeviceId, int] | None = None, waits: Mapping[Hashable, int] | None = None,
     ) -> None:  # fmt: skip
         self.pools, self.held, self.selectors, self._most_steps = pools, held, selectors, most_steps
@@ -118,7 +118,7 @@ class _TooLongError(Exception):
 class _Attempt:
     """One search: what has been chosen so far."""
 
-    def __init__(self, search: Search, claims: Sequence[Wanted], there: Sequence[Device]) -> None:
+    def __init__(self, search: DeviceSearch, claims: Sequence[Wanted], there: Sequence[Device]) -> None:
         self._search, self._held, self._claims = search, search.held, claims
         self._flat = [(claim, request) for claim in claims for request in claim.requests]
         self.given: list[Given] = []

@@ -19,7 +19,7 @@ from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.devices.allocator import amounts_of
 from unrack.live.kubernetes.devices.pools import CounterId, Device, DeviceId
 from unrack.live.kubernetes.devices.selectors import SelectorError
-from unrack.live.kubernetes.devices.store import Part, Store
+from unrack.live.kubernetes.devices.store import GivenDevice, Store
 from unrack.live.kubernetes.devices.wanted import Alternative, Wanted
 from unrack.slurm_text.hostlists import compress
 
@@ -91,7 +91,7 @@ class Counters:
             self._asked[shape] = {self._names[one]: amount for one, amount in sorted(total.items()) if amount}
         return self._asked[shape]
 
-    def held(self, parts: Iterable[Part]) -> dict[str, int]:
+    def held(self, parts: Iterable[GivenDevice]) -> dict[str, int]:
         """What devices that a pod has take, by counter."""
         total = Counter[Counted]()
         for device, consumed in parts:

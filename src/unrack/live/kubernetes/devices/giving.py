@@ -24,7 +24,7 @@ from unrack.live.kubernetes.devices.allocator import Given
 from unrack.live.kubernetes.devices.extended import Special, asks_alike, content_of
 from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved
-from unrack.live.kubernetes.devices.trial import Placed, Trial
+from unrack.live.kubernetes.devices.trial import DeviceTrial, Placed
 from unrack.live.kubernetes.devices.wanted import WantedError
 from unrack.live.kubernetes.devices.written import GivingError, allocation_of, is_ready
 
@@ -223,10 +223,10 @@ class Giving:
     def _found(self, pods: Placed) -> dict[str, list[Given]]:
         """Devices for all claims of some pods that have none, by claim."""
         store, first = self._store, pods[0][0].metadata.uid
-        trial = Trial(store, store.held_by(mine={first}))
+        trial = DeviceTrial(store, store.held_by(mine={first}))
         if (short := trial.place(pods)) is None:
             return trial.given
-        later = Trial(store, store.held_by(self._live() - self.ending, mine={first}))
+        later = DeviceTrial(store, store.held_by(self._live() - self.ending, mine={first}))
         if later.place(pods) is None:
             store.promise(first, [one for of in later.given.values() for one in of])
             raise _EndingError
@@ -242,7 +242,7 @@ class Giving:
         """
         store, firsts = self._store, {some[0][0].metadata.uid for some in pods}
         with self._lock:
-            return Trial(store, store.held_by(self._live().difference(ending), mine=firsts)).whys(pods)
+            return DeviceTrial(store, store.held_by(self._live().difference(ending), mine=firsts)).whys(pods)
 
     async def _write(self, claim: Claim, pods: Sequence[Pod], node: Node, given: Sequence[Given]) -> None:
         """Write in a claim what it has, and that pods may use it."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import field
 
-from unrack.live.kubernetes.client.objects import Condition, Kind, Metadata, Part
+from unrack.live.kubernetes.client.objects import Condition, Kind, Metadata, ObjectPart
 from unrack.live.kubernetes.client.others import RESOURCE
 
 
-class Pool(Part, frozen=True):
+class Pool(ObjectPart, frozen=True):
     """Which pool a slice is of, and of how many slices its newest generation is."""
 
     name: str = ""
@@ -19,7 +19,7 @@ class Pool(Part, frozen=True):
     resource_slice_count: int = 0
 
 
-class Attribute(Part, frozen=True):
+class Attribute(ObjectPart, frozen=True):
     """A value of a device; lists of values are not read, so an attribute of which nothing is read is one of them."""
 
     whole: int | None = field(default=None, name="int")
@@ -28,7 +28,7 @@ class Attribute(Part, frozen=True):
     version: str | None = None
 
 
-class Range(Part, frozen=True):
+class Range(ObjectPart, frozen=True):
     """Amounts from ``min`` in steps."""
 
     min: str = ""
@@ -36,7 +36,7 @@ class Range(Part, frozen=True):
     step: str = ""
 
 
-class RequestPolicy(Part, frozen=True):
+class RequestPolicy(ObjectPart, frozen=True):
     """Which amounts of a capacity may be consumed."""
 
     default: str = ""
@@ -44,27 +44,27 @@ class RequestPolicy(Part, frozen=True):
     valid_values: list[str] = []
 
 
-class DeviceCapacity(Part, frozen=True):
+class DeviceCapacity(ObjectPart, frozen=True):
     """How much a device has of something."""
 
     value: str = ""
     request_policy: RequestPolicy | None = None
 
 
-class Counter(Part, frozen=True):
+class Counter(ObjectPart, frozen=True):
     """An amount of a counter."""
 
     value: str = ""
 
 
-class CounterSet(Part, frozen=True):
+class CounterSet(ObjectPart, frozen=True):
     """What devices that are parts of one thing consume together."""
 
     name: str = ""
     counters: dict[str, Counter] = {}
 
 
-class Consumption(Part, frozen=True):
+class Consumption(ObjectPart, frozen=True):
     """What a device consumes of a counter set."""
 
     counter_set: str = ""
@@ -72,7 +72,7 @@ class Consumption(Part, frozen=True):
     compatibility_groups: list[str] = []
 
 
-class DeviceTaint(Part, frozen=True):
+class DeviceTaint(ObjectPart, frozen=True):
     """What keeps claims away from a device."""
 
     key: str = ""
@@ -80,7 +80,7 @@ class DeviceTaint(Part, frozen=True):
     effect: str = ""
 
 
-class ListedDevice(Part, frozen=True):
+class ListedDevice(ObjectPart, frozen=True):
     """A device of a slice."""
 
     name: str = ""
@@ -98,7 +98,7 @@ class ListedDevice(Part, frozen=True):
     node_allocatable_resources: dict[str, Any] = {}
 
 
-class SliceSpec(Part, frozen=True):
+class SliceSpec(ObjectPart, frozen=True):
     """What a slice has, and from which nodes it is reached."""
 
     driver: str = ""
@@ -111,14 +111,14 @@ class SliceSpec(Part, frozen=True):
     shared_counters: list[CounterSet] = []
 
 
-class Slice(Part, frozen=True):
+class Slice(ObjectPart, frozen=True):
     """A part of a pool of devices."""
 
     metadata: Metadata = Metadata()
     spec: SliceSpec = SliceSpec()
 
 
-class ClassSpec(Part, frozen=True):
+class ClassSpec(ObjectPart, frozen=True):
     """Which devices are of a class."""
 
     selectors: list[dict[str, Any]] = []
@@ -126,14 +126,14 @@ class ClassSpec(Part, frozen=True):
     extended_resource_name: str = ""
 
 
-class DeviceClass(Part, frozen=True):
+class DeviceClass(ObjectPart, frozen=True):
     """A class of devices that claims name."""
 
     metadata: Metadata = Metadata()
     spec: ClassSpec = ClassSpec()
 
 
-class RuleSelector(Part, frozen=True):
+class RuleSelector(ObjectPart, frozen=True):
     """Which devices a rule is for: what it does not name is any."""
 
     driver: str | None = None
@@ -141,27 +141,27 @@ class RuleSelector(Part, frozen=True):
     device: str | None = None
 
 
-class RuleSpec(Part, frozen=True):
+class RuleSpec(ObjectPart, frozen=True):
     """The devices of a rule, none if it does not say which, and their taint."""
 
     device_selector: RuleSelector | None = None
     taint: DeviceTaint = DeviceTaint()
 
 
-class TaintRule(Part, frozen=True):
+class TaintRule(ObjectPart, frozen=True):
     """A taint that an administrator, or a program, gives to devices beside those that their driver gives them."""
 
     metadata: Metadata = Metadata()
     spec: RuleSpec = RuleSpec()
 
 
-class CapacityRequests(Part, frozen=True):
+class CapacityRequests(ObjectPart, frozen=True):
     """How much of capacities is asked for."""
 
     requests: dict[str, str] = {}
 
 
-class Toleration(Part, frozen=True):
+class Toleration(ObjectPart, frozen=True):
     """Which taints do not matter."""
 
     key: str = ""
@@ -171,7 +171,7 @@ class Toleration(Part, frozen=True):
     toleration_seconds: int | None = None
 
 
-class DeviceRequest(Part, frozen=True):
+class DeviceRequest(ObjectPart, frozen=True):
     """What is asked for: ``exactly``, or the first that is to be had."""
 
     name: str = ""
@@ -185,7 +185,7 @@ class DeviceRequest(Part, frozen=True):
     derived_attributes: list[dict[str, Any]] = []
 
 
-class Request(Part, frozen=True):
+class Request(ObjectPart, frozen=True):
     """A request of a claim."""
 
     name: str = ""
@@ -193,7 +193,7 @@ class Request(Part, frozen=True):
     first_available: list[DeviceRequest] = []
 
 
-class Constraint(Part, frozen=True):
+class Constraint(ObjectPart, frozen=True):
     """What devices of a claim are to have in common, or not to have in common."""
 
     requests: list[str] = []
@@ -201,7 +201,7 @@ class Constraint(Part, frozen=True):
     distinct_attribute: str = ""
 
 
-class ClaimDevices(Part, frozen=True):
+class ClaimDevices(ObjectPart, frozen=True):
     """What a claim asks for."""
 
     requests: list[Request] = []
@@ -209,13 +209,13 @@ class ClaimDevices(Part, frozen=True):
     config: list[dict[str, Any]] = []
 
 
-class ClaimSpec(Part, frozen=True):
+class ClaimSpec(ObjectPart, frozen=True):
     """What a claim asks for."""
 
     devices: ClaimDevices = ClaimDevices()
 
 
-class AllocatedDevice(Part, frozen=True):
+class AllocatedDevice(ObjectPart, frozen=True):
     """A device that a claim has, or a part of one."""
 
     request: str = ""
@@ -230,14 +230,14 @@ class AllocatedDevice(Part, frozen=True):
     consumed_capacity: dict[str, str] = {}
 
 
-class AllocatedDevices(Part, frozen=True):
+class AllocatedDevices(ObjectPart, frozen=True):
     """The devices that a claim has, and how they are to be set up."""
 
     results: list[AllocatedDevice] = []
     config: list[dict[str, Any]] = []
 
 
-class Allocation(Part, frozen=True):
+class Allocation(ObjectPart, frozen=True):
     """What a claim has, and from where it may be used."""
 
     devices: AllocatedDevices = AllocatedDevices()
@@ -245,7 +245,7 @@ class Allocation(Part, frozen=True):
     allocation_timestamp: str | None = None
 
 
-class Consumer(Part, frozen=True):
+class Consumer(ObjectPart, frozen=True):
     """What may use a claim."""
 
     api_group: str = ""
@@ -254,7 +254,7 @@ class Consumer(Part, frozen=True):
     uid: str = ""
 
 
-class DeviceStatus(Part, frozen=True):
+class DeviceStatus(ObjectPart, frozen=True):
     """What a driver says of a device that a claim has."""
 
     driver: str = ""
@@ -264,7 +264,7 @@ class DeviceStatus(Part, frozen=True):
     conditions: list[Condition] = []
 
 
-class ClaimStatus(Part, frozen=True):
+class ClaimStatus(ObjectPart, frozen=True):
     """What a claim has."""
 
     allocation: Allocation | None = None
@@ -272,7 +272,7 @@ class ClaimStatus(Part, frozen=True):
     devices: list[DeviceStatus] = []
 
 
-class Claim(Part, frozen=True):
+class Claim(ObjectPart, frozen=True):
     """A claim of devices."""
 
     metadata: Metadata = Metadata()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.kubernetes_text.objects import inside, quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.devices.allocator import Given, Held, Search, add_to
+from unrack.live.kubernetes.devices.allocator import DeviceSearch, Given, HeldDevices, add_to
 from unrack.live.kubernetes.devices.extended import Special, classes_of, extended_on, imagined, owner_of, special
 from unrack.live.kubernetes.devices.objects import (
     Allocation,
@@ -34,7 +34,7 @@ Key = tuple[str, str]
 """Namespace and name of a claim."""
 
 
-class Part(NamedTuple):
+class GivenDevice(NamedTuple):
     """A device that a claim has; ``consumed``: how much of it, or ``None``: the whole."""
 
     device: DeviceId
@@ -67,15 +67,17 @@ class Store:
         self.kept_apart, self.counts_requests = dict[tuple[str, tuple[str, ...]], None](), False
         self.at_once = AT_ONCE
         self.version = self.offer = self.freed = 0
-        self.selectors, self.held = Selectors(), Held()
+        self.selectors, self.held = Selectors(), HeldDevices()
         self._tables = (Slice, self.slices), (DeviceClass, self.classes), (TaintRule, self.rules)
         self._kinds, self._pools = Kinds(), (-1, Pools({}, {}, {}))
-        self._parts = dict[str, Sequence[Part]]()  # of claims, by uid
+        self._parts = dict[str, Sequence[GivenDevice]]()  # of claims, by uid
         self._special = dict[str, Key]()  # claims for extended resources, by the uid of their pod
         self._mapped: tuple[int, Mapping[str, str]] = -1, {}
         self._attaching = dict[str, Sequence[DeviceId]]()  # what waits for conditions, by the uid of its claim
-        self._writing = dict[str, Sequence[Part]]()  # what is being written of claims, by uid
-        self._promised = dict[str, Sequence[Part]]()  # what others are ending for, by uid of the pod that waits for it
+        self._writing = dict[str, Sequence[GivenDevice]]()  # what is being written of claims, by uid
+        self._promised = dict[
+            str, Sequence[GivenDevice]
+        ]()  # what others are ending for, by uid of the pod that waits for it
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class Store:
                     self.kept_apart[key] = None
                     self.offer += 1
 
-    def _set(self, uid: str, parts: Sequence[Part]) -> None:
+    def _set(self, uid: str, parts: Sequence[GivenDevice]) -> None:
         """Count what a claim has, or is being given."""
         count(self.held, self._parts.pop(uid, ()), -1)
         parts = parts or self._writing.get(uid, ())
@@ -140,9 +142,9 @@ class Store:
 
     def write(self, given: Sequence[Given]) -> None:
         """Claims are being given devices: these are not free any more."""
-        by_claim = dict[str, list[Part]]()
+        by_claim = dict[str, list[GivenDevice]]()
         for one in given:
-            by_claim.setdefault(one.claim, []).append(Part(one.device.id, one.consumed))
+            by_claim.setdefault(one.claim, []).append(GivenDevice(one.device.id, one.consumed))
             if one.device.conditions:
                 self._attaching[one.claim] = (*self._attaching.get(one.claim, ()), one.device.id)
         for uid, parts in by_claim.items():
@@ -168,7 +170,7 @@ class Store:
         That counts in searches alone: what a promise covers is still held by those that end.
         """
         if given:
-            self._promised[uid] = [Part(one.device.id, one.consumed) for one in given]
+            self._promised[uid] = [GivenDevice(one.device.id, one.consumed) for one in given]
         elif self._promised.pop(uid, None):
             self.freed += 1
 
@@ -193,14 +195,14 @@ class Store:
             self._pools = self.offer, pools_of(self.slices.values(), self._kinds, self.rules.values())
         return self._pools[1]
 
-    def search(self, live: Container[str] | None = None) -> Search:
+    def search(self, live: Container[str] | None = None) -> DeviceSearch:
         """What fits now; with the uids of pods that are not over: what fits once claims of all others are free."""
         as_it_is = live is None and not self._promised
         return self.search_on(self.held if as_it_is else self.held_by(live))
 
-    def search_on(self, held: Held) -> Search:
+    def search_on(self, held: HeldDevices) -> DeviceSearch:
         """What fits if that is held."""
-        return Search(self.pools, held, self.selectors, wanted_by=self.wanted_by, waits=self._waits())
+        return DeviceSearch(self.pools, held, self.selectors, wanted_by=self.wanted_by, waits=self._waits())
 
     def _waits(self) -> dict[Hashable, int]:
         """After how many others, as far as attaching goes in turns, a device behind a switch is attached."""
@@ -211,13 +213,15 @@ class Store:
     def held_by(
         self, live: Container[str] | None = None, *, mine: Container[str] = (),
         but: Callable[[Claim], bool] = lambda _: False,
-    ) -> Held:  # fmt: skip
+    ) -> HeldDevices:  # fmt: skip
         """A copy of what is held and promised; without claims that only pods use which are not among those alive.
 
         ``mine``: uids of pods; what they were promised is free. ``but``: claims that are left out, too.
         """
         of = self.held
-        held = Held(of.whole.copy(), of.parts.copy(), {name: dict(amounts) for name, amounts in of.consumed.items()})
+        held = HeldDevices(
+            of.whole.copy(), of.parts.copy(), {name: dict(amounts) for name, amounts in of.consumed.items()}
+        )
         for uid, parts in self._promised.items():
             count(held, parts, int(uid not in mine))
         for claim in self.claims.values():
@@ -227,9 +231,9 @@ class Store:
                 count(held, self._parts.get(claim.metadata.uid, ()), -1)
         return held
 
-    def empty(self) -> Search:
+    def empty(self) -> DeviceSearch:
         """What would fit if no claim had anything."""
-        return Search(self.pools, Held(), self.selectors)
+        return DeviceSearch(self.pools, HeldDevices(), self.selectors)
 
     def wanted(self, claim: Claim) -> Wanted:
         """What a claim asks for; errors are those of :func:`…wanted.wanted`."""
@@ -287,9 +291,9 @@ class Store:
         """The versions of the claims that a pod names."""
         return tuple("" if one is None else one.metadata.resource_version for one in self._named(pod))
 
-    def parts_for(self, pod: Pod) -> list[Part]:
+    def parts_for(self, pod: Pod) -> list[GivenDevice]:
         """The devices that a pod holds: those of claims of which it is the first that may use them."""
-        found = list[Part]()
+        found = list[GivenDevice]()
         for claim in self._named(pod):
             if claim is not None and [one.uid for one in claim.status.reserved_for[:1]] == [pod.metadata.uid]:
                 found += self._parts.get(claim.metadata.uid, ())
@@ -324,7 +328,7 @@ def _waiting(claim: Claim) -> Iterator[DeviceId]:
             yield DeviceId(one.driver, one.pool, one.device)
 
 
-def count(held: Held, parts: Iterable[Part], sign: int) -> None:
+def count(held: HeldDevices, parts: Iterable[GivenDevice], sign: int) -> None:
     """Count parts as held, or not any more."""
     for device, consumed in parts:
         if consumed is None:
@@ -334,10 +338,10 @@ def count(held: Held, parts: Iterable[Part], sign: int) -> None:
             add_to(held.consumed.setdefault(device, {}), consumed, sign)
 
 
-def parts_of(allocation: Allocation | None) -> tuple[Part, ...]:
+def parts_of(allocation: Allocation | None) -> tuple[GivenDevice, ...]:
     """The devices of an allocation; those that an administrator looks at are of no pod."""
     return tuple(
-        Part(
+        GivenDevice(
             DeviceId(one.driver, one.pool, one.device),
             {name: _amount(text) for name, text in one.consumed_capacity.items()} if one.share_id else None,
         )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.devices.allocator import Given, Held
+from unrack.live.kubernetes.devices.allocator import Given, HeldDevices
 from unrack.live.kubernetes.devices.objects import Claim
-from unrack.live.kubernetes.devices.store import Part, Store, count, is_for
+from unrack.live.kubernetes.devices.store import GivenDevice, Store, count, is_for
 from unrack.live.kubernetes.devices.wanted import WantedError
 
 Placed = Sequence[tuple[Pod, Node]]
@@ -23,7 +23,7 @@ class Short(NamedTuple):
     why: str
 
 
-class Trial:
+class DeviceTrial:
     """What claims would be given, of what is not held.
 
     Parameters
@@ -39,7 +39,7 @@ class Trial:
         By uid of a claim, its devices.
     """
 
-    def __init__(self, store: Store, held: Held) -> None:
+    def __init__(self, store: Store, held: HeldDevices) -> None:
         self.given = dict[str, list[Given]]()
         self._store, self._held = store, held
         self._binds = dict[str, str]()  # by uid of a claim, the only node that reaches its devices once it has them
@@ -135,4 +135,4 @@ class Trial:
         return Short(*pods[-1], "its devices do not fit together with those of its gang")
 
     def _count(self, given: Iterable[Given], sign: int) -> None:
-        count(self._held, [Part(one.device.id, one.consumed) for one in given], sign)
+        count(self._held, [GivenDevice(one.device.id, one.consumed) for one in given], sign)

@@ -23,7 +23,7 @@ class Items(Struct, frozen=True):
     items: list[Raw] = []
 
 
-class Asked(Message, frozen=True):
+class AskedPod(Message, frozen=True):
     """A pod, and the nodes on which it may run: by name, or whole where the extender is not ``nodeCacheCapable``."""
 
     pod: Pod
@@ -65,7 +65,7 @@ class _Node(Struct, frozen=True):
     metadata: _Named
 
 
-def names_of(asked: Asked) -> list[str]:
+def names_of(asked: AskedPod) -> list[str]:
     """The nodes that are asked about.
 
     Raises
@@ -80,7 +80,7 @@ def names_of(asked: Asked) -> list[str]:
     return [msgspec.json.decode(one, type=_Node).metadata.name for one in asked.nodes.items]
 
 
-def filtered(asked: Asked, names: list[str], later: dict[str, str], never: dict[str, str]) -> Filtered:
+def filtered(asked: AskedPod, names: list[str], later: dict[str, str], never: dict[str, str]) -> Filtered:
     """The answer where some nodes have no room now, and others never have."""
     fits = [name not in later and name not in never for name in names]
     if asked.node_names is not None:

@@ -15,7 +15,7 @@ from unrack.live.kubernetes.client import answers
 from unrack.live.kubernetes.client.answers import DeniedError
 from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.extender.judging import Judge
-from unrack.live.kubernetes.extender.messages import BEST_SCORE, Asked, Bound, Filtered, Scored, filtered, names_of
+from unrack.live.kubernetes.extender.messages import BEST_SCORE, AskedPod, Bound, Filtered, Scored, filtered, names_of
 from unrack.live.printable import printable
 from unrack.live.watch.meters import Meters
 
@@ -42,7 +42,7 @@ class Extender:
     def application(self) -> web.Application:
         """What is served."""
         app = web.Application(client_max_size=MOST_BYTES)
-        for verb, kind, answer in (("filter", Asked, self.filter), ("prioritize", Asked, self.prioritize)):
+        for verb, kind, answer in (("filter", AskedPod, self.filter), ("prioritize", AskedPod, self.prioritize)):
             app.router.add_post(f"/{verb}", self._answering(kind, answer))
         app.router.add_post("/bind", self._answering(Bound, self.bind))
         return app
@@ -57,7 +57,7 @@ class Extender:
 
         return answered
 
-    async def filter(self, asked: Asked) -> Filtered:
+    async def filter(self, asked: AskedPod) -> Filtered:
         """Which nodes have room for a pod."""
         if behind := self._watching.behind:
             return Filtered(error=f"what the extender knows may be out of date: {behind}"[:300])
@@ -66,7 +66,7 @@ class Extender:
             self._picture.assume_not(key_of(asked.pod))
         return filtered(asked, names, *self._judge.unfit(asked.pod, names))
 
-    async def prioritize(self, asked: Asked) -> list[Scored]:
+    async def prioritize(self, asked: AskedPod) -> list[Scored]:
         """How much each node is wanted; kube-scheduler goes on without us where it gets no answer."""
         if behind := self._watching.behind:
             raise web.HTTPServiceUnavailable(text=printable(behind, 300))

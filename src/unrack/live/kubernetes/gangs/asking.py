@@ -9,7 +9,7 @@ from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, together
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.portable import Names
 from unrack.live.kubernetes.client.objects import Pod
-from unrack.live.kubernetes.gangs.gathering import Gang, Kept
+from unrack.live.kubernetes.gangs.gathering import Gang, KeptPods
 from unrack.live.records import job_record
 from unrack.workload.job import Job
 
@@ -52,7 +52,7 @@ def standing_together(key: str, stands: Sequence[tuple[Job, Lease]]) -> tuple[Jo
     return job, leases[0] if len(leases) == 1 else together(0, leases)
 
 
-def with_nodes(kept: Kept, lease: Lease, names: Names) -> Kept:
+def with_nodes(kept: KeptPods, lease: Lease, names: Names) -> KeptPods:
     """The pods of a gang with the nodes of its tasks."""
     nodes = [
         names.nodes[node]
@@ -61,7 +61,7 @@ def with_nodes(kept: Kept, lease: Lease, names: Names) -> Kept:
         for node in range(row[FIRST], row[FIRST] + row[NODES])
         for _ in range(row[TASKS])
     ]
-    return Kept(tuple((key, node) for (key, _), node in zip(kept.members, nodes, strict=True)))
+    return KeptPods(tuple((key, node) for (key, _), node in zip(kept.members, nodes, strict=True)))
 
 
 def _alike(jobs: Sequence[Job]) -> list[list[int]]:

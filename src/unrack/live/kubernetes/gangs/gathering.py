@@ -1,7 +1,7 @@
 """Pods of gangs as jobs: those that wait are one job as soon as enough of them are there, and stay one until they end.
 
 Which pods are one job is open while they wait. As soon as their start is decided it is written down with the job
-(:class:`Kept`), and they stay together until all have ended or were taken back. Pods that come later join one by one.
+(:class:`KeptPods`), and they stay together until all have ended or were taken back. Later pods join one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.client.others import JOB_SETS
 from unrack.live.kubernetes.gangs.naming import GangName, Groups
@@ -25,7 +25,7 @@ ANEW = "its pods are to be looked at anew"
 ENDED_WELL = "Succeeded"
 
 
-class Kept(NamedTuple):
+class KeptPods(NamedTuple):
     """What is kept with a job: of a gang the keys of its pods, each with its node, ``""`` before that is decided."""
 
     members: tuple[tuple[str, str], ...] = ()
@@ -42,15 +42,15 @@ class Gang(NamedTuple):
     alike: tuple[str, ...] = ()  # labels of which the nodes of all of them have the same values
 
 
-def kept_of(record: Mapping[str, Any]) -> Kept | None:
+def kept_of(record: Mapping[str, Any]) -> KeptPods | None:
     """What a record of the journal has of it; ``None``: nothing."""
     found = record.get("members")
-    return Kept(tuple((str(key), str(node)) for key, node in found)) if found else None
+    return KeptPods(tuple((str(key), str(node)) for key, node in found)) if found else None
 
 
 def members_of(entry: Entry) -> tuple[tuple[str, str], ...]:
     """The pods of a gang with a decided start; none: it is no gang, or waits."""
-    return entry.own.members if isinstance(entry.own, Kept) and entry.phase not in OPEN else ()
+    return entry.own.members if isinstance(entry.own, KeptPods) and entry.phase not in OPEN else ()
 
 
 class Gathering:
@@ -87,7 +87,7 @@ class Gathering:
         lacking, of = self.groups.lacks_job_sets, (name.kind for name in self.keys)
         return [f"pods of JobSets start one by one{lacking}"] if lacking and JOB_SETS in of else []
 
-    def gathered(self, table: Table, gone: Mapping[str, SeenJob]) -> tuple[set[str], dict[str, SeenJob]]:
+    def gathered(self, table: KnownJobs, gone: Mapping[str, SeenJob]) -> tuple[set[str], dict[str, SeenJob]]:
         """The pods that are no jobs by themselves, and the gangs that are, by key."""
         taken, found = set[str](), dict[str, SeenJob]()
         self.behind = {}
@@ -114,7 +114,7 @@ class Gathering:
             yield from ((name, some) for some in found.values())
 
     def _waiting(
-        self, name: GangName, keys: Collection[str], taken: set[str], table: Table, before: Mapping[str, Gang]
+        self, name: GangName, keys: Collection[str], taken: set[str], table: KnownJobs, before: Mapping[str, Gang]
     ) -> SeenJob | None:
         """The job of those pods of a gang that start together; ``None``: all of them may start alone."""
         held, waiting = 0, list[SeenJob]()

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond
 from unrack.live.kubernetes.client.objects import Node, Pod
-from unrack.live.kubernetes.constraints.beside import Beside, Terms
+from unrack.live.kubernetes.constraints.beside import Beside, PodTerms
 from unrack.live.kubernetes.devices.objects import Claim
-from unrack.live.kubernetes.devices.trial import Trial
+from unrack.live.kubernetes.devices.trial import DeviceTrial
 
 MOST_STEPS = 20_000
 """Nodes that are tried for the pods of a gang before it is given up, which is said."""
@@ -31,7 +31,7 @@ class Member(NamedTuple):
     key: str
     pod: Pod
     here: Sequence[str]
-    required: Terms
+    required: PodTerms
     claims: Sequence[Claim]
     special: Mapping[str, tuple[Amounts, Claim]] = {}
 
@@ -47,7 +47,7 @@ class Free(NamedTuple):
     """What is free: of each node; and of devices. ``lacking``: what of a node is not free now, though it may be."""
 
     rooms: Mapping[str, Amounts]
-    devices: Trial
+    devices: DeviceTrial
     lacking: Callable[[str, Amounts], bool]
 
 

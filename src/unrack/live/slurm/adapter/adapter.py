@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from unrack.ledger.lease import Lease
-from unrack.live.driver.contract import Answer, Asked, Order, Problem
+from unrack.live.driver.contract import Acknowledgement, AskedJob, Order, Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out
@@ -48,7 +48,7 @@ class SlurmAdapter:
         """Whether anything may have changed, or is to be looked at."""
         return self.restored.due(now) or self.client.changed()
 
-    def read(self, table: Table) -> Seen:
+    def read(self, table: KnownJobs) -> Seen:
         """All that there is now."""
         return seen_of(self.client.read(), self.terms.partitions, self.terms.take, {entry.key for entry in table})
 
@@ -56,14 +56,14 @@ class SlurmAdapter:
         """The cluster and the policy."""
         return self.terms.beginning(seen.own, origin_s)
 
-    def turn(self, seen: Seen, table: Table, now: int) -> None:
+    def turn(self, seen: Seen, table: KnownJobs, now: int) -> None:
         """A turn begins."""
         self.refusals.read(seen.own)
         self.refusals.keep(entry.key for entry in table)
         self.restored.look(seen, table, now)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
 
-    def asked(self, entry: Entry, job: SeenJob, names: Names) -> Asked | Problem:
+    def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a job asks that may be started now."""
         assert self._admission is not None
         return self._admission.asked(entry, job.own, names)
@@ -94,7 +94,7 @@ class SlurmAdapter:
         """The same once its start is decided."""
         return placed(entry, lease, names)
 
-    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Answer]]:
+    def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Acknowledgement]]:
         """Give orders, in at most two steps."""
         return carried_out(self.client, orders)
 

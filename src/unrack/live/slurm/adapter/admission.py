@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from unrack.cluster.spec import Cluster
-from unrack.live.driver.contract import Asked, Problem
+from unrack.live.driver.contract import AskedJob, Problem
 from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import APART
 from unrack.live.driver.state.stage import INTENDED, NOT_HELD, Phase
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.records import job_record
 from unrack.live.slurm.adapter.asked import as_asked
 from unrack.live.slurm.adapter.refusals import Refusals, said
@@ -42,7 +42,7 @@ class Admission:
         As of :meth:`unrack.live.driver.contract.Orchestrator.turn`.
     """
 
-    def __init__(self, terms: Agreed, refusals: Refusals, seen: Seen, table: Table, now: int) -> None:
+    def __init__(self, terms: Agreed, refusals: Refusals, seen: Seen, table: KnownJobs, now: int) -> None:
         self.terms, self.refusals, self.now, self.at_s = terms, refusals, now, seen.at_s
         reading: Reading = seen.own
         self._partitions = reading.partitions
@@ -62,7 +62,7 @@ class Admission:
             if member.key.id in self._room and member.key.member >= 0:
                 self._room[member.key.id] -= self._is_started(table.get(key), member.job)
 
-    def asked(self, entry: Entry, member: Member, names: Names) -> Asked | Problem:
+    def asked(self, entry: Entry, member: Member, names: Names) -> AskedJob | Problem:
         """What a job asks that may be given to the core now; or why it may not."""
         not_yet = not_now(member.job, self.terms.take, self.at_s)
         since_us = self._since_us(entry, member.job, bool(not_yet))
@@ -73,7 +73,7 @@ class Admission:
             late_us = round((begins_s - self.at_s) * SECOND_US)
             return replace(found, again_us=self.now + late_us) if begins_s > self.at_s else found
         apart = could_share(found, names.cluster)
-        return Asked(found, apart, self.refusals.lapses_us(entry.key, self.now))
+        return AskedJob(found, apart, self.refusals.lapses_us(entry.key, self.now))
 
     def _since_us(self, entry: Entry, job: SlurmJob, not_yet: bool) -> int:
         """Since when a job could start but for what is free, µs: Slurm says that of none that is held for us.

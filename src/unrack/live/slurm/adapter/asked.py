@@ -14,7 +14,7 @@ from unrack.live.slurm.reading import SlurmJob
 from unrack.resources.site.installed import Site
 
 
-class Part(NamedTuple):
+class PlacedComponent(NamedTuple):
     """Where a component of a heterogeneous job was placed, and what it had asked for before that."""
 
     required: tuple[str, ...] = ()  # the nodes that it asked for by name
@@ -33,7 +33,7 @@ class Placing(NamedTuple):
     partition: str = ""  # the partitions that it asked for, if several
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
-    parts: tuple[Part, ...] = ()  # of a heterogeneous job: its components
+    parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
 
 
 def asked_before(entry: Entry) -> Placing:
@@ -45,7 +45,7 @@ def asked_before(entry: Entry) -> Placing:
 def placing_of(record: Mapping[str, Any]) -> Placing:
     """What a record of the journal has of it."""
     found = Placing(**{name: record[name] for name in Placing._fields if name in record})
-    parts = tuple(Part(tuple(one[0]), tuple(one[1]), *one[2:]) for one in found.parts)
+    parts = tuple(PlacedComponent(tuple(one[0]), tuple(one[1]), *one[2:]) for one in found.parts)
     return found._replace(wanted=tuple(found.wanted), parts=parts)
 
 
@@ -84,7 +84,7 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
     if not entry.placed:
         own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
     asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
-    parts = tuple(Part(*one) for one in asked)
+    parts = tuple(PlacedComponent(*one) for one in asked)
     return own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
 
 
@@ -116,7 +116,7 @@ def _several(partition: str) -> str:
     return partition if "," in partition else ""
 
 
-def _part_as_asked(job: SlurmJob, own: Part) -> SlurmJob:
+def _part_as_asked(job: SlurmJob, own: PlacedComponent) -> SlurmJob:
     """A component as it was before we placed it."""
     job = replace(job, required_nodes=own.required, excluded_nodes=own.excluded)
     return replace(job, partition=own.partition) if own.partition and job.partition == own.inside else job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unrack.live.driver.contract import Act, Answer, Order
+from unrack.live.driver.contract import Acknowledgement, Act, Order
 from unrack.live.driver.portable import nodes_in
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Running
@@ -15,7 +15,7 @@ from unrack.live.slurm.client import Client
 from unrack.live.slurm.orders import AskAgain, HoldBack, Lengthen, Place, Release, RequeueHeld
 
 
-def carried_out(client: Client, orders: Sequence[Order]) -> Iterator[list[Answer]]:
+def carried_out(client: Client, orders: Sequence[Order]) -> Iterator[list[Acknowledgement]]:
     """Give orders, and those that follow on what Slurm has taken.
 
     A job that was not placed must not be released; one that is held again asks for what it asked for before.
@@ -55,12 +55,12 @@ def _then(order: words.Order, entry: Entry) -> list[words.Order]:
     return [AskAgain(order.job, *(((), "") if parts else (asked.wanted, asked.partition)), parts)]
 
 
-def _told(order: Order, answer: words.Answer) -> Answer:
+def _told(order: Order, answer: words.OrderAnswer) -> Acknowledgement:
     asked = asked_before(order.entry)  # of what was asked by name, Slurm may forget that it was given back
     restored = answer.done and isinstance(answer.order, HoldBack) and not asks_by_name(asked)
     own = asked._replace(pinned=False) if restored else None
     word = type(answer.order).__name__
-    return Answer(order, word, answer.problem, not isinstance(answer.order, Place), own)
+    return Acknowledgement(order, word, answer.problem, not isinstance(answer.order, Place), own)
 
 
 def _parts(entry: Entry) -> tuple[tuple[tuple[str, ...], str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unrack.live.driver.seen import Seen, Shown
 from unrack.live.driver.state.stage import Phase
-from unrack.live.driver.state.table import Table
+from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.asked import asked_before, asks_by_name, is_as_asked
 from unrack.units import SECOND_US
 
@@ -23,7 +23,7 @@ class Restored:
         """Whether it is time to look at one of them."""
         return any(now - since >= WRITTEN_US for since in self._since.values())
 
-    def look(self, seen: Seen, table: Table, now: int) -> None:
+    def look(self, seen: Seen, table: KnownJobs, now: int) -> None:
         """Look at each: what its user wants is in it, or is to be told to Slurm once more."""
         before, self._since, forgotten = self._since, {}, set[str]()
         for entry in table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from unrack.live.slurm.reading import Held, SlurmJob
+from unrack.live.slurm.reading import NodeShare, SlurmJob
 
 
 def merged(parts: Sequence[SlurmJob], nodes: Collection[str]) -> SlurmJob:
@@ -87,10 +87,10 @@ def _gres(part: SlurmJob) -> dict[str, int]:
     return _sum([part.gres_total, {name: count * part.nodes_min for name, count in part.gres.items()}])
 
 
-def _held(parts: Sequence[SlurmJob]) -> dict[str, Held]:
-    found: dict[str, Held] = {}
+def _held(parts: Sequence[SlurmJob]) -> dict[str, NodeShare]:
+    found: dict[str, NodeShare] = {}
     for part in parts:
         for name, one in part.holds.items():
-            own = found.get(name, Held(0, 0))
-            found[name] = Held(own.cores + one.cores, own.memory_mb + one.memory_mb)
+            own = found.get(name, NodeShare(0, 0))
+            found[name] = NodeShare(own.cores + one.cores, own.memory_mb + one.memory_mb)
     return found

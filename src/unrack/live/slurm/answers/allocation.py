@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.live.slurm.reading import Held, SlurmNode
+from unrack.live.slurm.reading import NodeShare, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import tres
 from unrack.slurm_text.values import listed, number, table, text
@@ -23,7 +23,7 @@ def held_nodes(record: Mapping[str, Any]) -> list[str]:
     return expand(names) if names else []
 
 
-def holds_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> dict[str, Held]:
+def holds_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> dict[str, NodeShare]:
     """What a job that runs holds; where Slurm does not say how much of which node, no less than it may be.
 
     Raises
@@ -41,7 +41,7 @@ def holds_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> dict[
     return spread(record, names, nodes)
 
 
-def spread(record: Mapping[str, Any], names: list[str], nodes: Mapping[str, SlurmNode]) -> dict[str, Held]:
+def spread(record: Mapping[str, Any], names: list[str], nodes: Mapping[str, SlurmNode]) -> dict[str, NodeShare]:
     """What a job holds at most of each of its nodes, by what it holds in all; the whole node where that is not said."""
     try:
         total = tres(text(record.get("tres_alloc_str")))
@@ -56,19 +56,19 @@ def spread(record: Mapping[str, Any], names: list[str], nodes: Mapping[str, Slur
             cores = min(most, cores) if node else most
         if total.mem_mb is not None:
             memory_mb = -(-total.mem_mb // len(names))
-        holds[name] = Held(max(cores, 0), memory_mb)
+        holds[name] = NodeShare(max(cores, 0), memory_mb)
     return holds
 
 
-def _in_cpus(said: dict[str, Held], record: Mapping[str, Any]) -> dict[str, Held]:
+def _in_cpus(said: dict[str, NodeShare], record: Mapping[str, Any]) -> dict[str, NodeShare]:
     """With cores of several threads: Slurm counts the threads of all that it gave, and lists cores."""
     cpus, cores = tres(text(record.get("tres_alloc_str"))).cpus or 0, sum(held.cores for held in said.values())
     if not cores or cpus <= cores or cpus % cores:
         return said
-    return {name: Held(held.cores * (cpus // cores), held.memory_mb) for name, held in said.items()}
+    return {name: NodeShare(held.cores * (cpus // cores), held.memory_mb) for name, held in said.items()}
 
 
-def _allocation(resources: Mapping[str, Any]) -> dict[str, Held]:
+def _allocation(resources: Mapping[str, Any]) -> dict[str, NodeShare]:
     nested = resources.get("nodes")
     rows = nested.get("allocation") if isinstance(nested, Mapping) else resources.get("allocated_nodes")
     if isinstance(rows, Mapping):  # 21.08 numbered them by key
@@ -83,7 +83,7 @@ def _allocation(resources: Mapping[str, Any]) -> dict[str, Held]:
         cores = counted or sum(map(_allocated_cores, _members(row.get("sockets"))))
         if not name or not cores:
             raise ValueError("a row of an allocation without a name or cores")
-        found[name] = Held(cores, number(memory))
+        found[name] = NodeShare(cores, number(memory))
     return found
 
 

@@ -51,7 +51,7 @@ from unrack.live.slurm.commands.listing import (
     separator,
 )
 from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
-from unrack.live.slurm.orders import Answer, AskAgain, Order, Place
+from unrack.live.slurm.orders import AskAgain, Order, OrderAnswer, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
@@ -155,7 +155,7 @@ class CommandClient:
         except (UnreachableError, InputError) as error:
             self._asked_s, self._unknown = at_s + 9 * ACCOUNTING_S, f"accounts and their limits: {error}"
 
-    def carry_out(self, orders: Sequence[Order]) -> list[Answer]:
+    def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         """Give orders, one ``scontrol`` for many of them.
 
         A :class:`Place` or :class:`AskAgain` of a job that holds nodes is not given: Slurm would take those nodes away
@@ -175,7 +175,7 @@ class CommandClient:
             found = self._give([command for _, command in some], [orders[place].job.id for place, _ in some])
             for (place, _), problem in zip(some, found, strict=True):
                 problems[place] = problems[place] or problem
-        return [Answer(order, problem) for order, problem in zip(orders, problems, strict=True)]
+        return [OrderAnswer(order, problem) for order, problem in zip(orders, problems, strict=True)]
 
     def _look(self) -> tuple[bytes, bytes, list[str]]:
         """A digest of short listings, the one of the jobs, and what was printed of each of :data:`SHOWN`."""

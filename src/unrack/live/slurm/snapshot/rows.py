@@ -35,7 +35,7 @@ _SOON_S = 1
 """How much longer a job that is past its limit, or being cleared up, is taken to hold its nodes."""
 
 
-class Row(NamedTuple):
+class SnapshotRow(NamedTuple):
     """A job of a snapshot."""
 
     key: str  # what Slurm calls it: ``123``, or ``123_4`` of a member of an array
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 class Rows(NamedTuple):
     """The rows of a snapshot, how many jobs have tasks that are kept apart, and what was left out, a sentence each."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SnapshotRow, ...]
     groups: int
     notes: tuple[str, ...]
 
@@ -109,9 +109,9 @@ def rows_of(
     return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
 
 
-def _together(rows: list[Row], tally: dict[str, int]) -> list[Row]:
+def _together(rows: list[SnapshotRow], tally: dict[str, int]) -> list[SnapshotRow]:
     """The jobs that wait, of which components of one join the queue together, or none does."""
-    of: dict[int, list[Row]] = {}
+    of: dict[int, list[SnapshotRow]] = {}
     for row in rows:
         if row.slurm.het:
             of.setdefault(row.slurm.het, []).append(row)
@@ -129,7 +129,7 @@ def _together(rows: list[Row], tally: dict[str, int]) -> list[Row]:
     return made
 
 
-def _after_others(runs: list[Row], waiting: list[Row], tally: dict[str, int]) -> list[Row]:
+def _after_others(runs: list[SnapshotRow], waiting: list[SnapshotRow], tally: dict[str, int]) -> list[SnapshotRow]:
     """The jobs that wait, with those in the queue that wait for jobs which run or are in the queue."""
     there, made, more = {row.key for row in runs}, list(waiting), True
     there |= {row.key for row in waiting if row.submit_s is not None}
@@ -144,7 +144,7 @@ def _after_others(runs: list[Row], waiting: list[Row], tally: dict[str, int]) ->
     return made
 
 
-def _apart(rows: list[Row], cluster: Cluster, tally: dict[str, int]) -> tuple[list[Row], int]:
+def _apart(rows: list[SnapshotRow], cluster: Cluster, tally: dict[str, int]) -> tuple[list[SnapshotRow], int]:
     """The rows, with groups for those that are to have several nodes and could have fewer; and how many groups."""
     places = []
     for place, row in enumerate(rows):
@@ -161,7 +161,7 @@ def _apart(rows: list[Row], cluster: Cluster, tally: dict[str, int]) -> tuple[li
     return made, len(places)
 
 
-def table_row(row: Row, at_s: float) -> dict[str, Any]:
+def table_row(row: SnapshotRow, at_s: float) -> dict[str, Any]:
     """A row as columns of a CSV; what Slurm says beside them has names that begin with ``slurm_``."""
     job, slurm, demand = row.job, row.slurm, row.job.demand
     limit_s = job.request_us / SECOND_US
@@ -201,7 +201,9 @@ def table_row(row: Row, at_s: float) -> dict[str, Any]:
     }
 
 
-def _running(member: Member, reading: Reading, cluster: Cluster, how: JobReading, tally: dict[str, int]) -> Row | None:
+def _running(
+    member: Member, reading: Reading, cluster: Cluster, how: JobReading, tally: dict[str, int]
+) -> SnapshotRow | None:
     job = member.job
     found = standing_of(job, cluster.names, cluster.number_of, cluster, how)
     if found is None:
@@ -212,10 +214,10 @@ def _running(member: Member, reading: Reading, cluster: Cluster, how: JobReading
         _count(tally, "Has more memory on some of its nodes than is said here")
     ran_s = max(0.0, reading.at_s - job.start_s) if job.start_s else 0.0
     names = said_on(list(found.tasks), list(found.tasks.values()))
-    return Row(str(member.key), found.job, compress(names), round(ran_s, 3), 0.0, "", job)
+    return SnapshotRow(str(member.key), found.job, compress(names), round(ran_s, 3), 0.0, "", job)
 
 
-def _counting(row: Row, reading: Reading) -> Row:
+def _counting(row: SnapshotRow, reading: Reading) -> SnapshotRow:
     """A job that runs, with the words by which it counts for limits."""
     job, held = row.slurm, row.slurm.holds
     inside = all(job.partition in node.partitions for node in reading.nodes if node.name in held)
@@ -225,7 +227,7 @@ def _counting(row: Row, reading: Reading) -> Row:
 
 def _waiting(
     member: Member, reading: Reading, cluster: Cluster, how: JobReading, held_by_admin: bool, tally: dict[str, int]
-) -> Row | None:
+) -> SnapshotRow | None:
     job = member.job
     asked = job_of(job, cluster, how, key=member.key)
     if isinstance(asked, Problem):
@@ -238,7 +240,7 @@ def _waiting(
     if waits_for:
         _count(tally, _WAITS.format(waits_for))
         submit_s = job.eligible_s - reading.at_s if waits_for == BEGIN else None
-    return Row(str(member.key), asked, "", 0.0, submit_s, waits_for, job)
+    return SnapshotRow(str(member.key), asked, "", 0.0, submit_s, waits_for, job)
 
 
 BEGIN, OTHERS = "its begin time", "other jobs"

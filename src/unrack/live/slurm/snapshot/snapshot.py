@@ -16,7 +16,7 @@ from unrack.live.driver.used import counted as counted_use
 from unrack.live.slurm.jobs import JobReading
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.reading import Reading
-from unrack.live.slurm.snapshot.rows import APART, WORDS, Row, columns_of, rows_of, table_row
+from unrack.live.slurm.snapshot.rows import APART, WORDS, SnapshotRow, columns_of, rows_of, table_row
 from unrack.live.study_file import in_use, workload_of, write_study
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.slurm_text.scheduler import Scheduler
@@ -40,7 +40,7 @@ class Snapshot:
 
     at_s: float  # when, s since 1970
     content: Mapping[str, Any]  # the keys of its cluster file
-    rows: tuple[Row, ...]  # its jobs
+    rows: tuple[SnapshotRow, ...]  # its jobs
     policy: Mapping[str, Any]  # the policy that is most like its own, as a study has it
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
     unused: tuple[str, ...] = ()  # columns of what no job asks for, which is not in the cluster

@@ -13,7 +13,7 @@ from unrack.live.slurm.reading import SlurmJob
 from unrack.workload.job import Demand, Job
 
 
-class Standing(NamedTuple):
+class RunningTasks(NamedTuple):
     """A running job as equal tasks, for tables."""
 
     job: Job  # what it asks: what it holds
@@ -23,7 +23,7 @@ class Standing(NamedTuple):
 
 def standing_of(
     job: SlurmJob, names: tuple[str, ...], node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT
-) -> Standing | None:
+) -> RunningTasks | None:
     """A running job as equal tasks on its nodes; ``None``: it holds no node of ours.
 
     On nodes of which it has as many cores each it has a task a node. Otherwise each task has the cores that divide all
@@ -43,4 +43,4 @@ def standing_of(
         devices = {COUNTED: {name: count for name, count in devices.get(COUNTED, {}).items() if name not in of_nodes}}
     demand = Demand(sum(tasks.values()), cores, mb, devices)
     asked = made(job, demand, how, job.id, 0)
-    return Standing(asked, {names[node]: count for node, count in sorted(tasks.items())}, less)
+    return RunningTasks(asked, {names[node]: count for node, count in sorted(tasks.items())}, less)

@@ -41,7 +41,7 @@ class Wants(IntEnum):
     LENT_DEVICES = 6  # as DEVICES, and memory may be that of other nodes
 
 
-class Rule(NamedTuple):
+class PlanRule(NamedTuple):
     """How a plan is made."""
 
     grain: int  # a :class:`Grain`
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     fit: int  # which nodes are filled first, as of :mod:`unrack.policy.placement.node_kernel`
 
 
-class Round(NamedTuple):
+class PlanRound(NamedTuple):
     """What one round does."""
 
     compress: int  # how often reservations may move forward, one by one in order
@@ -97,8 +97,8 @@ NO_ROOM, CHOOSE = -1, -2
 """Answers of a round that is not over: the columns are too small; a choice is to be made."""
 
 
-class _Columns(NamedTuple):
-    """The fields of :class:`Columns`."""
+class _PlanColumns(NamedTuple):
+    """The fields of :class:`PlanColumns`."""
 
     # the ledger, read-only: as of :class:`unrack.ledger.state.ClusterState` and :class:`unrack.ledger.claims.Claimed`
     asks: Ints
@@ -182,7 +182,7 @@ class _Columns(NamedTuple):
     walk: Ints  # int64[21]: how far the pass has come
 
 
-class Columns(InKernels, _Columns):
+class PlanColumns(InKernels, _PlanColumns):
     """The columns of a plan.
 
     Between ``times[i]`` and ``times[i + 1]`` the amounts ``level[at[i]]`` are free, by the booked ends of running jobs
@@ -191,7 +191,7 @@ class Columns(InKernels, _Columns):
     """
 
 
-LEDGER = Columns._fields[: Columns._fields.index("installed")]
+LEDGER = PlanColumns._fields[: PlanColumns._fields.index("installed")]
 """Columns that are the ledger's."""
 
 
@@ -225,7 +225,7 @@ def windows_of(view: View) -> tuple[Ints, Ints, Ints]:
 
 
 def kept_of(view: View) -> tuple[Ints, Ints]:
-    """Windows that are not over and keep cores of nodes, and the places of these, as of :class:`Columns`."""
+    """Windows that are not over and keep cores of nodes, and the places of these, as of :class:`PlanColumns`."""
     at = view.cluster.places.by_node
     known = {place: (row, node) for row, own in enumerate(at.tolist()) for node, place in enumerate(own) if place >= 0}
     rows = [

@@ -248,7 +248,7 @@ class Grouped(Passes):
             return
         pairs, piece = np.unique(before * len(c.of) + c.of, return_inverse=True)
         old, new = pairs // len(c.of), pairs % len(c.of)
-        room = Room(view, piece, len(old), self.rule.whole) if (old[1:] == old[:-1]).any() else None
+        room = GroupRoom(view, piece, len(old), self.rule.whole) if (old[1:] == old[:-1]).any() else None
         found, at = list[list[int]](), 0
         for job in jobs.tolist():
             own = dict[int, list[int]]()  # of each group: tasks, cores or nodes, MB
@@ -273,7 +273,7 @@ class Grouped(Passes):
         self.replace(rows=kept, new_rows=kept.copy())
 
 
-class Room:
+class GroupRoom:
     """What is free of pieces of groups (int64[nodes]) at times to come, in nodes or in cores, beside what is taken."""
 
     def __init__(self, view: View, piece: Ints, count: int, whole: bool) -> None:

@@ -44,13 +44,13 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
     UNTIL_US,
     WAS,
-    Rule,
+    PlanRule,
 )
 from unrack.policy.discipline.skyline.levels import free_now, give_back, parts_of, short_of
 from unrack.policy.discipline.skyline.steps import (
     Groups,
+    RowSpan,
     Slots,
-    Span,
     add_span,
     book,
     claims_fit,
@@ -118,14 +118,14 @@ def sum_asked(job: int, sky: Any) -> int:
 
 
 @inlined
-def held_span(job: int, sky: Any) -> Span:
+def held_span(job: int, sky: Any) -> RowSpan:
     """What a job holds or has reserved in the levels."""
     at = sky.where
-    return Span(sky.new_rows, at[0, job], at[1, job], sky.new_claims, at[2, job], at[3, job])
+    return RowSpan(sky.new_rows, at[0, job], at[1, job], sky.new_claims, at[2, job], at[3, job])
 
 
 @inlined
-def grow(row: int, until: int, span: Span, sky: Any) -> None:
+def grow(row: int, until: int, span: RowSpan, sky: Any) -> None:
     """Note that more is free until a time than was, of the groups and places of a span."""
     grown, total, rows = sky.grown, sky.total, span.rows
     sets = total.shape[0]
@@ -147,14 +147,14 @@ def grow(row: int, until: int, span: Span, sky: Any) -> None:
 
 
 @inlined
-def moved(until: int, span: Span, sky: Any) -> None:
+def moved(until: int, span: RowSpan, sky: Any) -> None:
     """A reservation has moved away: those behind it know in this round, those before it in the next."""
     grow(0, until, span, sky)
     grow(1, until, span, sky)
 
 
 @inlined
-def reach_of(job: int, claims: Span, sky: Any) -> int:
+def reach_of(job: int, claims: RowSpan, sky: Any) -> int:
     """Before which time a job must begin to use more than it saw, µs."""
     grown, sets = sky.grown, sky.total.shape[0]
     found = grown[0, sky.set_of[job]]
@@ -170,7 +170,7 @@ def reach_of(job: int, claims: Span, sky: Any) -> int:
 
 @inlined
 def room_from(
-    steps: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, i: int, before: int, sky: Any
+    steps: int, groups: Groups, slots: Slots, asked: Gang, claims: RowSpan, i: int, before: int, sky: Any
 ) -> int:
     """The first step from ``i`` on, ``before`` a time, that has room for a job; -1: none."""
     times, at, level = sky.times, sky.at, sky.level
@@ -228,7 +228,7 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
         give_back(seen, running[OF_JOB, i], groups, low[0])
         if slots.free.shape[0] > 0:
             span = held_span(running[OF_JOB, i], sky)
-            add_span(low[0], slots, Span(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
+            add_span(low[0], slots, RowSpan(span.rows, 0, 0, span.claims, span.claim, span.claim_end), 1)
     for q in range(order.shape[0]):
         if start[order[q]] == now:
             add_span(low[0], slots, held_span(order[q], sky), -1)
@@ -236,7 +236,7 @@ def as_free(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots: S
     for w in range(windows.shape[0]):
         if windows[w, OPENS_US] <= now < windows[w, CLOSES_US]:
             rows, kept = sky.window_groups, sky.window_claims
-            span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, w + (kept[w, 0] >= 0))
+            span = RowSpan(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, w + (kept[w, 0] >= 0))
             add_span(low[0], slots, span, -1)
     for g in range(slots.first):
         if low[0, CPU, g] != level[k, CPU, g] or (counts_mb and low[0, MEM, g] != level[k, MEM, g]):
@@ -278,7 +278,7 @@ def still_hold(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots
 
 
 @inlined
-def carry_on(order: Ints, now: int, running: int, rule: Rule, sky: Any) -> None:
+def carry_on(order: Ints, now: int, running: int, rule: PlanRule, sky: Any) -> None:
     """Begin a round with the levels of the last one, if they say what is so.
 
     If too much in them is past they are made anew too, but it is known what has become free.
@@ -343,7 +343,7 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
 
 
 @inlined
-def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, compress: bool, sky: Any) -> bool:
+def keep_for_next(order: Ints, now: int, running: int, rule: PlanRule, count: int, compress: bool, sky: Any) -> bool:
     """Note what the next round has to find for the levels to stay: which jobs run, which start, and what is reserved.
 
     After a round in which ``count`` jobs start, before they do. False: there was too little room.
@@ -388,7 +388,7 @@ def keep_for_next(order: Ints, now: int, running: int, rule: Rule, count: int, c
 @compiled
 def carry_levels(order: Ints, now: int, running: int, grain: int, whole: bool, sky: Any) -> None:
     """As :func:`carry_on`."""
-    carry_on(order, now, running, Rule(grain, whole, 0), sky)
+    carry_on(order, now, running, PlanRule(grain, whole, 0), sky)
 
 
 @compiled
@@ -396,4 +396,4 @@ def keep_levels(
     order: Ints, now: int, running: int, grain: int, whole: bool, count: int, compress: bool, sky: Any
 ) -> bool:
     """As :func:`keep_for_next`."""
-    return bool(keep_for_next(order, now, running, Rule(grain, whole, 0), count, compress, sky))
+    return bool(keep_for_next(order, now, running, PlanRule(grain, whole, 0), count, compress, sky))

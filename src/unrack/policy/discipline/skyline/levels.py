@@ -23,12 +23,12 @@ from unrack.policy.discipline.skyline.columns import (
     OWNER,
     SHORT,
     SLOTS,
-    Rule,
+    PlanRule,
 )
 from unrack.policy.discipline.skyline.steps import (
     Groups,
+    RowSpan,
     Slots,
-    Span,
     book,
     claims_fit,
     copy_step,
@@ -50,7 +50,7 @@ def short_of(cursor: Ints, what: int) -> int:
 
 
 @inlined
-def parts_of(rule: Rule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
+def parts_of(rule: PlanRule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
     """The ledger, the groups and the slots of a plan; so many jobs run."""
     seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
     groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2], 0, sky.kept_at)
@@ -138,7 +138,7 @@ def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sig
             if not slots_for(sky.level, steps, slots, sky.cursor, kept, w, claims):
                 return -1
             begins = max(now, windows[w, OPENS_US])
-            span = Span(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, claims)
+            span = RowSpan(rows, windows[w, FIRST_GROUP], windows[w, LAST_GROUP], kept, w, claims)
             steps = book(sky, steps, begins, windows[w, CLOSES_US] - begins, slots, span, sign)
     return steps
 
@@ -176,7 +176,7 @@ def copy_of(low: Ints, target: int, level: Ints, k: int, groups: Groups, first: 
 
 @inlined
 def fits_in(
-    level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: Span, mb: int, may_lend: Ints
+    level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: RowSpan, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip
     """Whether one step has room for a job, as far as can be seen without a choice."""
     fits = room_in(level, k, groups, slots, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
@@ -212,7 +212,7 @@ def steps_of(sky: Any, steps: int, groups: Groups, first: int, i: int, until: in
 
 @inlined
 def earliest(
-    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int, i: int,
+    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: RowSpan, mb: int, i: int,
     before: int, every: bool,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on, ``before`` a time (µs), at which the job fits for ``length`` µs; -1: none.

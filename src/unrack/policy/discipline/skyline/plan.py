@@ -47,7 +47,7 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
-    Round,
+    PlanRound,
 )
 from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
@@ -67,13 +67,13 @@ FEW_ROUNDS = 1000
 class Plan(Grouped):
     """Reservations, and rounds of a plan."""
 
-    def round(self, view: View, jobs: Ints, now: int, what: Round, choices: Chooser) -> list[Start]:
+    def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
         jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
 
-    def _round(self, view: View, jobs: Ints, now: int, running: int, what: Round, choices: Chooser) -> list[Start]:
+    def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         self.rounds += 1
@@ -138,7 +138,7 @@ class Plan(Grouped):
             lease = from_rows(job, c.rows[row:end], c.claims[claim:last], self.places)
             self.leases[job] = lease._replace(shares=shares)
 
-    def _begun(self, jobs: Ints, now: int, what: Round, choices: Chooser) -> Choices | None:
+    def _begun(self, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> Choices | None:
         """The choices of a round, where reservations hold devices; jobs that cannot start as reserved have none."""
         self.choosing = -1
         if not (self.leases or self.modelled):

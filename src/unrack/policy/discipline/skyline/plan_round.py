@@ -51,8 +51,8 @@ from unrack.policy.discipline.skyline.columns import (
     STEP,
     STEPS,
     TURNS,
-    Round,
-    Rule,
+    PlanRound,
+    PlanRule,
 )
 from unrack.policy.discipline.skyline.kept import (
     moved,
@@ -63,8 +63,8 @@ from unrack.policy.discipline.skyline.levels import book_windows, earliest, fits
 from unrack.policy.discipline.skyline.starting import start_those_due
 from unrack.policy.discipline.skyline.steps import (
     Groups,
+    RowSpan,
     Slots,
-    Span,
     asked_by,
     book,
     cores_left,
@@ -102,7 +102,7 @@ def reserve(low: Ints, groups: Groups, fit: int, asked: Gang, out: Ints, at: int
 
 
 @inlined
-def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
+def note(turn: Ints, q: int, start: int, length: int, span: RowSpan) -> None:
     """Write down a reservation of the job at place ``q``."""
     turn[LENGTH, q] = length
     turn[START, q], turn[FIRST_ROW, q], turn[END_ROW, q] = start, span.first, span.last
@@ -110,7 +110,7 @@ def note(turn: Ints, q: int, start: int, length: int, span: Span) -> None:
 
 
 @inlined
-def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> Span:
+def copied_span(source: RowSpan, rows: Ints, at: int, claims: Ints, claim: int) -> RowSpan:
     """The same rows and claims in other columns, from ``at`` and ``claim`` on, which have room."""
     for r in range(source.last - source.first):
         for c in range(5):
@@ -119,7 +119,7 @@ def copied_span(source: Span, rows: Ints, at: int, claims: Ints, claim: int) -> 
         for c in range(2):
             claims[claim + r, c] = source.claims[source.claim + r, c]
     last, claim_end = at + source.last - source.first, claim + source.claim_end - source.claim
-    return Span(rows, at, last, claims, claim, claim_end)
+    return RowSpan(rows, at, last, claims, claim, claim_end)
 
 
 @inlined
@@ -136,7 +136,7 @@ def keep(
         turn[START, q] = -1
         if begins < now:
             continue
-        old = Span(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
+        old = RowSpan(rows_kept, at[0, job], at[1, job], claims_kept, at[2, job], at[3, job])
         owner = sky.set_owner[sky.set_of[job]]
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, 1, sky)
@@ -163,7 +163,7 @@ def keep(
 
 @inlined
 def earliest_inside(
-    owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: Span, mb: int,
+    owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: RowSpan, mb: int,
     i: int, before: int, every: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As :func:`earliest`, of a job that runs in a window of this owner; below 0: at any time until all are over."""
@@ -201,7 +201,7 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
         return True  # what its window keeps is not free in the levels
     level, (asked, mb) = sky.level, asked_by(job, sky)
     groups = groups_of(job, groups.grain, groups.whole, sky)
-    fixed = Span(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
+    fixed = RowSpan(sky.new_rows, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
     return fits_in(level, 0, groups, slots, asked, fixed, mb, sky.may_lend)
 
 
@@ -221,9 +221,9 @@ def plan_round(
     running
         How many jobs run.
     grain, whole, fit, compress, trust, brief
-        As of :class:`unrack.policy.discipline.skyline.columns.Rule` and ``Round``.
+        As of :class:`unrack.policy.discipline.skyline.columns.PlanRule` and ``PlanRound``.
     sky
-        A :class:`unrack.policy.discipline.skyline.columns.Columns`. Read and written: the reservations by job; written:
+        :class:`unrack.policy.discipline.skyline.columns.PlanColumns`. Read and written: reservations by job; written:
         ``started`` and ``out``. ``cursor[STAGE]`` is BEGIN, or CHOSEN where the round was interrupted by CHOOSE and
         a choice has been written into ``new_rows`` and ``new_claims``.
 
@@ -233,11 +233,11 @@ def plan_round(
         How many jobs start; NO_ROOM: the columns are to be made larger, and the round begun again; CHOOSE: a choice is
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
-    return planned(order, now, running, Rule(grain, whole, fit), Round(compress, trust, brief), sky)
+    return planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
 
 
 @inlined
-def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: Any) -> int:
+def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound, sky: Any) -> int:
     """As :func:`plan_round`."""
     grain, whole, fit = rule.grain, rule.whole, rule.fit
     compress, trust, brief = what.compress, what.trust, what.brief
@@ -287,8 +287,8 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if steps + 4 > times.shape[0]:
             return short_of(cursor, MOMENTS)
         first, last, claim, claim_end = turn[FIRST_ROW, q], turn[END_ROW, q], turn[FIRST_CLAIM, q], turn[END_CLAIM, q]
-        old = Span(new_rows, first, last, new_claims, claim, claim_end)
-        fixed = Span(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
+        old = RowSpan(new_rows, first, last, new_claims, claim, claim_end)
+        fixed = RowSpan(new_rows, 0, 0, fixed_claims, fixed_at[0, job], fixed_at[1, job])
         if cursor[COARSE] and not chosen and limit_is_full(level, slots, fixed, sky):
             continue
         before, i, every = NEVER_US, begun, wants[job] >= CHOICE
@@ -304,7 +304,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if accepted:
             i = cursor[STEP]
             end, claims_end = used + cursor[ROWS_CHOSEN], claims_used + cursor[CLAIMS_CHOSEN]
-            longer = Span(new_rows, used, end, new_claims, claims_used, claims_end)
+            longer = RowSpan(new_rows, used, end, new_claims, claims_used, claims_end)
             if cursor[LENGTH_CHOSEN] > length:
                 accepted = fits_at(sky, steps, times[i], cursor[LENGTH_CHOSEN], slots, longer)
         if accepted:
@@ -357,7 +357,7 @@ def planned(order: Ints, now: int, running: int, rule: Rule, what: Round, sky: A
         if i < 0:
             steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, -1)
             continue
-        new = Span(new_rows, used, end, new_claims, claims_used, claims_end)
+        new = RowSpan(new_rows, used, end, new_claims, claims_used, claims_end)
         if not slots_for(level, steps, slots, cursor, new.claims, claims_used, claims_end):
             return NO_ROOM
         if begins >= 0:

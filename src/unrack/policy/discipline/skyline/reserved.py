@@ -22,9 +22,9 @@ from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
     KEPT,
     LEDGER,
-    Columns,
     Grain,
-    Rule,
+    PlanColumns,
+    PlanRule,
     Wants,
     kept_of,
     ledger_of,
@@ -77,8 +77,8 @@ class Reserved:
 
     in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel
 
-    rule: Rule
-    columns: Columns
+    rule: PlanRule
+    columns: PlanColumns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
     known: int = 0  # of how many jobs it is known what decides where they go
@@ -112,7 +112,7 @@ class Reserved:
         lend and run tasks says ``may_lend``, where that counts.
         """
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
-        rule = Rule(int(Grain.NODES), whole, FITS.get(place, 0))
+        rule = PlanRule(int(Grain.NODES), whole, FITS.get(place, 0))
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend, aside=limits_of(view))
         plan.look_at_sets(view)

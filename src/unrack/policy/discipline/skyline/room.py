@@ -17,12 +17,12 @@ from unrack.policy.discipline.skyline.columns import (
     SHORT,
     STARTS,
     TURNS,
-    Columns,
+    PlanColumns,
 )
 from unrack.policy.discipline.walk import WALK
 
 
-def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
+def more_room(c: PlanColumns, jobs: int, running: int) -> dict[str, Ints]:
     """Larger columns for what the kernel had too little room for, with what so many jobs need at least."""
     short, width, slots = int(c.cursor[SHORT]), c.total.shape[2], len(c.place_of)
     if short in (MOMENTS, CLAIMABLE):
@@ -50,7 +50,7 @@ def more_room(c: Columns, jobs: int, running: int) -> dict[str, Ints]:
     return room_for_reserved(c, short, 2 * len(c.rows if short == LEASES else c.claims) + jobs)
 
 
-def room_for_reserved(c: Columns, what: int, count: int) -> dict[str, Ints]:
+def room_for_reserved(c: PlanColumns, what: int, count: int) -> dict[str, Ints]:
     """Columns with room for so many rows (LEASES) or claims of reservations; none if they have it.
 
     What is kept has as much room as what is made anew at least, which the kernel copies there.
@@ -62,13 +62,13 @@ def room_for_reserved(c: Columns, what: int, count: int) -> dict[str, Ints]:
     return {made: larger, kept: grown_rows(getattr(c, kept), len(larger))}
 
 
-def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> Columns:
+def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> PlanColumns:
     """Columns of a plan in which nothing is reserved, with the least room."""
     places = len(ledger[LEDGER.index("free_places")])
     slots = 16 if places else 0
     blocks = -(-nodes // SIZE)
     none, two = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
-    return Columns(
+    return PlanColumns(
         **dict(zip(LEDGER, ledger, strict=True)), installed=np.zeros((1, 2, nodes), np.int64),
         spans=np.array([[0, nodes]]), stays=np.zeros(1, np.int64),
         set_free=np.zeros(1, np.int64),

@@ -7,7 +7,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.policy.discipline.skyline.columns import Columns
+from unrack.policy.discipline.skyline.columns import PlanColumns
 
 
 def change(free: Ints, left: Ints, slot: Ints, rows: Ints, claims: Ints, sign: int) -> None:
@@ -42,7 +42,7 @@ class Shifted:
         How many there are.
     """
 
-    def __init__(self, columns: Columns, steps: int) -> None:
+    def __init__(self, columns: PlanColumns, steps: int) -> None:
         self.columns, self.steps = columns, steps
         self._before = columns.times[:steps].copy(), columns.at[:steps].copy(), columns.level[:steps].copy()
 

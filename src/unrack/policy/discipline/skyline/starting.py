@@ -33,14 +33,16 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
 )
 from unrack.policy.discipline.skyline.levels import short_of
-from unrack.policy.discipline.skyline.steps import Groups, Slots, Span, are_open, fit_together, lent_by
+from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, are_open, fit_together, lent_by
 from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
 from unrack.units import NEVER_US
 from unrack.view import PLENTY
 
 
 @inlined
-def settle(free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: Span, out: Ints, at: int) -> int:
+def settle(
+    free: Ints, node_total: Ints, groups: Groups, fit: int, asked: Gang, span: RowSpan, out: Ints, at: int
+) -> int:
     """Turn a reservation that starts now into rows of nodes; returns their end, or -1 if they are not free yet."""
     rows, tasks, cores, mb = span.rows, asked.tasks, asked.cores, asked.mb
     start = at
@@ -153,7 +155,7 @@ def start_those_due(
                     needed += new_rows[r, NODES]
             if at + needed > out.shape[0] or n == started.shape[1]:
                 return short_of(sky.cursor, STARTS)
-            span = Span(new_rows, first, last, new_claims, claim, claim_end)
+            span = RowSpan(new_rows, first, last, new_claims, claim, claim_end)
             enough = True
             for c in range(claim, claim_end):
                 enough = enough and real[0, 0, slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]

@@ -26,7 +26,7 @@ from unrack.view import PLENTY
 
 
 class Groups(NamedTuple):
-    """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.Columns`.
+    """How nodes are grouped; as of :class:`unrack.policy.discipline.skyline.columns.PlanColumns`.
 
     A job uses none before the ``first``, nor from the ``last`` on; these are not looked at.
     """
@@ -51,7 +51,7 @@ class Slots(NamedTuple):
     first: int  # the column of the first slot in a level
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """Rows and claims ``first`` to ``last``."""
 
     rows: Ints
@@ -142,7 +142,7 @@ def room_in(level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang) -> i
 
 
 @melted
-def claims_fit(level: Ints, k: int, slots: Slots, span: Span) -> bool:
+def claims_fit(level: Ints, k: int, slots: Slots, span: RowSpan) -> bool:
     """Whether the claims are free in one step."""
     enough = True
     for c in range(span.claim, span.claim_end):
@@ -184,7 +184,7 @@ def lent_room(
 
 
 @melted
-def rows_fit(level: Ints, k: int, span: Span) -> bool:
+def rows_fit(level: Ints, k: int, span: RowSpan) -> bool:
     """Whether the rows are free in one step."""
     rows, enough = span.rows, True
     for r in range(span.first, span.last):
@@ -197,7 +197,7 @@ def rows_fit(level: Ints, k: int, span: Span) -> bool:
 
 
 @inlined
-def are_open(span: Span, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bool:
+def are_open(span: RowSpan, left: Ints, k: int, slots: Slots, may_lend: Ints) -> bool:
     """Whether the nodes of rows lend no more than they may, to run tasks: as ``left`` says in step ``k``."""
     rows, first = span.rows, slots.free.shape[0] - may_lend.shape[0]
     for r in range(span.first, span.last if may_lend.shape[0] > 0 else 0):
@@ -264,7 +264,7 @@ def slots_for(level: Ints, steps: int, slots: Slots, cursor: Ints, claims: Ints,
 
 
 @melted
-def add_span(level: Ints, slots: Slots, span: Span, sign: int) -> None:
+def add_span(level: Ints, slots: Slots, span: RowSpan, sign: int) -> None:
     """Add to one step (sign 1), or take from it (-1); every place has a slot."""
     add_rows(level, span.rows, span.first, span.last, sign)
     for c in range(span.claim, span.claim_end):
@@ -272,7 +272,7 @@ def add_span(level: Ints, slots: Slots, span: Span, sign: int) -> None:
 
 
 @inlined
-def book(sky: Any, steps: int, start: int, length: int, slots: Slots, span: Span, sign: int) -> int:
+def book(sky: Any, steps: int, start: int, length: int, slots: Slots, span: RowSpan, sign: int) -> int:
     """Take (sign -1) or give back (1) from ``start`` for ``length`` µs; returns the new number of steps."""
     a, steps = step_at(sky, steps, start, slots.first)
     b, steps = step_at(sky, steps, start + length, slots.first)
@@ -283,7 +283,7 @@ def book(sky: Any, steps: int, start: int, length: int, slots: Slots, span: Span
 
 
 @inlined
-def fit_together(free: Ints, span: Span) -> bool:
+def fit_together(free: Ints, span: RowSpan) -> bool:
     """Whether rows are free, of which several may be of one lender; ``free`` stays as it is."""
     rows, enough = span.rows, True
     add_rows(free, rows, span.first, span.last, -1)
@@ -295,7 +295,7 @@ def fit_together(free: Ints, span: Span) -> bool:
 
 
 @inlined
-def fits_together(sky: Any, steps: int, start: int, length: int, span: Span) -> bool:
+def fits_together(sky: Any, steps: int, start: int, length: int, span: RowSpan) -> bool:
     """As :func:`fits_at`, of rows as of :func:`fit_together`."""
     times, at, level = sky.times, sky.at, sky.level
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
@@ -307,7 +307,7 @@ def fits_together(sky: Any, steps: int, start: int, length: int, span: Span) -> 
 
 
 @inlined
-def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: Span) -> bool:
+def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: RowSpan) -> bool:
     """Whether exactly this is free from ``start`` for ``length`` µs."""
     times, at, level = sky.times, sky.at, sky.level
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):

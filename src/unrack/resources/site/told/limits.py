@@ -18,7 +18,7 @@ from unrack.steps import held_between
 from unrack.units import SECOND_US
 
 
-class Rule(NamedTuple):
+class ToldLimit(NamedTuple):
     """A limit of a cluster file, as tables tell it; the places of claims that are of it are named after it."""
 
     measure: str
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
         return f"{self.measure} of {subject}, {self.owner}: {self.most:,}"
 
 
-def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]:
+def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[ToldLimit]:
     """The limits of a site on more than one job, and licences that are kept, from what was written of it."""
     owners = [("site", site.get("limits", ()))]
     for key, word in (("partitions", "partition"), ("qos", "quality of service"), ("accounts", "account")):
@@ -49,15 +49,15 @@ def rules_of(site: Mapping[str, Any], counters: Mapping[str, int]) -> list[Rule]
     for account in site.get("accounts", ()):
         for user in account.get("users", ()):
             owners.append((f"user {user['name']} in account {account['name']}", user.get("limits", ())))
-    kept = list[Rule]()
+    kept = list[ToldLimit]()
     for one in site.get("reservations", ()):
         file = ReservationFile(**one)
         times = [(start / SECOND_US, end / SECOND_US) for start, end in file.windows_us]
         for name, amount in amounts_of(file).items():
             spans = tuple((start, end, amount) for start, end in times)
-            kept.append(Rule(str(name), "all", f"{name}{OUTSIDE} {file.name}", counters[str(name)], spans))
+            kept.append(ToldLimit(str(name), "all", f"{name}{OUTSIDE} {file.name}", counters[str(name)], spans))
     return kept + [
-        Rule(measure, per, owner, most)
+        ToldLimit(measure, per, owner, most)
         for owner, limits in owners
         for limit in limits
         if (per := limit.get("per", "all")) != "job"
@@ -101,7 +101,7 @@ class _Use(NamedTuple):
     rejected: int
 
 
-def _use(run: Kept, rule: Rule) -> _Use | None:
+def _use(run: Kept, rule: ToldLimit) -> _Use | None:
     """How a limit was used; ``None``: no job counted for it."""
     assert run.table is not None
     jobs, claims = run.table("jobs"), run.claims.filter(pl.col("quantity") == rule.measure)

@@ -23,7 +23,7 @@ WORDS = (
 HEAD = ("policy", "queue", "quota", "nominal", "used", "used at most", "borrowed", "lent", "time borrowing")
 
 
-class Quota(NamedTuple):
+class ToldQuota(NamedTuple):
     """A quota as tables tell it; its pool, in which a cohort lends each other: cohort, flavour and measure."""
 
     queue: str
@@ -58,12 +58,12 @@ def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
                 rows.append((policy, name, *counts_of(own, count), stopped, *waits_of(own)))
     words = "Stopped: how often its jobs were preempted, such as to give back what was lent. Waits: jobs that ended."
     yield Table("Queues", words, ("policy", "queue", "jobs", "not served", "stopped", *WAITS), tuple(rows))
-    pools = dict[tuple[str, str, str], list[Quota]]()
+    pools = dict[tuple[str, str, str], list[ToldQuota]]()
     for one in queues:
         for quota in one.quotas:
             for measure, nominal in quota.nominal.items():
                 pool = one.cohort or f" {one.name}", quota.flavour, measure
-                own_quota = Quota(one.name, pool, nominal, min(nominal, quota.lend.get(measure, nominal)))
+                own_quota = ToldQuota(one.name, pool, nominal, min(nominal, quota.lend.get(measure, nominal)))
                 pools.setdefault(pool, []).append(own_quota)
     told, pictures = list[tuple[str, ...]](), list[Table]()
     for policy in dict.fromkeys(run.policy for run in runs):
@@ -100,7 +100,7 @@ class _Used(NamedTuple):
     lines: list[Floats]
 
 
-def _use(run: Kept, quotas: Sequence[Quota]) -> _Used:
+def _use(run: Kept, quotas: Sequence[ToldQuota]) -> _Used:
     assert run.table is not None
     jobs, (_, flavour, measure) = run.table("jobs"), quotas[0].pool
     begin, end = jobs["submit_s"].min() or 0.0, jobs["end_s"].max() or 0.0

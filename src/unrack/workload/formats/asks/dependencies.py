@@ -32,14 +32,14 @@ _MINUTES = re.compile(r"(.+?)(\+[0-9]{1,9})")
 _MEMBER = re.compile(r"([0-9]+)(?:_([0-9]+)|\[([0-9]+)\])")
 
 
-class Part(NamedTuple):
+class WaitClause(NamedTuple):
     """Jobs of which all are waited for, in one way."""
 
     kind: str  # as the file has it, in small letters
     ids: tuple[str, ...]
 
 
-class Waits(NamedTuple):
+class AwaitedJobs(NamedTuple):
     """What jobs wait for, by ids of jobs that are there."""
 
     columns: dict[str, pl.Series]  # ``dependency``, ``preceding`` and ``think_s``, those that there are
@@ -47,7 +47,7 @@ class Waits(NamedTuple):
     unknown: pl.Series  # the first part of a kind that is not known; null = none
 
 
-def parts_of(text: str) -> list[list[Part]]:
+def parts_of(text: str) -> list[list[WaitClause]]:
     """What all is to be met, each in one of some ways; a list of ids alone stands for ``afterok``.
 
     Examples
@@ -61,7 +61,7 @@ def parts_of(text: str) -> list[list[Part]]:
     if _PART.match(text) is None:
         listed = text[1:-1].replace("'", "").replace('"', "") if text[:1] == "[" and text[-1:] == "]" else text
         ids = tuple(re.findall(r"[^\s,;|]+", listed))
-        return [[Part("afterok", ids)]] if ids else []
+        return [[WaitClause("afterok", ids)]] if ids else []
     met = []
     for one in re.split(r",(?![^\[]*\])", text):
         ways = [_part(way.strip()) for way in one.split("?") if way.strip()]
@@ -69,12 +69,16 @@ def parts_of(text: str) -> list[list[Part]]:
     return met
 
 
-def _part(text: str) -> Part:
+def _part(text: str) -> WaitClause:
     found = _PART.fullmatch(text)
-    return Part(found[1].lower(), tuple(filter(None, (found[2] or "").split(":")))) if found else Part(text, ())
+    return (
+        WaitClause(found[1].lower(), tuple(filter(None, (found[2] or "").split(":"))))
+        if found
+        else WaitClause(text, ())
+    )
 
 
-def waits_for(ids: pl.Series, said: Mapping[str, pl.Series]) -> Waits | None:
+def waits_for(ids: pl.Series, said: Mapping[str, pl.Series]) -> AwaitedJobs | None:
     """What of dependencies is among some jobs; ``None``: they wait for nothing.
 
     What names an array or a heterogeneous job means all of it. ``said``: columns of the jobs, among them ``array``,
@@ -99,7 +103,7 @@ def waits_for(ids: pl.Series, said: Mapping[str, pl.Series]) -> Waits | None:
         if "think_s" in said:
             columns["think_s"] = said["think_s"].set(columns["preceding"].is_null(), None)
         absent = absent | lacking
-    return Waits(columns, absent, unknown)
+    return AwaitedJobs(columns, absent, unknown)
 
 
 def first_circle(ids: pl.Series, said: Mapping[str, pl.Series]) -> list[str]:

@@ -19,7 +19,7 @@ from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse, typed
-from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Columns, Listing, first_said
+from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Listing, ListingColumns, first_said
 
 GPU = "gpu"
 PER_NODE = ("gres", "allocgres", "reqgres")
@@ -50,7 +50,7 @@ class Choices:
                 raise InputError(f"option gres.{name}", repr(key), "KIND.QUANTITY such as nvme.devices")
 
 
-def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: Tally) -> pl.DataFrame:
+def asked(columns: ListingColumns, used_mb: pl.Series | None, choices: Choices, tally: Tally) -> pl.DataFrame:
     """``tasks`` (null = not known), ``cores``, ``memory_mb``, ``devices.…`` and ``extra:gpu_models`` of each row.
 
     ``used_mb``: MB that each node of a job used, where that is known.
@@ -96,7 +96,7 @@ def asked(columns: Columns, used_mb: pl.Series | None, choices: Choices, tally: 
 class _Resources:
     """A column of trackable resources."""
 
-    def __init__(self, columns: Columns, name: str) -> None:
+    def __init__(self, columns: ListingColumns, name: str) -> None:
         self.columns, self.name = columns, name
         self.found: dict[str, Tres] = columns.made(name, tres)
 
@@ -144,7 +144,12 @@ def _tasks(table: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 
 
 def _memory(
-    columns: Columns, table: pl.DataFrame, first: _Resources, second: _Resources, used_mb: pl.Series | None, which: str
+    columns: ListingColumns,
+    table: pl.DataFrame,
+    first: _Resources,
+    second: _Resources,
+    used_mb: pl.Series | None,
+    which: str,
 ) -> pl.Series:
     """MB of each task, rounded up."""
     nodes = pl.coalesce("nodes", pl.lit(1, pl.Int64))
@@ -175,7 +180,7 @@ def _spread(amounts: pl.Series, table: pl.DataFrame, times: pl.Expr) -> pl.Serie
     return table.select((total + pl.col("tasks") - 1) // pl.col("tasks")).to_series()
 
 
-def _devices(columns: Columns, first: _Resources, second: _Resources, nodes: pl.Series) -> dict[str, pl.Series]:
+def _devices(columns: ListingColumns, first: _Resources, second: _Resources, nodes: pl.Series) -> dict[str, pl.Series]:
     """Name of a generic resource → how many the whole job has."""
     sources = [first.of("gres")]
     for name in PER_NODE:
@@ -197,7 +202,7 @@ def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
     return [models.alias(f"{EXTRA}gpu_models"), *unheeded([models.alias("gpu_models")])]
 
 
-def _licences(columns: Columns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:
+def _licences(columns: ListingColumns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:
     """Name → how many the job holds."""
     sources = [first.of("licences"), second.of("licences")]
     if "licenses" in columns:
@@ -278,7 +283,7 @@ def described(
     return pl.concat(parts, how="horizontal")
 
 
-def _on_the_line(columns: Columns, jobs: pl.DataFrame) -> pl.DataFrame:
+def _on_the_line(columns: ListingColumns, jobs: pl.DataFrame) -> pl.DataFrame:
     """What the command lines of jobs ask for, where no column of the list is about it."""
     said = columns.made("submitline", submit_line)
     there = {RENAMED.get(name, name) for name in jobs.columns}

@@ -63,10 +63,10 @@ class Listing(NamedTuple):
     repeated: int = 0  # how many lines repeat the header
     cut: bool = False  # whether columns are aligned, so that what is too long ends in ``+``
 
-    def columns(self, rows: pl.DataFrame) -> Columns:
+    def columns(self, rows: pl.DataFrame) -> ListingColumns:
         """The columns of some rows, which have their places in the list in a column ``row``."""
         places = rows["row"]
-        return Columns(rows, Locator(self.at.source, lambda row: self.at.line_of(places[row])))
+        return ListingColumns(rows, Locator(self.at.source, lambda row: self.at.line_of(places[row])))
 
     def need(self, columns: Sequence[Sequence[str]], command: str) -> None:
         """Refuse a list that lacks all of some columns; ``command``: what prints a whole one."""
@@ -188,7 +188,7 @@ _STAMP = "%Y-%m-%dT%H:%M:%S"
 _UNSAID = ("unknown", "n/a", "none", "(null)", "none assigned")
 
 
-class Columns:
+class ListingColumns:
     """The columns of a frame of text with rows at places ``at``, each made into something else entry by entry."""
 
     def __init__(self, frame: pl.DataFrame, at: Locator) -> None:
@@ -250,7 +250,7 @@ class Columns:
         """Int64 µs since 1970."""
         values = self.text(name)
         stamps = values.str.to_datetime(_STAMP, strict=False, time_unit="us").dt.epoch("us")
-        rest = Columns(pl.DataFrame({name: values.set(stamps.is_not_null(), None)}), self.at)
+        rest = ListingColumns(pl.DataFrame({name: values.set(stamps.is_not_null(), None)}), self.at)
         return stamps.fill_null(rest.column(name, moment_s, pl.Int64) * 1_000_000)
 
     def span_us(self, name: str) -> pl.Series:

@@ -18,7 +18,7 @@ from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice
 from unrack.workload.formats.slurm.jobs import BEGIN, RAN, STATE, Choices, begin_s, described, identified, timed
-from unrack.workload.formats.slurm.listing import Columns, Listing, first_said, listing, ours
+from unrack.workload.formats.slurm.listing import Listing, ListingColumns, first_said, listing, ours
 from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 
@@ -135,7 +135,7 @@ def begun(
     return ours, kept.height - jobs.height, header
 
 
-def _with_held(jobs: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+def _with_held(jobs: pl.DataFrame, columns: ListingColumns) -> pl.DataFrame:
     """The jobs with ``held``: which wait for what is neither a resource nor said; and when others are to begin."""
     reason = first_said(columns.text("reason"), columns.text("nodelist"))
     waits = jobs[STATE].is_in(list(WAITING)).fill_null(False)
@@ -148,7 +148,7 @@ def _with_held(jobs: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     return jobs.with_columns(held.alias("held"))
 
 
-def _latest_us(columns: Columns, jobs: pl.DataFrame) -> int | None:
+def _latest_us(columns: ListingColumns, jobs: pl.DataFrame) -> int | None:
     """When the snapshot was taken, µs since 1970, as far as it tells."""
     runs = jobs.filter(pl.col(STATE) == "RUNNING")
     sums = (runs["start_us"] + runs["work_us"]).drop_nulls()
@@ -195,7 +195,7 @@ def _moment_us(now: str | None) -> int | None:
     raise InputError("option now", repr(now), "a time such as 2026-01-02T03:04:05")
 
 
-def _standing(ours: pl.DataFrame, kept: Columns, tally: Tally, running: str) -> pl.DataFrame:
+def _standing(ours: pl.DataFrame, kept: ListingColumns, tally: Tally, running: str) -> pl.DataFrame:
     """The jobs of a snapshot, those that run on the nodes that they have, as their columns ``kept`` say.
 
     ``ours``: as of :func:`unrack.workload.formats.slurm.jobs.described`, with what is left of each run, and :data:`RAN`

@@ -22,7 +22,7 @@ from unrack.workload.formats.intake import EXTRA, OVERRUN, RUNNING, Tally, workl
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import MOST_MB, choice
 from unrack.workload.formats.slurm.jobs import NAMES, STATE, Choices, begin_s, described, identified, timed
-from unrack.workload.formats.slurm.listing import COMMAND, Columns, Listing, listing
+from unrack.workload.formats.slurm.listing import COMMAND, Listing, ListingColumns, listing
 from unrack.workload.formats.slurm.queue import as_frame, begun, job_name, jobs_in
 from unrack.workload.formats.source import Locator, Source, load
 from unrack.workload.job import Workload
@@ -159,7 +159,7 @@ def _ended(ours: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:
     return tally.drop(ours, "never started", never)
 
 
-def _used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
+def _used_mb(steps: ListingColumns, jobs: ListingColumns, name: str) -> pl.Series | None:
     """Int64: MB on a node of each job, of its step that used most; ``None`` where the list has no MaxRSS.
 
     MaxRSS is of the largest task of a step; where the list says how many tasks the step had on a node, it counts so
@@ -175,7 +175,7 @@ def _used_mb(steps: Columns, jobs: Columns, name: str) -> pl.Series | None:
     return jobs.text(name).replace_strict(most["job"], most["mb"], default=None, return_dtype=pl.Int64)
 
 
-def _on_a_node(columns: Columns) -> pl.Series:
+def _on_a_node(columns: ListingColumns) -> pl.Series:
     said = {
         entry: one.mb or None
         for entry, one in columns.made("maxrss", partial(amount_of_memory, unit="K")).items()

@@ -66,7 +66,7 @@ ALIASES: dict[str, Alias] = {
 """Our name → its other names; our name itself counts, too, in other letters or with a unit."""
 
 
-class Found(NamedTuple):
+class AliasedColumn(NamedTuple):
     """A column that is known by another name."""
 
     column: str  # the file's name for it
@@ -79,14 +79,14 @@ class Found(NamedTuple):
         return f"{self.column} (in {self.unit})" if self.unit else self.column
 
 
-def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -> dict[str, Found]:
+def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -> dict[str, AliasedColumn]:
     """Our name → the column that another name gives it away as; two columns for one of ours are refused.
 
     ``taken``: our name → the column, of those that need no other name; neither is looked for again. Where ``end`` is
     among them, ``run`` is not looked for.
     """
     columns = [(name, words_of(name)) for name in header if name not in set(taken.values())]
-    found: dict[str, Found] = {}
+    found: dict[str, AliasedColumn] = {}
     for ours, alias in ALIASES.items():
         if ours in taken or (ours == "run" and "end" in taken):
             continue
@@ -102,12 +102,14 @@ def find_aliases(header: Sequence[str], taken: Mapping[str, str], at: Locator) -
     return found
 
 
-def _match(name: str, words: str, names: tuple[str, ...], units: Mapping[str, tuple[str, Fraction]]) -> Found | None:
+def _match(
+    name: str, words: str, names: tuple[str, ...], units: Mapping[str, tuple[str, Fraction]]
+) -> AliasedColumn | None:
     if words in names:
-        return Found(name, "", None)
+        return AliasedColumn(name, "", None)
     for ending, (unit, factor) in units.items():
         if words.endswith(f"_{ending}") and words.removesuffix(f"_{ending}") in names:
-            return Found(name, unit, factor)
+            return AliasedColumn(name, unit, factor)
     return None
 
 

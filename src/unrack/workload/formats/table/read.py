@@ -22,7 +22,7 @@ from unrack.workload.formats.asks.columns import COLUMNS as KEPT
 from unrack.workload.formats.intake import DEVICE, OVERRUN, Tally, workload
 from unrack.workload.formats.quantities import DEVICE_KEY, boolean, choice, memory_unit_mb, time_unit_us
 from unrack.workload.formats.source import Locator, Source, load
-from unrack.workload.formats.table.aliases import Found, find_aliases, words_of
+from unrack.workload.formats.table.aliases import AliasedColumn, find_aliases, words_of
 from unrack.workload.formats.table.columns import COLUMNS, TEXTS, TableColumns, carried
 from unrack.workload.formats.table.text import csv_frame, parquet_frame
 from unrack.workload.job import Workload
@@ -107,7 +107,7 @@ def read_table(
     return as_workload(table, kind, other, overrun)
 
 
-def as_workload(table: TableColumns, kind: str, other: Mapping[str, Found], overrun: str) -> Workload:
+def as_workload(table: TableColumns, kind: str, other: Mapping[str, AliasedColumn], overrun: str) -> Workload:
     """The workload of a table, by the shared rules; columns that are nothing of ours are carried along.
 
     ``kind``: the name of the reader. ``other``: our name → the column that another name gave away.

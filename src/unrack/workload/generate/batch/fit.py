@@ -101,7 +101,7 @@ _MOST_DRAWN = 30_000
 
 
 @dataclass(frozen=True)
-class Fit:
+class ModelFit:
     """A model with what it was fitted to."""
 
     model: BatchModel  # the parameters
@@ -113,7 +113,7 @@ class Fit:
     together: Mapping[str, tuple[float, float]]
 
 
-def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
+def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> ModelFit:
     """Fit the comprehensive batch model to a log of 20 jobs or more, of which one ran.
 
     A job's size is its tasks; in a log of one task a job it is the cores. The system has so many ``nodes``, by default
@@ -151,7 +151,7 @@ def fit(workload: Workload, nodes: int | None = None, seed: int = 0) -> Fit:
     drawn = generate_batch(
         BatchSpec(model="cirne", nodes=nodes, jobs=count, parameters=model.model_dump(mode="json")), seed
     )
-    return Fit(model, len(jobs), marginals(workload, drawn, asked), together(workload, drawn, asked))
+    return ModelFit(model, len(jobs), marginals(workload, drawn, asked), together(workload, drawn, asked))
 
 
 def _asked(workload: Workload, run_s: Floats, request_s: Floats) -> Bools:

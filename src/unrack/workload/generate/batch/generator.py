@@ -37,7 +37,7 @@ from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import parameters_of, parameters_text
 from unrack.workload.generate.batch.model import COMPLETED, BatchModel, Draw
-from unrack.workload.generate.batch.spec import BatchSpec, Profile
+from unrack.workload.generate.batch.spec import BatchSpec, MeasuredApplication
 from unrack.workload.generate.distributions import DAY_S, Distribution, Positive, as_us, numbers_from
 from unrack.workload.generate.memory import chosen_for_share, match, memory_by_size_mb, read_profiles, scaled_memory_mb
 from unrack.workload.job import Workload, job_table
@@ -271,7 +271,7 @@ class BatchJobs(NamedTuple):
 def drawn_jobs(
     spec: BatchSpec,
     model: BatchModel | LublinModel,
-    profiles: list[Profile] | None,
+    profiles: list[MeasuredApplication] | None,
     rng: np.random.Generator,
     count: int,
 ) -> BatchJobs:
@@ -301,7 +301,10 @@ def drawn_jobs(
 
 
 def _mixed_jobs(
-    spec: BatchSpec, model: BatchModel | LublinModel, profiles: list[Profile] | None, rng: np.random.Generator
+    spec: BatchSpec,
+    model: BatchModel | LublinModel,
+    profiles: list[MeasuredApplication] | None,
+    rng: np.random.Generator,
 ) -> BatchJobs:
     """Jobs chosen from as many as it takes, up to 256 times, to have enough of either kind; in an order of chance."""
     assert spec.large_share is not None

@@ -28,7 +28,7 @@ def _megabytes(value: Any) -> Any:
         raise ValueError("an amount in MB, or text such as '64 GB'") from None
 
 
-class Profile(Strict):
+class MeasuredApplication(Strict):
     """An application that was measured at one size."""
 
     # becomes the job's application
@@ -67,7 +67,7 @@ class BatchSpec(Strict):
     # node, or a distribution
     memory: Literal["table-5.5", "profiles"] | Distribution | None = None
     # applications that jobs are matched with: a table each, or the path of a CSV file
-    profiles: str | Annotated[list[Profile], Field(min_length=1)] | None = None
+    profiles: str | Annotated[list[MeasuredApplication], Field(min_length=1)] | None = None
     # cores of the nodes on which the memory of ``profiles`` was measured; ``None``: 4, of unrack's own profiles 32
     profile_cores: Count | None = None
     large_share: Annotated[float, Field(ge=0, le=1)] | None = None  # node-hours of large jobs over those of all jobs …

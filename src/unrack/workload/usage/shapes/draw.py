@@ -78,7 +78,7 @@ def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int =
         levels = np.where(np.repeat(several[job], size), mixed, score[members])
     else:
         levels = score[members]
-    steps = Steps(starts(size), length[members], levels, wanted.ratio[job], wanted.near[job], wanted.spread[job])
+    steps = CurveSteps(starts(size), length[members], levels, wanted.ratio[job], wanted.near[job], wanted.spread[job])
     span, height = heights(steps)
     slots = np.maximum(np.ceil(run_s / shapes.interval_s), 1.0)
     factor = _factors(shapes, job, several, rng)
@@ -179,7 +179,7 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
     return curves, pl.Series("job", np.arange(1, jobs + 1)), run_s
 
 
-class Steps(NamedTuple):
+class CurveSteps(NamedTuple):
     """The steps of curves, one curve after the other."""
 
     point: Ints  # int64[curves + 1]: the steps of curve c are ``point[c]`` to ``point[c + 1] - 1``: one or more
@@ -193,7 +193,7 @@ class Steps(NamedTuple):
     spread: Floats
 
 
-def heights(steps: Steps) -> tuple[Floats, Floats]:
+def heights(steps: CurveSteps) -> tuple[Floats, Floats]:
     """``float64[steps]`` twice: how much of the progress each step takes, and its height over the curve's peak.
 
     The highest steps are near the peak, from 0.9 to 1, for the share of the progress that is wanted; the others are
@@ -217,18 +217,18 @@ def heights(steps: Steps) -> tuple[Floats, Floats]:
     return span, np.where(is_near, near, low)
 
 
-def _sum(values: Floats, steps: Steps) -> Floats:
+def _sum(values: Floats, steps: CurveSteps) -> Floats:
     return np.add.reduceat(values, steps.point[:-1]) if len(values) else np.zeros(0)
 
 
-def _spans(steps: Steps, curve: Ints, is_near: np.ndarray, share: Floats) -> Floats:
+def _spans(steps: CurveSteps, curve: Ints, is_near: np.ndarray, share: Floats) -> Floats:
     upper = _sum(np.where(is_near, steps.length, 0.0), steps)
     lower = _sum(np.where(is_near, 0.0, steps.length), steps)
     by = np.where(is_near, (share / np.maximum(upper, 1e-300))[curve], ((1 - share) / np.maximum(lower, 1e-300))[curve])
     return steps.length * by
 
 
-def _squeezed(near: Floats, span: Floats, steps: Steps, all_near: np.ndarray, curve: Ints) -> Floats:
+def _squeezed(near: Floats, span: Floats, steps: CurveSteps, all_near: np.ndarray, curve: Ints) -> Floats:
     """Where all steps are near the peak, their distance from it in line with the mean that is wanted."""
     below = 1.0 - _sum(near * span, steps)
     by = np.where(all_near, (1.0 - steps.ratio) / np.maximum(below, 1e-9), 1.0)
@@ -236,7 +236,7 @@ def _squeezed(near: Floats, span: Floats, steps: Steps, all_near: np.ndarray, cu
 
 
 def _low(
-    steps: Steps, curve: Ints, rank: Ints, near_steps: Ints, span: Floats, is_near: np.ndarray, near: Floats,
+    steps: CurveSteps, curve: Ints, rank: Ints, near_steps: Ints, span: Floats, is_near: np.ndarray, near: Floats,
     share: Floats,
 ) -> Floats:  # fmt: skip
     """Heights of the other steps: a power of their rank, found by halving, that gives the mean."""

@@ -14,8 +14,16 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.workload.generate.batch.curve import correlation_of, curve_of
 from unrack.workload.generate.batch.fit import Marginal
 from unrack.workload.usage.curves import SHARE_UNIT, UsageSeries, series_of
-from unrack.workload.usage.shapes.draw import Steps, drawn, heights
-from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Kind, Nodes, Properties, Shapes, properties
+from unrack.workload.usage.shapes.draw import CurveSteps, drawn, heights
+from unrack.workload.usage.shapes.parameters import (
+    KINDS,
+    NEAR,
+    NodeDifferences,
+    Properties,
+    ShapeKind,
+    Shapes,
+    properties,
+)
 from unrack.workload.usage.thin import thinned
 
 KNOTS = 12
@@ -34,7 +42,7 @@ _LONG_ENOUGH = 5
 
 
 @dataclass(frozen=True)
-class Fit:
+class ShapeFit:
     """Parameters with what they were fitted to."""
 
     shapes: Shapes  # the parameters
@@ -47,7 +55,7 @@ class Fit:
     marginals: tuple[Marginal, ...]
 
 
-def fit(series: UsageSeries, seed: int = 0) -> Fit:
+def fit(series: UsageSeries, seed: int = 0) -> ShapeFit:
     """Fit the parameters of shapes to measured series, of five jobs or more that use memory; others are left out.
 
     ``seed``: of the curves drawn for comparison, for jobs of the same run times and sizes: 2 000 or more.
@@ -69,7 +77,7 @@ def fit(series: UsageSeries, seed: int = 0) -> Fit:
     source = f"{os.path.basename(series.source)}, {len(given)} jobs"
     first = Shapes(source=source, interval_s=interval_s, kinds=cast("Any", kinds), nodes=nodes_of(given, kind))
     shapes = _with_steps(first, given, seed)
-    return Fit(
+    return ShapeFit(
         shapes, len(given), len(given.point) - 1,
         {name: int(count) for name, count in zip(KINDS, counts, strict=True)},
         _marginals(given, found, shapes, seed),
@@ -86,10 +94,10 @@ def _interval_s(series: UsageSeries) -> float:
     return float(f"{interval:.4g}") if interval > 0 else 300.0
 
 
-def _kind(found: Properties, rows: Bools, long: Bools, jobs: int) -> Kind:
+def _kind(found: Properties, rows: Bools, long: Bools, jobs: int) -> ShapeKind:
     ratio, near = found.ratio[rows], np.maximum(found.near[rows], 1e-6)
     steps = found.steps[rows & long] if (rows & long).any() else found.steps[rows]
-    return Kind(
+    return ShapeKind(
         weight=float(jobs),
         mean_over_peak=curve_of(np.clip(ratio, 1e-6, 1.0), KNOTS),
         near_peak=curve_of(near, KNOTS),
@@ -132,7 +140,9 @@ def _persistence(found: Properties, rows: Bools) -> float:
 def _spread(found: Properties, rows: Bools) -> float:
     """How far steps that are not near the peak differ, against drawn ones that differ as much as they may."""
     point, span, level = _levels(found, rows)
-    drawn_span, most = heights(Steps(point, span, level, found.ratio[rows], found.near[rows], np.ones(len(point) - 1)))
+    drawn_span, most = heights(
+        CurveSteps(point, span, level, found.ratio[rows], found.near[rows], np.ones(len(point) - 1))
+    )
     owner = np.repeat(np.arange(len(point) - 1), np.diff(point))
 
     def deviation(values: Floats, weight: Floats) -> float:
@@ -160,7 +170,7 @@ def _marginals(given: UsageSeries, found: Properties, shapes: Shapes, seed: int)
     return tuple(Marginal(name, "", np.round(one, 6), np.round(other, 6)) for name, one, other in pairs)
 
 
-def nodes_of(series: UsageSeries, kind: Ints) -> Nodes | None:
+def nodes_of(series: UsageSeries, kind: Ints) -> NodeDifferences | None:
     """The parameters of nodes, or ``None`` where no job has several series; each series uses something.
 
     ``kind``: int64[series], of the job of each. Ramps agree by their trend, and do not count for how alike levels are.
@@ -175,7 +185,7 @@ def nodes_of(series: UsageSeries, kind: Ints) -> Nodes | None:
     spread = float(np.sqrt(apart / (series.series[several] - 1).sum()))
     pairs = np.flatnonzero((np.diff(job) == 0) & (kind[1:] != KINDS.index("ramp")))[:_MOST_PAIRS]
     found = [one for pair in pairs.tolist() if (one := _correlation(series, pair)) is not None]
-    return Nodes(spread=round(min(spread, 10.0), 4), alike=_alike(found))
+    return NodeDifferences(spread=round(min(spread, 10.0), 4), alike=_alike(found))
 
 
 def _alike(found: Sequence[tuple[float, int]]) -> float:

@@ -45,7 +45,7 @@ ShareCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator
 StepCurve = Annotated[tuple[Positive, ...], Field(min_length=2), AfterValidator(_counts)]
 
 
-class Kind(Strict):
+class ShapeKind(Strict):
     """One kind of shape; curves are quantile curves: values, the smallest first, at equal steps of chance."""
 
     # how many curves are of this kind, against the weights of the others
@@ -61,7 +61,7 @@ class Kind(Strict):
     spread: Annotated[FiniteFloat, Field(ge=0, le=1)] = 1.0
 
 
-class Nodes(Strict):
+class NodeDifferences(Strict):
     """How the nodes of one job differ."""
 
     # standard deviation of the logarithm of the nodes' peaks; the highest of them is the job's
@@ -77,12 +77,12 @@ class Shapes(Strict):
     # the length of a sample, s: steps begin at its multiples, and a job that is shorter has one step
     interval_s: Positive = 300.0
     # kind → its parameters; a kind that is not there is not drawn
-    kinds: dict[Literal["flat", "ramp", "phases", "spikes"], Kind] = Field(min_length=1)
-    nodes: Nodes | None = None  # how nodes differ; ``None``: one curve for all tasks of a job
+    kinds: dict[Literal["flat", "ramp", "phases", "spikes"], ShapeKind] = Field(min_length=1)
+    nodes: NodeDifferences | None = None  # how nodes differ; ``None``: one curve for all tasks of a job
 
     @field_validator("kinds")
     @classmethod
-    def _some_weight(cls, value: dict[str, Kind]) -> dict[str, Kind]:
+    def _some_weight(cls, value: dict[str, ShapeKind]) -> dict[str, ShapeKind]:
         if not sum(kind.weight for kind in value.values()) > 0:
             raise ValueError("weights of which one is above 0")
         return value
@@ -114,7 +114,7 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
     """
     name = os.fspath(which)
     content = parameters_of(name, "shapes", SHAPES, "usage/shapes")
-    return Shapes.read(content, f"{name}, ", nested=list(Kind.model_fields))
+    return Shapes.read(content, f"{name}, ", nested=list(ShapeKind.model_fields))
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:

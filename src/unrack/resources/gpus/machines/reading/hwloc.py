@@ -9,7 +9,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 from unrack.errors import ClusterError
-from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, Found, Pair
+from unrack.resources.gpus.machines.reading.words import NODE, PHB, PIX, PXB, SYS, MachineWords, Pair
 
 _OF_GPUS = re.compile(r"(nvml|cuda|rsmi|opencl\d+d|ze)\d+(\.\d+)?")
 _MAKERS = ("10de", "1002")
@@ -21,7 +21,7 @@ def is_xml(text: str) -> bool:
     return re.search(r"<topology[\s>]", text[:4000]) is not None
 
 
-def read_xml(text: str, where: str, name: str) -> Found:
+def read_xml(text: str, where: str, name: str) -> MachineWords:
     """What the file says; GPUs are numbered in the order of their PCI addresses, as CUDA is told to.
 
     A ClusterError if it is not XML of hwloc.
@@ -45,7 +45,7 @@ def read_xml(text: str, where: str, name: str) -> Found:
     words = {(a, b): _word(gpus[a], gpus[b]) for a, b in combinations(range(len(gpus)), 2)}
     nvlinks, nvswitch = _nvlinks(root, gpus, where)
     models = {gpu.model for gpu in gpus}
-    return Found(
+    return MachineWords(
         name, len(gpus), len(gpus), words, nvlinks, nvswitch, home,
         {number: _cpus(package, where) for number, package in enumerate(packages)},
         model=models.pop() if len(models) == 1 else "",

@@ -15,7 +15,17 @@ from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.machine import PRESETS, Machine, numbers_of, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.hwloc import is_xml, read_xml
-from unrack.resources.gpus.machines.reading.words import LEVELS, NODE, PHB, PIX, PXB, SYS, Found, Pair, machine_of
+from unrack.resources.gpus.machines.reading.words import (
+    LEVELS,
+    NODE,
+    PHB,
+    PIX,
+    PXB,
+    SYS,
+    MachineWords,
+    Pair,
+    machine_of,
+)
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _HEADING = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
@@ -47,7 +57,7 @@ class _Row:
     tail: dict[str, str]
 
 
-def read_matrix(text: str, where: str, name: str) -> Found:
+def read_matrix(text: str, where: str, name: str) -> MachineWords:
     """What the matrix says.
 
     ``text``: what the tool printed, with or without escapes for terminals, legend and other text around it; ``where``:
@@ -63,7 +73,7 @@ def read_matrix(text: str, where: str, name: str) -> Found:
     home, sockets = _affinity(rows[:gpus], where)
     model = _MODEL.search(text)
     slices = _MIG_SLICES // 2 if model and "A30" in model[1].split() else _MIG_SLICES
-    return Found(
+    return MachineWords(
         name, gpus, len(columns), words, nvlinks, home=home, sockets=sockets,
         model=model[1] if model else "", slices=slices if _MIG.search(text) else 0,
     )  # fmt: skip
@@ -151,7 +161,7 @@ _ROW = re.compile(r"\s*(\d+):\s+([\d\s]+)")
 
 
 @dataclass(frozen=True)
-class Nodes:
+class NumaNodes:
     """NUMA nodes by number: their CPUs, and for each pair of them how far apart they are (10: local)."""
 
     cpus: dict[int, tuple[int, ...]]
@@ -163,7 +173,7 @@ def is_hardware(text: str) -> bool:
     return re.search(r"^\s*node \d+ cpus:", text, re.MULTILINE) is not None
 
 
-def _read_hardware(text: str, where: str) -> Nodes:
+def _read_hardware(text: str, where: str) -> NumaNodes:
     """The nodes that have CPUs; nodes without, such as the memory of GPUs, are left out."""
     cpus: dict[int, tuple[int, ...]] = {}
     apart: dict[Pair, int] = {}
@@ -188,10 +198,10 @@ def _read_hardware(text: str, where: str) -> Nodes:
     if not any(cpus.values()):
         raise ClusterError(where, "no node with CPUs", "what numactl --hardware prints")
     with_cpus = {node: found for node, found in cpus.items() if found}
-    return Nodes(with_cpus, {pair: d for pair, d in apart.items() if pair[0] in with_cpus and pair[1] in with_cpus})
+    return NumaNodes(with_cpus, {pair: d for pair, d in apart.items() if pair[0] in with_cpus and pair[1] in with_cpus})
 
 
-def _with_nodes(found: Found, nodes: Nodes, where: str) -> Found:
+def _with_nodes(found: MachineWords, nodes: NumaNodes, where: str) -> MachineWords:
     """What is known of GPUs, with sockets as NUMA nodes: their CPUs, those without GPUs too, and their distances."""
     home = {}
     for gpu, socket in found.home.items():
@@ -260,7 +270,7 @@ def machine_in(
         return machine_of(_with_nodes(found, _read_hardware(text, where), where) if is_hardware(text) else found)
     if is_hardware(text):
         nodes = _read_hardware(text, where)
-        return _without(cpus, machine_of(Found(name, 0, 0, sockets=nodes.cpus, apart=nodes.apart)))
+        return _without(cpus, machine_of(MachineWords(name, 0, 0, sockets=nodes.cpus, apart=nodes.apart)))
     return _without(cpus, machine_from(_toml(text, where), where, name))
 
 

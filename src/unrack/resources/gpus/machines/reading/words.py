@@ -36,7 +36,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class MachineWords:
     """What a tool says of a machine."""
 
     # as of a `Machine`
@@ -59,7 +59,7 @@ class Found:
     slices: int = 0
 
 
-def machine_of(found: Found) -> Machine:
+def machine_of(found: MachineWords) -> Machine:
     """The machine with the least tree that agrees with what is known of pairs."""
     parts = Parts(found.name)
     homes = _homes(found)
@@ -88,7 +88,7 @@ def machine_of(found: Found) -> Machine:
     return Machine(found.name, tuple(parts.vertices), tuple(parts.links), found.model, cores, found.slices)
 
 
-def _sockets(found: Found, homes: Mapping[int, int], parts: Parts) -> dict[int, int]:
+def _sockets(found: MachineWords, homes: Mapping[int, int], parts: Parts) -> dict[int, int]:
     """The vertices of the sockets by the system's numbers, linked to the machine and to those that are nearer."""
     numbers = sorted({*homes.values(), *found.sockets}) or [0]
     at = {number: parts.hang(SOCKET, f"socket {place}", 0, ACROSS) for place, number in enumerate(numbers)}
@@ -102,7 +102,7 @@ def _sockets(found: Found, homes: Mapping[int, int], parts: Parts) -> dict[int, 
     return at
 
 
-def _levels(found: Found, homes: Mapping[int, int]) -> list[list[int]]:
+def _levels(found: MachineWords, homes: Mapping[int, int]) -> list[list[int]]:
     """The levels between GPUs and sockets, from the inside: for each GPU the least GPU in its group.
 
     A level is left out that joins no GPUs, or those of the level before; one of host bridges also where it joins all
@@ -118,7 +118,7 @@ def _levels(found: Found, homes: Mapping[int, int]) -> list[list[int]]:
     return kept
 
 
-def _groups(found: Found, joining: Sequence[str]) -> list[int]:
+def _groups(found: MachineWords, joining: Sequence[str]) -> list[int]:
     """For each device the least device that it reaches over pairs with these words."""
     first = list(range(found.devices))
     for a, b in combinations(range(found.devices), 2):
@@ -133,7 +133,7 @@ def _joined(group: list[int], a: int, b: int) -> list[int]:
     return [low if one == high else one for one in group]
 
 
-def _homes(found: Found) -> dict[int, int]:
+def _homes(found: MachineWords) -> dict[int, int]:
     """The socket of each GPU: as the system says; else that of its group; else one that no known socket has."""
     group = _groups(found, LEVELS)[: found.gpus]
     group = _joined_by_nvlink(found, group)
@@ -151,7 +151,7 @@ def _homes(found: Found) -> dict[int, int]:
     return homes
 
 
-def _joined_by_nvlink(found: Found, group: list[int]) -> list[int]:
+def _joined_by_nvlink(found: MachineWords, group: list[int]) -> list[int]:
     """Groups with a direct link between them become one if no pair of them is known to be on different sockets."""
     for a, b in sorted(found.nvlinks):
         if group[a] == group[b]:
