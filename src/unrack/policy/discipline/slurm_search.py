@@ -4,7 +4,7 @@ The search is in turns. From a time on (first: now) the nodes are taken that no 
 it began then, nor just when it ends. On these running jobs end: together those that end within half a minute of the
 first, then within twice as long, and so on; a job that ends on none of them ends no group, and those behind it join.
 The job starts at the last end of a group after which it has a place. If until then nodes come free that were reserved,
-or if others have its nodes then, the next turn is from that time on. As observed of Slurm 22.05, with its log of each
+or if others have its nodes then, the next turn is from that time on. As of Slurm 22.05, and held to its log of each
 look; groups are counted on the clock of the trace. O(jobs log jobs + turns * nodes) for a job.
 """
 
