@@ -309,7 +309,7 @@ def marks(
 
     Examples
     --------
-    >>> two = {"a": Entry({0: {"wait": 1.0}, 1: {"wait": 2.0}}), "b": Entry({0: {"wait": 1.5}, 1: {"wait": 2.5}})}
+    >>> two = {"a": ComparedRow({0: {"wait": 1.0}, 1: {"wait": 2.0}}), "b": ComparedRow({0: {"wait": 1.5}, 1: {"wait": 2.5}})}
     >>> marks(two, "wait", "low")
     {'a': 'best'}
     """

@@ -93,7 +93,7 @@ class GoalRule:
 
         Examples
         --------
-        >>> Rule((), 20, 0.9).looks, Rule((), 30, None, 0.95).looks
+        >>> GoalRule((), 20, 0.9).looks, GoalRule((), 30, None, 0.95).looks
         ((3, 6, 12, 18, 20), (5, 10, 20, 30))
         """
         first = FEWEST if self.confidence is not None else self.seeds - self.needed + 1

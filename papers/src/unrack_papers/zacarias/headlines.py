@@ -125,7 +125,7 @@ def greatest(several: Iterable[FoundNumber], sign: int = 1) -> FoundNumber:
 
     Examples
     --------
-    >>> greatest([Found("a", [1.0, 2.0]), Found("b", [3.0, None]), Found("c", [])]).where
+    >>> greatest([FoundNumber("a", [1.0, 2.0]), FoundNumber("b", [3.0, None]), FoundNumber("c", [])]).where
     'b'
     """
     known = [(found, mean) for found in several if (mean := found.mean) is not None]

@@ -39,7 +39,7 @@ def room_words(room: NodeRoom) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> room_words(Room(9, 2, 3, {"cores": 4, "memory": 1}, np.ones(9, bool), np.zeros((2, 9), int)))
+    >>> room_words(NodeRoom(9, 2, 3, {"cores": 4, "memory": 1}, np.ones(9, bool), np.zeros((2, 9), int)))
     '9: 2 have room for a task, 4 lack cores, 1 lack memory, on 3 it may not start'
     """
     said = [f"{room.with_room} have room for a task"] + [f"{count} lack {name}" for name, count in room.lacks.items()]

@@ -74,9 +74,9 @@ def request(fields: Mapping[str, str]) -> EqualTasks:
     Examples
     --------
     >>> request({"Resource_List.select": "2:ncpus=8:mem=4gb:ngpus=1"})
-    Request(tasks=2, cores=8, gpus=1, mb=4096, unequal=False, places=False, constraint='', hosts='')
+    EqualTasks(tasks=2, cores=8, gpus=1, mb=4096, unequal=False, places=False, constraint='', hosts='')
     >>> request({"Resource_List.nodes": "2:ppn=8", "Resource_List.mem": "8gb"})
-    Request(tasks=2, cores=8, gpus=0, mb=4096, unequal=False, places=False, constraint='', hosts='')
+    EqualTasks(tasks=2, cores=8, gpus=0, mb=4096, unequal=False, places=False, constraint='', hosts='')
     >>> request({"Resource_List.ncpus": "16", "Resource_List.nodect": "2"}).cores
     8
     >>> [getattr(request({"Resource_List.nodes": "2:ppn=8:big+n7"}), name) for name in ("constraint", "hosts")]

@@ -53,9 +53,9 @@ def parts_of(text: str) -> list[list[WaitClause]]:
     Examples
     --------
     >>> parts_of("afterok:12:13(unfulfilled),afterany:14?singleton")
-    [[Part(kind='afterok', ids=('12', '13'))], [Part(kind='afterany', ids=('14',)), Part(kind='singleton', ids=())]]
+    [[WaitClause(kind='afterok', ids=('12', '13'))], [WaitClause(kind='afterany', ids=('14',)), WaitClause(kind='singleton', ids=())]]
     >>> parts_of("7; 8")
-    [[Part(kind='afterok', ids=('7', '8'))]]
+    [[WaitClause(kind='afterok', ids=('7', '8'))]]
     """
     text = _STATE.sub("", text.strip())
     if _PART.match(text) is None:
