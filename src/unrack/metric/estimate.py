@@ -309,8 +309,8 @@ def marks(
 
     Examples
     --------
-    >>> two = {"a": ComparedRow({0: {"wait": 1.0}, 1: {"wait": 2.0}}), "b": ComparedRow({0: {"wait": 1.5}, 1: {"wait": 2.5}})}
-    >>> marks(two, "wait", "low")
+    >>> one, other = ComparedRow({0: {"wait": 1}, 1: {"wait": 2}}), ComparedRow({0: {"wait": 1.5}, 1: {"wait": 2.5}})
+    >>> marks({"a": one, "b": other}, "wait", "low")
     {'a': 'best'}
     """
     found: dict[str, Mark] = {}

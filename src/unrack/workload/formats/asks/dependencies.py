@@ -52,10 +52,10 @@ def parts_of(text: str) -> list[list[WaitClause]]:
 
     Examples
     --------
-    >>> parts_of("afterok:12:13(unfulfilled),afterany:14?singleton")
-    [[WaitClause(kind='afterok', ids=('12', '13'))], [WaitClause(kind='afterany', ids=('14',)), WaitClause(kind='singleton', ids=())]]
-    >>> parts_of("7; 8")
-    [[WaitClause(kind='afterok', ids=('7', '8'))]]
+    >>> parts_of("afterok:12:13(unfulfilled),afterany:14")
+    [[WaitClause(kind='afterok', ids=('12', '13'))], [WaitClause(kind='afterany', ids=('14',))]]
+    >>> parts_of("afterok:7:8?singleton")
+    [[WaitClause(kind='afterok', ids=('7', '8')), WaitClause(kind='singleton', ids=())]]
     """
     text = _STATE.sub("", text.strip())
     if _PART.match(text) is None:
