@@ -43,7 +43,7 @@ help:
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make k8sbox    a Kubernetes control plane for tests, built from Go modules and kept (7 to 15 minutes the first time)"
-	@echo "make live-kubernetes  the tests against it (12 minutes); make live runs them too"
+	@echo "make live-kubernetes  the tests against it (15 minutes); make live runs them too"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of papers/docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
