@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -219,9 +220,12 @@ def test_nothing_is_written_where_the_study_is_wrong(tmp_path: Path) -> None:
 
 def test_help_answers_at_once_and_every_command_has_its_own() -> None:
     unrack("--help")
-    started = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = unrack("--help")
-    assert time.perf_counter() - started < 0.6  # the goal is 0.3 s on a quiet machine
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
+    )  # the goal is 0.3 s, on any machine
     commands = ["run", "trace", "policies", "metrics", "presets", "traces", "explain", "report"]
     for command in commands:
         assert command in done.stdout
