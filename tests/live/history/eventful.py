@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from fake_fabric import FakeFabric
 from fake_slurm import FakeSlurm, HandClock, PlainTerms
+from strict_slurm import StrictSlurm
 
 from unrack.live.driver.driver import Driver
 from unrack.live.driver.history.past import Past, past_of
@@ -59,6 +60,20 @@ class Eventful:
         self.go(5)
         self.stop()
         return past_of(self.state)
+
+
+def reserved(state: Path, policy: str = "easy") -> Eventful:
+    """A world of jobs of two seconds, of which two are of a reservation of two of the four nodes for eight seconds."""
+    world = Eventful(state, policy, slurm=StrictSlurm)
+    slurm = world.slurm
+    assert isinstance(slurm, StrictSlurm)
+    slurm.reserve(3, 8, "n1", "n2", Users="ann", Flags="SPEC_NODES")
+    draw = np.random.default_rng(7)
+    for i in range(24):
+        own = {"reservation": "r0", "user": "ann"} if i in (2, 3) else {}
+        slurm.submit(1, int(draw.integers(1, 5)), int(draw.integers(1, 4)), 4, **own)
+        world.go(int(draw.integers(0, 4)))
+    return world
 
 
 def meddled(state: Path, policy: str, seed: int, kinds: Collection[str], jobs: int = 25) -> Past:

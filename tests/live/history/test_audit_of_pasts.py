@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from eventful import MEDDLING, Eventful, meddled
+from eventful import MEDDLING, Eventful, meddled, reserved
 from strict_slurm import StrictSlurm
 
 from unrack.errors import RunError
@@ -17,20 +16,6 @@ from unrack.live.driver.history.runs import live_result, workload_of
 from unrack.sim.result import audit
 
 BREAKS = "What really happened breaks a rule: "
-
-
-def reserved(state: Path, policy: str = "easy") -> Past:
-    """Jobs of two seconds, of which two are of a reservation of two of the four nodes for eight seconds."""
-    world = Eventful(state, policy, slurm=StrictSlurm)
-    slurm = world.slurm
-    assert isinstance(slurm, StrictSlurm)
-    slurm.reserve(3, 8, "n1", "n2", Users="ann", Flags="SPEC_NODES")
-    draw = np.random.default_rng(7)
-    for i in range(24):
-        own = {"reservation": "r0", "user": "ann"} if i in (2, 3) else {}
-        slurm.submit(1, int(draw.integers(1, 5)), int(draw.integers(1, 4)), 4, **own)
-        world.go(int(draw.integers(0, 4)))
-    return world.until_done()
 
 
 def exchanged(past: Past, one: Ran, other: Ran, **more: Any) -> Past:
@@ -50,7 +35,7 @@ def notes_of(past: Past) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
 def test_a_past_in_which_reservations_were_kept_breaks_no_rule(tmp_path: Path, policy: str) -> None:
-    past = reserved(tmp_path, policy)
+    past = reserved(tmp_path, policy).until_done()
     members = [job for job in past.jobs if job.job["said"].get("reservation")]
     assert len(members) == 2
     assert {row[0] for job in members for row in job.lease["rows"]} <= {"n1", "n2"}
@@ -60,7 +45,7 @@ def test_a_past_in_which_reservations_were_kept_breaks_no_rule(tmp_path: Path, p
 
 
 def test_a_job_of_others_on_nodes_that_are_reserved_is_found_and_told_first(tmp_path: Path) -> None:
-    past = reserved(tmp_path)
+    past = reserved(tmp_path).until_done()
     member = next(job for job in past.jobs if job.job["said"].get("reservation"))
     other = next(job for job in past.jobs if not job.job["said"].get("reservation"))
     planted = exchanged(past, other, member)
@@ -70,7 +55,7 @@ def test_a_job_of_others_on_nodes_that_are_reserved_is_found_and_told_first(tmp_
 
 
 def test_a_member_that_starts_when_its_reservation_is_not_in_force_is_found(tmp_path: Path) -> None:
-    past = reserved(tmp_path)
+    past = reserved(tmp_path).until_done()
     member = next(job for job in past.jobs if job.job["said"].get("reservation"))
     last = max(past.jobs, key=lambda job: job.decided_us)
     assert last.decided_us > 8_000_000

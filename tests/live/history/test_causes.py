@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eventful import MEDDLING, Eventful, meddled
+from eventful import MEDDLING, Eventful, meddled, reserved
 from strict_slurm import StrictSlurm
 
 from unrack.errors import InputError
@@ -82,17 +82,9 @@ def test_a_policy_that_acts_at_multiples_of_an_interval_is_simulated_on_the_cloc
 def test_where_nodes_are_reserved_for_a_time_the_simulation_starts_what_was_started_when_it_was(
     tmp_path: Path, policy: str
 ) -> None:
-    world = Eventful(tmp_path, policy, slurm=StrictSlurm)
-    slurm = world.slurm
-    assert isinstance(slurm, StrictSlurm)
-    slurm.reserve(3, 8, "n1", "n2", Users="ann", Flags="SPEC_NODES")
-    draw = np.random.default_rng(7)
-    for i in range(24):
-        own = {"reservation": "r0", "user": "ann"} if i in (2, 3) else {}
-        slurm.submit(1, int(draw.integers(1, 5)), int(draw.integers(1, 4)), 4, **own)
-        world.go(int(draw.integers(0, 4)))
+    world = reserved(tmp_path, policy)
     past = world.until_done()
-    assert not slurm.asked
+    assert not world.slurm.asked
     told = [record.value.get("told", ()) for record in read_journal(tmp_path / "journal")]
     assert any(event[0] == "opened" for events in told for event in events)
     found = compare(past)

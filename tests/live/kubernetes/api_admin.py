@@ -7,6 +7,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -99,3 +100,21 @@ class Admin:
             found = http.client.HTTPSConnection("127.0.0.1", self.port, context=self._tls, timeout=30)
             self._own.connection = found
         return found
+
+    @contextmanager
+    def defined(self, group: str, kind: str, version: str, approved: str = "unapproved, for tests") -> Iterator[None]:
+        """A kind of objects is there, of which anything may be said; at the end it is gone, with all of them."""
+        path, plural = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", f"{kind.lower()}s"
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+        metadata = {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": approved}}
+        spec = {
+            "group": group, "names": names, "scope": "Namespaced",
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        }  # fmt: skip
+        definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        self.post(path, {**definition, "metadata": metadata, "spec": spec})
+        try:
+            yield
+        finally:
+            self.delete(f"{path}/{metadata['name']}")

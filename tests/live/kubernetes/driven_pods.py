@@ -25,6 +25,33 @@ _UNITS = {"m": Fraction(1, 1000), "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 ADDED = Added(3_600_000_000)
 
 
+class Killed(BaseException):
+    """The driver dies here."""
+
+
+class Deadly:
+    """Kills the driver at the so-manieth of its steps."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def step(self, _: str = "") -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+    def around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, with a step before it and one after it."""
+
+        async def done(*args: Any, **keys: Any) -> Any:
+            self.step()
+            found = await real(*args, **keys)
+            self.step()
+            return found
+
+        return done
+
+
 class DrivenPods:
     """A driver of the pods of a scheduler called unrack; stop it, or use it in a ``with``."""
 

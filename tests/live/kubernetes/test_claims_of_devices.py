@@ -24,7 +24,7 @@ from dra_bed import (
     given,
     wants,
 )
-from driven_pods import ADDED, DrivenPods, overbooked
+from driven_pods import ADDED, Deadly, DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 from test_driver_of_pods import bind, said_of
 
@@ -293,21 +293,8 @@ def test_the_driver_is_killed_at_any_point_and_no_device_leaks(bed: KubernetesBe
         add_claiming(bed, f"p{i}", template=random.choice(["one", "two"]), run_s=random.choice([0.2, 0.6]))
     driven = DrivenPods(bed)
     for kill in range(10):
-        left, giving = random.randrange(1, 12), driven.adapter.devices.giving
-        patch, steps = giving._patch, 0
-
-        async def dangerous(*args: Any, patch: Any = patch, left: int = left, **keys: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            if steps == left:
-                raise Killed
-            found = await patch(*args, **keys)
-            steps += 1
-            if steps == left:
-                raise Killed
-            return found
-
-        giving._patch = dangerous  # type: ignore[method-assign]
+        giving = driven.adapter.devices.giving
+        giving._patch = Deadly(random.randrange(1, 12)).around(giving._patch)  # type: ignore[method-assign]
         try:
             for _ in range(25):
                 driven.go()
@@ -322,10 +309,6 @@ def test_the_driver_is_killed_at_any_point_and_no_device_leaks(bed: KubernetesBe
     assert audit(bed) == []
     driven.until(lambda: given(bed) == {})
     driven.stop()
-
-
-class Killed(BaseException):
-    """The driver dies here."""
 
 
 def test_pods_that_another_binds_hold_their_devices(bed: KubernetesBed) -> None:

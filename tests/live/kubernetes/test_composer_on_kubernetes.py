@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -175,11 +176,13 @@ def test_two_drivers_have_one_fabric(bed: KubernetesBed, tmp_path: Path) -> None
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     other = Composed(bed, other_folder, driver="other.example.com", fabric_folder=tmp_path / "fabric")
-    with Composed(bed, tmp_path) as composed, other:
+    with Composed(bed, tmp_path) as composed, ExitStack() as stack:
+        composed.until((tmp_path / "fabric" / "fabric.json").exists)  # one process makes the folder
+        stack.enter_context(other)
         given(bed, "a")
         add_claim(bed, "b")
         allocate(bed, "b", "n0", [("nvme-rack0", "nvme-rack0-0")], driver="other.example.com")
-        composed.until(lambda: len(composed.attached()) == 2)
+        other.until(lambda: len(composed.attached()) == 2)
         time.sleep(1.5)  # both have looked at the fabric since
         assert len(composed.attached()) == 2
         bed.admin.delete(f"{CLAIMS}/b")

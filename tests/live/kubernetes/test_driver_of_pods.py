@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from driven_pods import DrivenPods, overbooked
+from driven_pods import Deadly, DrivenPods, Killed, overbooked
 from k8s_bed import DRIVER, KubernetesBed
 
 from unrack.errors import InputError
@@ -207,23 +207,9 @@ def test_the_driver_is_killed_at_any_point_and_goes_on(kubernetes: KubernetesBed
     driven = DrivenPods(kubernetes)
     kills = 0
     while kills < 12:
-        left = random.randrange(1, 30)
-
-        def danger(_: str) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        bind_it = driven.adapter._start
-
-        async def dangerous(*args: Any, bind_it: Any = bind_it, danger: Any = danger) -> Any:
-            danger("before a bind")
-            found = await bind_it(*args)
-            danger("after a bind")
-            return found
-
-        driven.journal.danger, driven.adapter._start = danger, dangerous  # type: ignore[method-assign]
+        deadly = Deadly(random.randrange(1, 30))
+        driven.journal.danger = deadly.step
+        driven.adapter._start = deadly.around(driven.adapter._start)  # type: ignore[method-assign]
         try:
             for _ in range(40):
                 driven.go()
@@ -346,10 +332,6 @@ class Preempts:
             return [Requeue(min(running), Reason(Code.PREEMPTED))], memory
         return found, memory
 '''
-
-
-class Killed(BaseException):
-    """The driver dies here."""
 
 
 def decided(driven: DrivenPods) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from dra_bed import API, CLAIMS, add_class, add_slice, audit, clear, given
-from driven_pods import DrivenPods, overbooked
+from driven_pods import Deadly, DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed, resources
 from test_driver_of_pods import said_of
 
@@ -293,25 +293,10 @@ def test_the_driver_is_killed_at_any_point_and_no_claim_is_left(
         kubernetes.add_pod(f"p{i}", run_s=random.choice([0.2, 0.6]), containers=[asking("main", random.choice([1, 2]))])
     driven = DrivenPods(kubernetes)
     for kill in range(8):
-        left = [random.randrange(1, 14)]
-
-        def step(left: list[int] = left) -> None:
-            left[0] -= 1
-            if not left[0]:
-                raise Killed
-
-        def dangerous(real: Any, step: Callable[[], None] = step) -> Any:
-            async def done(*args: Any, **keys: Any) -> Any:
-                step()
-                found = await real(*args, **keys)
-                step()
-                return found
-
-            return done
-
+        deadly = Deadly(random.randrange(1, 14))
         with monkeypatch.context() as patched:
             for name in ("create", "patch", "delete"):
-                patched.setattr(giving, name, dangerous(getattr(giving, name)))
+                patched.setattr(giving, name, deadly.around(getattr(giving, name)))
             try:
                 for _ in range(25):
                     driven.go()
@@ -328,7 +313,3 @@ def test_the_driver_is_killed_at_any_point_and_no_claim_is_left(
     kubernetes.admin.delete_all("/api/v1/pods")
     driven.until(lambda: not kubernetes.admin.get(CLAIMS)["items"])
     driven.stop()
-
-
-class Killed(BaseException):
-    """The driver dies here."""

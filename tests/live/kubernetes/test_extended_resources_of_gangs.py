@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from dra_bed import CLAIMS, add_class, add_slice, audit, clear, given
-from driven_pods import DrivenPods
+from driven_pods import Deadly, DrivenPods, Killed
 from k8s_bed import KubernetesBed
 from test_claims_of_devices import gpus
 from test_constraints_of_pods import anti
 from test_driver_of_pods import said_of
 from test_extended_resources import GPU, asking
-from test_gangs import Killed, add_group, add_member, bound, steps
+from test_gangs import add_group, add_member, bound, steps
 from test_gangs import bed as of_gangs  # noqa: F401
 from test_many_gangs import halves
 from test_preemption_of_pods import POLICY, running
@@ -157,22 +157,10 @@ def test_a_driver_is_killed_at_any_point_and_no_gang_is_half_there(
         add_members(bed, f"gang{number}", random.choice([2, 3]), run_s=0.3)
     driven = DrivenPods(bed)
     for _ in range(6):
-        left = [random.randrange(1, 16)]
-
-        def dangerous(real: Any, left: list[int] = left) -> Any:
-            async def done(*args: Any, **keys: Any) -> Any:
-                for before in (True, False):
-                    left[0] -= 1
-                    if not left[0]:
-                        raise Killed
-                    found = await real(*args, **keys) if before else found  # noqa: F821
-                return found
-
-            return done
-
+        deadly = Deadly(random.randrange(1, 16))
         with monkeypatch.context() as patched:
             for name in ("create", "patch", "delete"):
-                patched.setattr(giving, name, dangerous(getattr(giving, name)))
+                patched.setattr(giving, name, deadly.around(getattr(giving, name)))
             with suppress(Killed):
                 steps(driven, 25)
             driven.stop()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from api_admin import AdminError
-from driven_pods import DrivenPods, overbooked
+from driven_pods import DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 
 from unrack.live.driver.state.replay import replay
@@ -226,8 +226,8 @@ def test_gangs_of_scheduler_plugins_and_kueue(bed: KubernetesBed) -> None:
         driven.until(lambda: any("is not there" in entry.why for entry in driven.driver.table))
         steps(driven)
         assert bound(driven) == {}
-        bed.admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS_OF_PLUGINS)
-        try:
+        approved = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
+        with bed.admin.defined("scheduling.x-k8s.io", "PodGroup", "v1alpha1", approved):
             served = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
             group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "plug"}}
 
@@ -239,9 +239,6 @@ def test_gangs_of_scheduler_plugins_and_kueue(bed: KubernetesBed) -> None:
 
             bed.wait_until(made)
             driven.until(lambda: bound(driven)["plug"] == 2)
-        finally:
-            name = POD_GROUPS_OF_PLUGINS["metadata"]["name"]
-            bed.admin.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
         for i in range(2):
             kueue = {
                 "labels": {"kueue.x-k8s.io/pod-group-name": "queued"},
@@ -259,30 +256,3 @@ def test_gangs_of_scheduler_plugins_and_kueue(bed: KubernetesBed) -> None:
         bad = {"labels": {"kueue.x-k8s.io/pod-group-name": "bad"}}
         bed.add_pod("bad-0", {"cpu": "1"}, metadata=bad)
         driven.until(lambda: any("is 'None', not a number of pods" in entry.why for entry in driven.driver.table))
-
-
-class Killed(BaseException):
-    """The driver dies here."""
-
-
-POD_GROUPS_OF_PLUGINS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "podgroups.scheduling.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"},
-    },
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "listKind": "PodGroupList"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}

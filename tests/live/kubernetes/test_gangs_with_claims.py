@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from dra_bed import CLAIMS, add_claim, add_class, add_slice, add_template, audit, clear, given, wants
-from driven_pods import DrivenPods, overbooked
+from driven_pods import Deadly, DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 from test_claims_of_devices import gpus
-from test_gangs import Killed, add_group, add_member, bound
+from test_gangs import add_group, add_member, bound
 from test_gangs import bed as gang_bed  # noqa: F401
 from test_many_gangs import halves
 
@@ -184,31 +184,14 @@ def test_the_driver_is_killed_at_any_point_and_no_gang_is_half_there(
         add_claiming_members(bed, f"g{number}", 3, run_s=random.choice([0.2, 0.6]))
     driven, bind, found = DrivenPods(bed), starting.bind, 0
     for kill in range(10):
-        left, done, giving = random.randrange(1, 16), 0, driven.adapter.devices.giving
-        patch = giving._patch
-
-        def dies(left: int = left) -> None:
-            nonlocal done, found
-            done += 1
-            if done == left:
-                found += 1
-                raise Killed
-
-        async def dangerous_patch(*args: Any, patch: Any = patch, **keys: Any) -> Any:
-            dies()
-            found = await patch(*args, **keys)
-            dies()
-            return found
-
-        async def dangerous_bind(*args: Any) -> None:
-            dies()
-            await bind(*args)
-            dies()
-
-        monkeypatch.setattr(giving, "_patch", dangerous_patch)
-        monkeypatch.setattr(starting, "bind", dangerous_bind)
+        add_group(bed, f"k{kill}", 3)  # so that there is something to be killed at
+        add_claiming_members(bed, f"k{kill}", 3, run_s=0.2)
+        deadly, giving = Deadly(random.randrange(1, 13)), driven.adapter.devices.giving
+        monkeypatch.setattr(giving, "_patch", deadly.around(giving._patch))
+        monkeypatch.setattr(starting, "bind", deadly.around(bind))
         with suppress(Killed):
             steps(driven)
+        found += deadly.left <= 0
         driven.stop()
         assert [one for one in audit(bed) if "runs without" in one or "times" in one] == []
         monkeypatch.setattr(starting, "bind", bind)
@@ -218,9 +201,9 @@ def test_the_driver_is_killed_at_any_point_and_no_gang_is_half_there(
         driven.until(lambda: not halves(bed), 60)
     assert found > 2
     try:
-        for number in range(count):  # of those that were taken back their controller makes others
-            there = sum(name.startswith(f"g{number}-") for name in driven.pods())
-            add_claiming_members(bed, f"g{number}", 3 - there, first=10, run_s=0.2)
+        for gang in [f"g{number}" for number in range(count)] + [f"k{kill}" for kill in range(10)]:
+            there = sum(name.startswith(f"{gang}-") for name in driven.pods())
+            add_claiming_members(bed, gang, 3 - there, first=10, run_s=0.2)  # as the controller of those taken back
         driven.until_all(timeout_s=120)
         assert audit(bed) == []
         driven.until(lambda: given(bed) == {})

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from driven_pods import DrivenPods, overbooked
+from driven_pods import DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 from test_constraints_of_pods import HOST, REQUIRED, anti
 from test_driver_of_pods import said_of
-from test_gangs import GROUP, Killed, add_group, add_member, bound, steps
+from test_gangs import GROUP, add_group, add_member, bound, steps
 from test_gangs import bed as bed
 from test_many_gangs import halves
 from test_preemption_of_pods import POLICY

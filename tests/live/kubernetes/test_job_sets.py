@@ -82,27 +82,6 @@ def test_restarts_are_other_gangs_and_lack_of_job_sets_makes_none() -> None:
     assert "none of that kind" in groups.lacks_job_sets
 
 
-DEFINITION: Content = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "jobsets.jobset.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": "jobset.x-k8s.io",
-        "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset", "listKind": "JobSetList"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha2",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 SERVED = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
 
@@ -129,8 +108,7 @@ def test_a_job_set_starts_whole_each_time(bed: KubernetesBed) -> None:
     def bound() -> Counter[str]:
         return Counter(name.rpartition("-")[0] for name in driven.placed())
 
-    bed.admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
-    try:
+    with bed.admin.defined("jobset.x-k8s.io", "JobSet", "v1alpha2"):
         add_job_set(bed, LEADER, WORKERS)
         with DrivenPods(bed) as driven:
             add("leader", 1, 0)
@@ -152,8 +130,6 @@ def test_a_job_set_starts_whole_each_time(bed: KubernetesBed) -> None:
             bed.admin.delete("/api/v1/namespaces/default/pods/workers-1-3", gracePeriodSeconds=0)
             bed.add_pod("workers-1-9", {"cpu": "1"}, metadata=labelled("workers", 1))
             driven.until(lambda: "workers-1-9" in driven.placed())
-    finally:
-        bed.admin.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DEFINITION['metadata']['name']}")
 
 
 @pytest.mark.live
@@ -164,8 +140,7 @@ def test_jobs_in_order_are_gangs_one_after_the_other_and_without_the_definition_
             bed.add_pod(f"alone-{i}", {"cpu": "1"}, metadata=labelled("a", name="alone"))
         driven.until(lambda: len(driven.placed()) == 2)
         assert driven.driver.unreadable == ("pods of JobSets start one by one: the server has none of that kind",)
-    bed.admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
-    try:
+    with bed.admin.defined("jobset.x-k8s.io", "JobSet", "v1alpha2"):
         add_job_set(bed, LEADER, WORKERS, startupPolicy={"startupPolicyOrder": "InOrder"})
         with DrivenPods(bed) as driven:
             bed.add_pod("leader-0", {"cpu": "1"}, metadata=labelled("leader"))
@@ -175,5 +150,3 @@ def test_jobs_in_order_are_gangs_one_after_the_other_and_without_the_definition_
                 assert not any(name.startswith("workers") for name in driven.placed())
                 bed.add_pod(f"workers-{i}", {"cpu": "100m"}, metadata=labelled("workers"))
             driven.until(lambda: sum(name.startswith("workers") for name in driven.placed()) == 6)
-    finally:
-        bed.admin.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DEFINITION['metadata']['name']}")

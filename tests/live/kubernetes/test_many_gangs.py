@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from dra_bed import add_class, add_slice, add_template, audit, given, wants
-from driven_pods import DrivenPods, overbooked
+from driven_pods import DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 from test_constraints_of_pods import HOST, REQUIRED
-from test_gangs import Killed, add_group, add_member
+from test_gangs import add_group, add_member
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.gangs import starting

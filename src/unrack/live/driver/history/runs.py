@@ -131,13 +131,12 @@ def live_result(past: Past, workload: Workload) -> Result:
     state = np.full(len(jobs), FINISHED, np.int8)
     log = RunLog.of(recorder, cluster, jobs, state, {}, [], end_us)
     traits: Traits = spec_of(past).make().traits
-    lends, label = traits.lends or len(log.loans) > 0, spec_of(past).label
-    result = Result(log, lends=lends, notes=notes_of(past), policy=label)
+    lends = traits.lends or len(log.loans) > 0
+    result = Result(log, lends=lends, notes=notes_of(past), policy=spec_of(past).label)
     try:
         audit(result)
     except RunError as error:
-        return Result(log, lends=lends, notes=(f"What really happened breaks a rule: {error}.", *result.notes),
-                      policy=label)  # fmt: skip
+        return replace(result, notes=(f"What really happened breaks a rule: {error}.", *result.notes))
     return result
 
 

@@ -191,13 +191,15 @@ class Asking:
 
     def _special(self, pod: Pod, here: Sequence[str]) -> Mapping[str, tuple[Amounts, Claim]]:
         """Of nodes where extended resources of a pod are devices: what it asks for beside them, and its claim."""
-        store, asks, found = self._devices.store, asked_of(pod), dict[str, tuple[Amounts, Claim]]()
-        of_classes = extended_of(pod, store.mapped)
-        for name in here if of_classes else ():
-            devices = extended_on(pod, self._picture.nodes[name], store.mapped)
-            if devices:
+        mapped, asks, found = self._devices.store.mapped, asked_of(pod), dict[str, tuple[Amounts, Claim]]()
+        made = dict[tuple[str, ...], tuple[Amounts, Claim]]()  # by which of them are devices
+        for name in here if extended_of(pod, mapped) else ():
+            devices = tuple(extended_on(pod, self._picture.nodes[name], mapped))
+            if devices and devices not in made:
                 beside = {resource: amount for resource, amount in asks.items() if resource not in devices}
-                found[name] = beside, imagined(pod, special(pod, devices, store.mapped))
+                made[devices] = beside, imagined(pod, special(pod, devices, mapped))
+            if devices:
+                found[name] = made[devices]
         return found
 
     def _frees(self, gang: Gang) -> Iterator[Free]:

@@ -295,7 +295,7 @@ class Giving:
                 raise GivingError("its devices were taken back by another controller")
             if left_s <= 0:
                 raise GivingError(f"its devices were not ready in {self._longest_s:g} s")
-            await _heard(news, min(left_s, _LOOK_S if seen else SEEN_S, _LOOK_S))
+            await _heard(news, min(left_s, _LOOK_S))
 
     def _left_s(self, claim: Claim) -> float:
         of = claim.status.allocation

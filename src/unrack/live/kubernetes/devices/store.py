@@ -75,9 +75,7 @@ class Store:
         self._mapped: tuple[int, Mapping[str, str]] = -1, {}
         self._attaching = dict[str, Sequence[DeviceId]]()  # what waits for conditions, by the uid of its claim
         self._writing = dict[str, Sequence[GivenDevice]]()  # what is being written of claims, by uid
-        self._promised = dict[
-            str, Sequence[GivenDevice]
-        ]()  # what others are ending for, by uid of the pod that waits for it
+        self._promised = dict[str, Sequence[GivenDevice]]()  # what others are ending for, by uid of a pod that waits
 
     # --- what the server tells ------------------------------------------------------------------------------------
 
