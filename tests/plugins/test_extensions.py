@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import typer
 from extension_pages import commands_of, files_of, install, unrack, unrack_anew
@@ -238,6 +240,62 @@ def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.
     with pytest.raises(AttributeError, match=r"unrack_papers\.servers\.place .*unrack\[papers\]"):
         package.place  # noqa: B018
     assert not hasattr(package, "place")
+    with pytest.raises(AttributeError, match=r"unrack_papers\.torus\.best_tiles .*unrack\[papers\]"):
+        package.best_tiles  # noqa: B018
+    cluster = package.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4, "torus": [2, 2]}]})
+    jobs = package.generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 1}]})
+    for rule in ("best", "nearest"):
+        with pytest.raises(InputError, match=rf"rule for cores: got '{rule}', wanted .*unrack\[papers\]"):
+            package.simulate(cluster, jobs, core_tiles=rule)
+
+
+CORES = """
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Last:
+    def __init__(self, cluster):
+        self.free = [set(range(cores)) for cores in cluster.cores.tolist()]
+
+    def knows(self, node):
+        return node > 0
+
+    def take(self, node, cores):
+        ids = sorted(self.free[node])[-cores:]
+        self.free[node] -= set(ids)
+        return SimpleNamespace(ids=np.array(ids), dies=1, distance=cores, least=1, apart=0)
+
+    def give(self, node, ids):
+        self.free[node] |= set(ids.tolist())
+
+
+CORE_RULES = {"last": Last, "broken": lambda cluster: 1 / 0, "none": 3}
+"""
+STUDY_OF_CORES = """
+plugins = ["cores.py"]
+core_tiles = "last"
+policies = ["fcfs"]
+clusters = [{ nodes = [{ count = 2, cores = 4 }] }]
+workloads = [{ generate = { jobs = 6, arrivals = { gap_s = 1 }, classes = [{ run_s = 5, cores = 2 }] } }]
+"""
+
+
+def test_a_rule_for_cores_of_a_file_serves_its_study_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    (tmp_path / "cores.py").write_text(CORES)
+    (tmp_path / "study.toml").write_text(STUDY_OF_CORES)
+    done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "2", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "out").rglob("cores.parquet")
+    rows = pl.read_parquet(path).select("job", "node", "core_ids", "distance").rows()
+    assert rows == [(3, 1, "2-3", 2), (4, 1, "0-1", 2)]
+    assert rows_of(tmp_path / "out")[0]["core_distance_over_least"] == "2.0"
+    for rule, words in (("broken", "line 23"), ("none", "3, wanted a function"), ("lost", "one of .*last")):
+        (tmp_path / "study.toml").write_text(STUDY_OF_CORES.replace('"last"', f'"{rule}"'))
+        done = unrack(tmp_path, "run", "study.toml", "--out", "out")
+        assert done.returncode != 0
+        assert re.search(words, done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("command", ["place", "reproduce", "tiles"])

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
     from unrack.policy.placement.any_resource import candidates as candidates
-    from unrack.policy.placement.core_tiles import CoreSet as CoreSet
-    from unrack.policy.placement.core_tiles import CoreTiles as CoreTiles
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
     from unrack.policy.table import parse_policy as parse_policy

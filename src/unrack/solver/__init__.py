@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.kernels.ordering import order_of as order_of
     from unrack.solver.clock import Clock as Clock
     from unrack.solver.clock import timed as timed
     from unrack.solver.flow.cost_scaling import Heap as Heap
@@ -33,7 +34,5 @@ if TYPE_CHECKING:
     from unrack.solver.servers.problem import regular_supply as regular_supply
     from unrack.solver.servers.ranking import cheapest as cheapest
     from unrack.solver.servers.ranking import least_weight as least_weight
-    from unrack.solver.torus.solve import TorusPlacement as TorusPlacement
-    from unrack.solver.torus.solve import tile_distance as tile_distance
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -9,7 +9,7 @@ import pytest
 from torus_programme import cp_tiles
 
 from unrack.errors import InputError
-from unrack.solver.torus.solve import best_tiles, first_fit_tiles, quick_tiles, tile_distance
+from unrack_papers.torus.solve import best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
 SOLVERS: list[Callable[..., Any]] = [best_tiles, quick_tiles, first_fit_tiles, cp_tiles]
 

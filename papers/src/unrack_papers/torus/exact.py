@@ -28,9 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.jit import compiled, melted
-from unrack.kernels.arrays import Ints
-from unrack.solver.torus.grid import Grid, arranged, conjugate, ones, put, within
+from unrack.jit import Ints, compiled, melted
+from unrack_papers.torus.grid import Grid, arranged, conjugate, ones, put, within
 
 TILES, BEST, NODES, PART, LEVEL, SIZE = range(6)
 PLACED, INSIDE, LEFT, SUM, NEXT, CHILDREN, LAST = range(7)

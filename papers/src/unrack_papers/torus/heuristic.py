@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of
-from unrack.solver.torus.grid import Grid
+from unrack.jit import Ints, compiled, inlined
+from unrack.solver import order_of
+from unrack_papers.torus.grid import Grid
 
 
 @inlined

@@ -9,7 +9,7 @@ rotations and most reflections.
 
 References
 ----------
-As of :mod:`unrack.solver.torus.solve`.
+As of :mod:`unrack_papers.torus.solve`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from unrack.errors import RunError
 from unrack.extras import needed_for
 from unrack.solver.clock import timed
-from unrack.solver.torus.solve import TorusPlacement, check_limit, free_tiles, tile_distance
 from unrack_papers.servers.batch.effort import solved
+from unrack_papers.torus.solve import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def cp_tiles(
     Parameters
     ----------
     rows, columns, k, taken
-        As of :func:`unrack.solver.torus.solve.best_tiles`, with the same errors.
+        As of :func:`unrack_papers.torus.solve.best_tiles`, with the same errors.
     limit_s
         Time that it may compute, s. Default: none.
     seed

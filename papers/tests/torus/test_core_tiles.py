@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
-from unrack.policy.placement.core_tiles import CORE_RULES, CoreTiles
-from unrack.sim.frames.held import ranges
+from unrack.sim.frames.cores import ranges
+from unrack_papers.torus.core_tiles import CORE_RULES, CoreTiles
 
 
 def node(rows: int, columns: int, dies: int) -> Cluster:

@@ -24,11 +24,11 @@ from math import inf
 import numpy as np
 
 from unrack.errors import InputError
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.clock import Clock, timed
-from unrack.solver.torus.exact import BEST, LEVEL, NODES, PART, TorusSearch, advance, new_search
-from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions
-from unrack.solver.torus.heuristic import near_best, nearest_bound
+from unrack.jit import Bools, Ints
+from unrack.solver import Clock, timed
+from unrack_papers.torus.exact import BEST, LEVEL, NODES, PART, TorusSearch, advance, new_search
+from unrack_papers.torus.grid import Grid, gaps, grid_of, match, partitions
+from unrack_papers.torus.heuristic import near_best, nearest_bound
 
 LONGEST = 32
 """The most rows, and the most columns: a line's free tiles are bits."""

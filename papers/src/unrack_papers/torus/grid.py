@@ -31,8 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Bools, Ints
+from unrack.jit import Bools, Ints, compiled, inlined
 
 
 class Grid(NamedTuple):

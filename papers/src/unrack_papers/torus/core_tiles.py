@@ -1,6 +1,6 @@
 """Which cores of a node a job has: close together on a die, where the cores of a die are joined as a torus.
 
-*best*: on the die where they are closest together, proven (:func:`unrack.solver.torus.solve.best_tiles`, with a limit
+*best*: on the die where they are closest together, proven (:func:`unrack_papers.torus.solve.best_tiles`, with a limit
 on its search); *quick*: the same without a search; *first-fit*: the free cores of least ids, as the paper's baseline.
 
 Best and quick use as few dies as they can: while no die has enough free cores, the one with most is taken whole. Of
@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from unrack.cluster.spec import Cluster
+from unrack import Cluster
 from unrack.errors import InputError, RefusedError, check_choice
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
+from unrack.jit import Bools, Ints
+from unrack_papers.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
 BEST, QUICK, FIRST_FIT = "best", "quick", "first-fit"
 CORE_RULES = (BEST, QUICK, FIRST_FIT)
@@ -74,7 +74,7 @@ class CoreTiles:
         check_choice("core tiles", rule, CORE_RULES)
         if cluster.torus is None:
             want = "torus = [rows, columns] of a class of nodes of the cluster"
-            raise InputError("core tiles", f"{rule!r}, but how cores are laid out is not known", want)
+            raise InputError("core tiles", f"{rule!r}, but how the cores of {cluster.name} are laid out is not known", want)
         self.cluster = cluster
         self.rule = rule
         self._torus = cluster.torus
@@ -157,3 +157,9 @@ class CoreTiles:
         least = sum(_least(rows, columns, k) for k in count.tolist())
         apart = (len(ids) ** 2 - int((count**2).sum())) // 2
         return CoreSet(ids, len(dies), distance, least, apart)
+
+
+best = partial(CoreTiles, rule=BEST)
+quick = partial(CoreTiles, rule=QUICK)
+first_fit = partial(CoreTiles, rule=FIRST_FIT)
+"""What unrack finds under the names of the rules."""

@@ -13,7 +13,7 @@ from plain_torus import added_up, least_of_all
 from torus_programme import cp_tiles
 
 from unrack.errors import InputError
-from unrack.solver.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
+from unrack_papers.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
 
 CHECKERBOARD = [8 * i + j for i in range(8) for j in range(8) if (i + j) % 2]
 

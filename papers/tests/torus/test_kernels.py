@@ -16,10 +16,10 @@ from plain_torus import added_up, all_partitions, best_order, least_by_counts, l
 from torus_programme import halves
 
 from unrack.solver.clock import Clock
-from unrack.solver.torus.exact import BEST, NODES, advance, new_search
-from unrack.solver.torus.grid import Grid, gaps, grid_of, match, partitions, rank_gaps
-from unrack.solver.torus.heuristic import near_best, nearest_bound
-from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
+from unrack_papers.torus.exact import BEST, NODES, advance, new_search
+from unrack_papers.torus.grid import Grid, gaps, grid_of, match, partitions, rank_gaps
+from unrack_papers.torus.heuristic import near_best, nearest_bound
+from unrack_papers.torus.solve import best_tiles, quick_tiles, search_all
 
 MANY = 10**9
 
@@ -170,7 +170,7 @@ CASES = [
 ]
 PROGRAM = """
 import json, sys
-from unrack.solver.torus.solve import best_tiles, quick_tiles, search_all
+from unrack_papers.torus.solve import best_tiles, quick_tiles, search_all
 rows = []
 for case in json.load(sys.stdin):
     for solve in (best_tiles, quick_tiles):
