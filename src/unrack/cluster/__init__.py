@@ -15,5 +15,6 @@ if TYPE_CHECKING:
     from unrack.cluster.tiers.published_json import is_published as is_published
     from unrack.cluster.tiers.published_json import published_cluster as published_cluster
     from unrack.cluster.tiers.tier import names_of_clusters as names_of_clusters
+    from unrack.cluster.tiers.tier import scaled as scaled
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)
