@@ -27,8 +27,8 @@ ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
 ELSEWHERE = {
     "commands": ("place", "reproduce", "tiles"),
-    "readers": ("dlrm", "minsky", "philly"),
-    "generators": ("rodinia_jobs", "training_jobs"),
+    "readers": ("dlrm", "minsky", "philly", "servers"),
+    "generators": ("rodinia_jobs", "servers", "training_jobs"),
     "policies": ("slo", "slo-best-fit", "slo-first-fit"),
     "core_rules": ("best", "quick", "first-fit"),
 }

@@ -93,11 +93,11 @@ def asked_by(path: str | None, seed: int) -> Asked:
         Its servers have no SLOs, or ask for more than SLOs.
     """
     if path is None:
-        from unrack import servers
+        from unrack_papers.workloads.server_generator import servers
 
         jobs = servers(COUNT, seed=seed).jobs
     else:
-        from unrack.workload import read_servers
+        from unrack_papers.workloads.servers_json import read_servers
 
         jobs = read_servers(path).jobs
     slo = jobs.slo
