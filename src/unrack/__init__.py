@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.writers import write_trace as write_trace
     from unrack.workload.generate.generator import generate as generate
     from unrack.workload.generate.scenarios import scenario as scenario
-    from unrack.workload.generate.server_generator import servers as servers
     from unrack.workload.ideal import fat_node as fat_node
     from unrack.workload.ideal import load_factor as load_factor
     from unrack.workload.ideal import window_us as window_us
@@ -61,6 +60,7 @@ else:
     __all__, _loaded, __dir__ = lazily(__name__, "metrics", "policies")
 
     _MOVED = dict.fromkeys(("place", "PlacedServers"), "servers")
+    _MOVED["servers"] = "workloads.server_generator"
     _MOVED |= dict.fromkeys(("best_tiles", "first_fit_tiles", "quick_tiles"), "torus")
 
     def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import tomli_w
 import typer
 from extension_pages import commands_of, files_of, install, unrack, unrack_anew
 from typer.testing import CliRunner
@@ -17,7 +18,9 @@ from typer.testing import CliRunner
 from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
 from unrack.plugins.table import using
+from unrack.policy.table import parse_policy
 from unrack.resources.table import RESOURCES
+from unrack.study.grid import load_study
 from unrack.workload.formats.readers import FORMATS, read_trace
 
 POLICIES = ["fcfs", "easy", "conservative"]
@@ -100,7 +103,7 @@ MINE = """
 import numpy as np
 import polars as pl
 
-from unrack.policy import ListScheduler
+from unrack.policy import ListScheduler, Parameter, PolicyEntry, one_of
 from unrack.report.resource_section import Section
 from unrack.resources.use import Table
 
@@ -125,14 +128,22 @@ def tables(runs):
     return (Table("Mine", "Words of mine.", ("policy",), tuple((run.policy,) for run in runs)),)
 
 
+def sorted_list(order="fcfs", label=""):
+    return ListScheduler(order=order, label=label)
+
+
 GENERATORS = {"pulses": draw}
 SLOWDOWNS = {"slow": lambda cluster, jobs: Slow()}
 SECTIONS = {"mine": Section("A section of mine", tables)}
-POLICIES = {"mine": ListScheduler(order="sjf", label="mine")}
+ORDER = Parameter("order", one_of(("fcfs", "sjf")), "fcfs", "which order")
+POLICIES = {
+    "mine": ListScheduler(order="sjf", label="mine"),
+    "entry": PolicyEntry("words", sorted_list, {"order": ORDER}, {}),
+}
 """
 STUDY = """
 plugins = ["mine.py"]
-policies = ["mine", "fcfs"]
+policies = ["mine", "fcfs", "entry(order=sjf)"]
 clusters = [{ nodes = [{ count = 2, cores = 2 }] }]
 workloads = [{ generate = { pulses = 5 } }]
 """
@@ -144,7 +155,11 @@ def test_generators_slowdowns_sections_and_policies_of_a_file_take_part_in_its_s
     done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "out")
-    assert [(row["policy"], row["response_s_mean"]) for row in rows] == [("mine", "100.0"), ("fcfs", "100.0")]
+    policies = ("mine", "fcfs", "entry(order=sjf)")
+    assert [(row["policy"], row["response_s_mean"]) for row in rows] == [(name, "100.0") for name in policies]
+    (tmp_path / "study.toml").write_text(STUDY.replace("order=sjf", "order=ljf"))
+    done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
+    assert (done.returncode, "policy entry, order: got 'ljf', wanted one of fcfs, sjf" in done.stderr) == (2, True)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "A section of mine" in page
     assert "Words of mine." in page
@@ -240,8 +255,24 @@ def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.
     with pytest.raises(AttributeError, match=r"unrack_papers\.servers\.place .*unrack\[papers\]"):
         package.place  # noqa: B018
     assert not hasattr(package, "place")
-    with pytest.raises(AttributeError, match=r"unrack_papers\.torus\.best_tiles .*unrack\[papers\]"):
-        package.best_tiles  # noqa: B018
+    for name, home in (("best_tiles", "torus"), ("servers", r"workloads\.server_generator")):
+        with pytest.raises(AttributeError, match=rf"unrack_papers\.{home}\.{name} .*unrack\[papers\]"):
+            getattr(package, name)
+    (tmp_path / "some.json").write_text('{"servers": [{"cores": 2, "mem": 100}]}')
+    with pytest.raises(InputError, match=r"some.json: format: got 'servers' by its content, .*unrack\[papers\]"):
+        read_trace(tmp_path / "some.json")
+    with pytest.raises(InputError, match=r"unrack\[papers\]"):
+        package.generate({"servers": 3})
+    with pytest.raises(InputError, match=r"policy: got 'slo', wanted pip install 'unrack\[papers\]'"):
+        parse_policy("slo(full=reject)")
+    study = {"policies": [{"name": "slo"}], "clusters": [{"nodes": [{"count": 1, "cores": 1}]}],
+             "workloads": [{"generate": {"servers": 3}}]}  # fmt: skip
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(study))
+    for old, key in (("nothing", "policies"), ('name = "slo"', "workloads")):
+        path = tmp_path / f"{key}.toml"
+        path.write_text((tmp_path / "study.toml").read_text().replace(old, 'name = "fcfs"'))
+        with pytest.raises(InputError, match=rf"{key}\[0\].*unrack\[papers\]"):
+            load_study(str(path))
     cluster = package.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4, "torus": [2, 2]}]})
     jobs = package.generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 1}]})
     for rule in ("best", "nearest"):

@@ -25,9 +25,13 @@ GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "section
 """The tables that files may add to; distributions may also add to ``commands``."""
 ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
-ELSEWHERE = {"commands": ("place", "reproduce", "tiles"), "readers": ("dlrm", "minsky", "philly"),
-             "generators": ("rodinia_jobs", "training_jobs"),
-             "core_rules": ("best", "quick", "first-fit")}  # fmt: skip
+ELSEWHERE = {
+    "commands": ("place", "reproduce", "tiles"),
+    "readers": ("dlrm", "minsky", "philly", "servers"),
+    "generators": ("rodinia_jobs", "servers", "training_jobs"),
+    "policies": ("slo", "slo-best-fit", "slo-first-fit"),
+    "core_rules": ("best", "quick", "first-fit"),
+}
 """Names that the documentation speaks of and ``unrack-papers`` has."""
 PAPERS = "pip install 'unrack[papers]'"
 V = TypeVar("V")

@@ -19,11 +19,11 @@ from unrack.policy.contract import Ability
 from unrack.policy.placement.contract import Room, Spot
 from unrack.policy.tiers.own_policy import barred, near_replicas, possible_servers, split_of
 from unrack.reasons import Code, Reason
-from unrack.solver.servers.holdings import MILLIONTHS
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 
+MILLIONTHS = 1_000_000
 RULES = ("slo", "slo-first-fit", "slo-best-fit")
 
 

@@ -15,7 +15,7 @@ from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.pools.own import Placed
 from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, supply_of
-from unrack.solver.servers.ranking import NONE, cheapest
+from unrack.solver.servers.least_price import NONE, cheapest
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from unrack.errors import InputError
 from unrack.study.input.file import WorkloadTable
 from unrack.study.input.inputs import Document, make_workload
-from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.server_generator import AZURE_CORES, AZURE_MEMORY_MB, ServerSpec, servers
 from unrack.workload.job import JobTable
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
+from unrack_papers.workloads.server_generator import AZURE_CORES, AZURE_MEMORY_MB, FOREVER_S, ServerSpec, servers
 
-PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "file-formats.md").read_text(encoding="utf-8")
 SECTION = PAGE.split("### Servers\n")[1].split("\n### ")[0]
 
 

@@ -15,15 +15,26 @@ from typing import Any
 
 import polars as pl
 
+from unrack import Workload
 from unrack.units import SECOND_US
-from unrack.workload.formats.quantities import memory_unit_mb, numbers, refuse, shown, time_option_us
-from unrack.workload.formats.source import Locator, Source, load, text_bytes
-from unrack.workload.formats.table.aliases import find_aliases
-from unrack.workload.formats.table.columns import TableColumns
-from unrack.workload.formats.table.read import as_workload, mapped
-from unrack.workload.generate.distributions import FOREVER, FOREVER_S
-from unrack.workload.job import Workload
-from unrack.workload.tier_asks import BETWEEN
+from unrack.workload.formats import (
+    Locator,
+    Source,
+    TableColumns,
+    as_workload,
+    find_aliases,
+    load,
+    make_format,
+    mapped,
+    memory_unit_mb,
+    numbers,
+    refuse,
+    shown,
+    text_bytes,
+    time_option_us,
+)
+from unrack.workload.generate import BETWEEN
+from unrack_papers.workloads.server_generator import FOREVER, FOREVER_S
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
 _PAIR = ("group", "spread")
@@ -182,3 +193,11 @@ def _complete(frame: pl.DataFrame, named: Mapping[str, str], at: Locator) -> Non
     if "id" in named:
         ids = frame[named["id"]]
         refuse(ids.is_not_null() & ~ids.is_first_distinct(), ids, named["id"], at, "each id once")
+
+
+FORMAT = make_format(
+    read_servers,
+    "JSON of servers that ask for tiers of memory",
+    "memory request user app deadline priority devices tiers counted",
+)
+"""What unrack finds under the name ``servers``."""

@@ -12,30 +12,35 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from unrack import Workload
 from unrack.errors import InputError
-from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.checked import Strict
+from unrack.jit import Floats, Ints
 from unrack.units import SECOND_US
-from unrack.workload.formats.quantities import MOST, MOST_MB
-from unrack.workload.formats.rules import Intake
-from unrack.workload.generate.arrivals import Arrivals, gap_s
-from unrack.workload.generate.distributions import (
-    CLOUD,
-    FOREVER,
-    FOREVER_S,
+from unrack.workload import Intake, job_table
+from unrack.workload.formats import MOST, MOST_MB
+from unrack.workload.generate import (
+    NO_CEILING,
+    Arrivals,
     Constant,
     Distribution,
     Hours,
     Positive,
+    Strict,
+    TierAsks,
     WeekCycle,
     Weekdays,
     as_us,
+    gap_s,
     numbers_from,
     pick,
     upward,
 )
-from unrack.workload.job import Workload, job_table
-from unrack.workload.tier_asks import NO_CEILING, TierAsks
+
+FOREVER = "forever"
+"""Instead of a lifetime: the server does not leave."""
+
+FOREVER_S = 36_525 * 86_400
+"""How long that is, in s: a hundred years, longer than any study."""
 
 _GB = 1024
 AZURE_CORES = {2: 58.2, 4: 22.9, 8: 12.0, 12: 0.1, 24: 5.6, 30: 1.2}
@@ -43,6 +48,17 @@ AZURE_CORES = {2: 58.2, 4: 22.9, 8: 12.0, 12: 0.1, 24: 5.6, 30: 1.2}
 
 AZURE_MEMORY_MB = {2 * _GB: 12.1, 4 * _GB: 16.5, 8 * _GB: 32.8, 32 * _GB: 28.7, 64 * _GB: 6.4, 70 * _GB: 3.6}
 """MB → % of servers, Table 2: 100.1 in all, so that each counts as its part of that."""
+
+CLOUD = {"kind": "lognormal", "median": 3600, "sigma": 2.5, "max": 365 * 86_400}
+"""Lifetimes where nothing else is said: half of them over within an hour, nine in ten within a day, and a mean of
+some 20 hours, most of it by the few that stay for weeks. Cortez et al. (2017) found that clouds are so; the numbers are
+unrack's own.
+
+References
+----------
+E. Cortez, A. Bonde, A. Muzio, M. Russinovich, M. Fontoura, R. Bianchini: Resource Central: understanding and predicting
+workloads for improved resource management in large cloud platforms. SOSP 2017.
+"""
 
 _RATES = ("rate_per_h", "mean_gap_s", "gap_s", "load")
 
@@ -82,7 +98,7 @@ class ServerSpec(Strict):
     hours: Hours | None = None
     weekdays: Weekdays | None = None
     # In s, or ``"forever"``. By default forever where all arrive at time 0, as in the paper, else
-    # :data:`unrack.workload.generate.distributions.CLOUD`.
+    # :data:`CLOUD`.
     lifetime_s: Annotated[Distribution, BeforeValidator(lambda value: FOREVER_S if value == FOREVER else value)] = (
         Field(default=FOREVER, validate_default=True)
     )
@@ -136,7 +152,7 @@ def servers(count: int = 1000, *, seed: int = 0, name: str | None = None, **opti
     seed, name
         As for :func:`generate_servers`.
     options
-        The other keys of :class:`unrack.workload.generate.server_generator.ServerSpec`.
+        The other keys of :class:`ServerSpec`.
 
     Raises
     ------

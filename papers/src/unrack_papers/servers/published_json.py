@@ -13,13 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
 
-from unrack.cluster.domains import NAMED, NODE, RACK, Level
-from unrack.cluster.file import CapacityMb, number
-from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import Number, make_tiers
+from unrack import Cluster
+from unrack.cluster import NAMED, NODE, RACK, CapacityMb, Level, Number, make_tiers, number
 from unrack.errors import ClusterError
-from unrack.kernels.arrays import Ints
-from unrack.resources.checked import Strict, validated
+from unrack.jit import Ints
+from unrack.workload.generate import Strict, validated
 
 PUBLISHED = {"CPU": ("local", 100.0), "LOCALMEM": ("local-remote", 50.0), "REMOTEMEM": ("distant-remote", 25.0)}
 """Type of pool in the published file → name of the tier, and its price (Table 1 of the paper)."""

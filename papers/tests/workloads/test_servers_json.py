@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source, traces_found
-from unrack.workload.generate.distributions import FOREVER_S
 from unrack.workload.job import Workload
 from unrack.workload.tier_asks import NO_CEILING
+from unrack_papers.workloads.server_generator import FOREVER_S
 
 ONE: dict[str, Any] = {"cores": 2, "mem": 4096, "local_SLA": 409, "remote_SLA": 5000}
 
