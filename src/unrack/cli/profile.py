@@ -1,4 +1,4 @@
-"""The commands of ``unrack profile``: what can be measured here, runs, fits, files for the models, pages, checks."""
+"""``unrack profile``: what can be measured here, runs, fits, files for the models, pages, checks."""
 
 from __future__ import annotations
 
@@ -225,3 +225,10 @@ def write(
     from unrack.profile.profile import read_profile
 
     print_lines(str(path) for path in write_models([read_profile(folder) for folder in directories], out))
+
+
+app = typer.Typer(
+    help="Measure applications on this machine: the curves and tables that the models read.", no_args_is_help=True
+)
+for command in (probe, run, fit, write, report, check, clean):
+    app.command()(command)
