@@ -77,7 +77,7 @@ def placed(
     asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     if whole:
-        return out, place_job(terms, free, installed, asker, aware, out, LeaseSpan(zero, zero, zero, zero))
+        return out, place_job(terms, free, installed, asker, aware, False, out, LeaseSpan(zero, zero, zero, zero))
     shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes

@@ -12,8 +12,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
-from unrack.ledger.columns import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
-from unrack.ledger.holding import add_lease
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import LENDER, LOAN_MB
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
@@ -79,11 +78,6 @@ class Leases(NamedTuple):
     loans: Ints
 
 
-def room_for_leases(rows: int, loans: int) -> Leases:
-    """Room for so many rows and loans."""
-    return Leases(np.empty((rows, 5), np.int64), np.empty((loans, 3), np.int64))
-
-
 class LeaseSpan(NamedTuple):
     """Where a lease is among others: its rows from ``row`` on to ``row_end``, its loans likewise."""
 
@@ -94,46 +88,14 @@ class LeaseSpan(NamedTuple):
 
 
 @inlined
-def change(free: Ints, out: Leases, span: LeaseSpan, sign: int) -> int:
-    """Add (sign 1) or take (-1) all of a lease; returns the cores added or taken."""
-    return add_lease(free, out.rows, span.row, span.row_end, out.loans, span.loan, span.loan_end, sign)
-
-
-@inlined
-def note(started: Ints, n: int, job: int, span: LeaseSpan) -> int:
-    """Write a job that starts into column ``n`` of an answer; returns how many there are then."""
-    started[JOB, n] = job
-    started[ROW, n], started[ROW_END, n] = span.row, span.row_end
-    started[LOAN, n], started[LOAN_END, n] = span.loan, span.loan_end
-    return n + 1
-
-
-@inlined
-def noted(started: Ints, n: int) -> LeaseSpan:
-    """Where the lease in column ``n`` of an answer is."""
-    return LeaseSpan(started[ROW, n], started[ROW_END, n], started[LOAN, n], started[LOAN_END, n])
-
-
-@inlined
-def room_needed(started: Ints, n: int, out: Leases, last: LeaseSpan, nodes: int) -> int:
-    """The room that an answer should have for two leases more; 0: it has that."""
-    if (
-        last.row_end + 2 * nodes <= out.rows.shape[0]
-        and last.loan_end + 4 * nodes <= out.loans.shape[0]
-        and n < started.shape[1]
-    ):
-        return 0
-    return 2 * int(last.row_end + last.loan_end + 4 * nodes + n)
-
-
-@inlined
 def place_job(
-    terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases, last: LeaseSpan
+    terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, look: bool, out: Leases, last: LeaseSpan
 ) -> LeaseSpan:
     """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
 
-    ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``free`` is not changed. There must be room for a
-    row a node, and for 2 loans a node.
+    ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``look``: whether there is a place is all that
+    matters, so lenders are not chosen. ``free`` is not changed. There must be room for a row a node, and for 2 loans a
+    node.
     """
     groups, group, threshold_mb = terms.groups, terms.group, terms.threshold_mb
     tasks, cores, mb = asker.tasks, asker.cores, asker.mb
@@ -156,7 +118,7 @@ def place_job(
     for i in range(count):
         lack[i] = taken[i] * mb
         local[i] = lack[i]
-    if lacking:
+    if lacking and not look:
         loan_at = borrow(terms, free, total, chosen, lack, local, aware, asker, out.loans, loan_at)
     for i in order_of(chosen):
         row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
