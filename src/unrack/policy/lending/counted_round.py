@@ -12,15 +12,15 @@ EASY does), and a job that would still run then must leave it possible.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import zeros
+from unrack.kernels.ordering import order_of, zeros
 from unrack.ledger.columns import CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
-from unrack.ledger.holding import add_rows
+from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
@@ -92,20 +92,39 @@ def counted_levels(
     return steps
 
 
+class Lending(NamedTuple):
+    """How kinds of nodes are chosen."""
+
+    local: bool  # whether nodes that have all memory are looked for first
+    strict: bool  # whether a node that lends does not compute
+    rank: Ints  # kinds in the order in which those that borrow are taken, and
+    by_memory: Ints  # those with most memory first
+
+
 @inlined
-def take(
-    low: Ints, by_memory: Ints, rule: int, strict: bool, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int
-) -> tuple[int, bool]:
+def lending_of(terms: LendingTerms, total: Ints, groups: Groups) -> Lending:
+    """How kinds of nodes are chosen on these terms; ``total``: int64[2, nodes]."""
+    strict, keys = True, np.empty(groups.last, np.int64)
+    for node in range(total.shape[1]):
+        strict = strict and terms.threshold_mb[node] >= total[MEM, node]
+    for r in range(groups.last):
+        keys[r] = -groups.total[MEM, groups.rank[r]]
+    by_memory = groups.rank[order_of(keys)]
+    return Lending(terms.rule >= 4, strict, by_memory if terms.rule >= 4 else groups.rank, by_memory)
+
+
+@inlined
+def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int) -> tuple[int, bool]:
     """Rows (of kinds) for a job that fits in ``low``; their end, and whether all tasks have their memory at home.
 
-    Nodes that can only lend to it while it runs are in rows without tasks, where lenders do not compute (``strict``).
+    Nodes that can only lend to it while it runs are in rows without tasks, where lenders do not compute (`strict`).
     """
     total, cores, mb, pool = groups.total, asked.cores, asked.mb, slots.first
-    if rule >= 4 and room_in(low, 0, groups, slots, asked) >= asked.tasks:
+    if how.local and room_in(low, 0, groups, slots, asked) >= asked.tasks:
         return reserve(low, groups, 0, asked, out, at), True
     start, left, lacking, count = at, asked.tasks, -low[0, CPU, pool], zeros(pool)
     for r in range(pool):
-        g = by_memory[r] if rule >= 4 else groups.rank[r]
+        g = how.rank[r]
         there, has, each = max(0, low[0, CPU, g]), total[MEM, g], tasks_by_cores(total[CPU, g], cores)
         here = min(left, each * there)
         lacking += there * has
@@ -116,9 +135,9 @@ def take(
             at = add_node(out, start, at, g, here, count[g], 0)
             left -= here
     for r in range(pool - 1, -1, -1):
-        g = by_memory[r]
+        g = how.by_memory[r]
         has = total[MEM, g]
-        if strict and lacking > 0 and has > 0:
+        if how.strict and lacking > 0 and has > 0:
             lend = max(0, min(low[0, CPU, g] - count[g], (lacking + has - 1) // has))
             lacking -= lend * has
             if lend > 0:
@@ -236,11 +255,49 @@ def hold(
     return False, book(sky, steps, now, end - now, slots, own, 1)
 
 
+@inlined
+def last_that_may(order: Ints, first: int, last: int, groups: Groups, slots: Slots, wanted: RowSpan, sky: Any) -> int:
+    """The place behind the last job of ``order[first:last]`` for which enough is free now; ``first``: there is none."""
+    for q in range(last - 1, first - 1, -1):
+        asked = asking(order[q], wanted, sky)
+        if fits_in(sky.level, 0, groups, slots, asked, wanted, 0, sky.may_lend):
+            return q + 1
+    return first
+
+
+@inlined
+def asking(job: int, wanted: RowSpan, sky: Any) -> Gang:
+    """What a job asks but for memory, which it claims in ``wanted``."""
+    asked = gang_of(sky.asks, job)
+    wanted.claims[0, 1] = asked.tasks * asked.mb
+    return Gang(asked.tasks, asked.cores, 0, asked.us)
+
+
+@inlined
+def lease_now(
+    job: int, now: int, free: Ints, rows: RowSpan, local: bool, seen: LedgerColumns, terms: LendingTerms, aware: Any,
+    groups: Groups, out: Leases, sky: Any,
+) -> LeaseSpan:  # fmt: skip
+    """A lease for a job, on nodes of the kinds that ``rows`` count, if there is one; ``row_end`` -1: there is none."""
+    span, none, begin = LeaseSpan(0, -1, 0, 0), np.empty(0, np.int64), LeaseSpan(0, 0, 0, 0)
+    if local:
+        idle = free.copy()
+        for node in range(free.shape[1]):
+            if free[MEM, node] < terms.threshold_mb[node]:
+                idle[CPU, node] = 0
+        end = settle(idle, seen.total, groups, 0, gang_of(seen.asks, job), rows, out.rows, 0)
+        span = LeaseSpan(0, end, 0, 0)
+    quota = none if local else counts_of(rows.rows, rows.first, rows.last, sky.total.shape[2])
+    for _ in range(1 if local else 2):
+        if span.row_end < 0:
+            asker = asker_of(seen, job, now, sky.of, quota)
+            span = place_job(terms, free, seen.total, asker, aware, False, out, begin)
+            quota = none  # other nodes may do where groups do not allow these
+    return span
+
+
 @compiled
-def counted_round(
-    order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, by_memory: Ints, strict: bool,
-    sky: Any,
-) -> int:  # fmt: skip
+def counted_round(order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, sky: Any) -> int:
     """Plan for the jobs in order; those that are due now start.
 
     Parameters
@@ -249,10 +306,6 @@ def counted_round(
         As of :func:`unrack.policy.discipline.skyline.plan_round.plan_round`.
     terms, aware
         On what terms memory is lent, and what ranks lenders; ``None``: nothing does.
-    by_memory
-        Kinds of nodes, those with most memory first.
-    strict
-        Whether a node that lends does not compute.
     sky
         :class:`unrack.policy.discipline.skyline.columns.PlanColumns`, with a slot for one place, the first.
 
@@ -261,75 +314,54 @@ def counted_round(
     int
         How many start; NO_ROOM: the columns are to be made larger, and the round begun again.
     """
-    jobs, turn, out, claims, started = order.shape[0], sky.turn, sky.out, sky.new_claims, sky.started
+    turn, out, claims, started, new_rows = sky.turn, sky.out, sky.new_claims, sky.started, sky.new_rows
     seen, groups, slots = parts_of(PlanRule(1, True, 0), running, sky)
-    nodes, kinds, total = seen.total.shape[1], slots.first, seen.total
+    jobs, nodes, kinds = order.shape[0], seen.total.shape[1], slots.first
     if jobs > turn.shape[1]:
         return short_of(sky.cursor, TURNS)
     if running + 2 * jobs + 4 > sky.times.shape[0]:
         return short_of(sky.cursor, MOMENTS)
-    from_us, none, free = np.empty(nodes, np.int64), np.empty(0, np.int64), seen.free.copy()
+    from_us, free, then = np.empty(nodes, np.int64), seen.free.copy(), seen.free.copy()
     steps = counted_levels(now, terms.threshold_mb, seen, groups, kinds, from_us, sky)
+    how = lending_of(terms, seen.total, groups)
     found, begin = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)), LeaseSpan(0, 0, 0, 0)
-    wanted, idle, then = zeros(2).reshape((1, 2)), np.empty_like(free), np.empty_like(free)
-    pooled = RowSpan(sky.new_rows, 0, 0, wanted, 0, 1)
-    n = at = claim = used = 0
-    head, shadow, less, last = -1, -1, brief, jobs
-    first = asker_of(seen, order[0], now, sky.of, none)  # that cannot start, once one is known
+    wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
     for q in range(jobs):
         turn[START, q] = -1
-    q = -1
-    while q + 1 < last:
-        while less and last > q + 1:
-            asked = gang_of(seen.asks, order[last - 1])
-            wanted[0, 1] = asked.tasks * asked.mb
-            if fits_in(sky.level, 0, groups, slots, Gang(asked.tasks, asked.cores, 0, 0), pooled, 0, sky.may_lend):
-                break
-            last -= 1
-        less = False
-        if q + 1 >= last:
+    head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
+    first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
+    n = at = claim = used = q = 0
+    last = last_that_may(order, 0, jobs, groups, slots, wanted, sky) if brief else jobs
+    for q in range(jobs):
+        if q >= last:
             break
-        q += 1
         job = order[q]
         asked, fixed = gang_of(seen.asks, job), sky.fixed_at[1, job] - sky.fixed_at[0, job]
-        length = max(1, asked.us)
         if steps + 4 > sky.times.shape[0]:
             return short_of(sky.cursor, MOMENTS)
-        if used + 2 * kinds > sky.new_rows.shape[0]:
+        if used + 2 * kinds > new_rows.shape[0]:
             return short_of(sky.cursor, LEASES)
         if at + 3 * nodes > out.shape[0] or n == started.shape[1]:
             return short_of(sky.cursor, STARTS)
         if claim + 2 * nodes + fixed > claims.shape[0]:
             return short_of(sky.cursor, CLAIMED)
-        wanted[0, 1] = asked.tasks * asked.mb
-        alone = Gang(asked.tasks, asked.cores, 0, asked.us)
-        i = earliest(sky, steps, groups, slots, alone, length, pooled, 0, 0, NEVER_US, False)
+        length, alone = max(1, asked.us), asking(job, wanted, sky)
+        i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 0, NEVER_US, False)
         if i == 0:
-            row_end, local = take(sky.low, by_memory, terms.rule, strict, groups, slots, asked, sky.new_rows, used)
-            span = LeaseSpan(0, -1, 0, 0)
-            if local:
-                for node in range(nodes):
-                    idle[MEM, node] = free[MEM, node]
-                    idle[CPU, node] = free[CPU, node] if free[MEM, node] >= terms.threshold_mb[node] else 0
-                rows = RowSpan(sky.new_rows, used, row_end, wanted, 0, 0)
-                span = LeaseSpan(0, settle(idle, total, groups, 0, asked, rows, found.rows, 0), 0, 0)
-            quota = none if local else counts_of(sky.new_rows, used, row_end, kinds)
-            for _ in range(1 if local else 2):
-                if span.row_end < 0:
-                    asker = asker_of(seen, job, now, sky.of, quota)
-                    span = place_job(terms, free, total, asker, aware, False, found, begin)
-                    quota = none  # other nodes may do where groups do not allow these
+            row_end, local = take(sky.low, how, groups, slots, asked, new_rows, used)
+            rows = RowSpan(new_rows, used, row_end, claims, 0, 0)
+            span = lease_now(job, now, free, rows, local, seen, terms, aware, groups, found, sky)
             possible = span.row_end >= 0
             end, claim_end = at + span.row_end + span.loan_end, claim + fixed + span.loan_end
+            runs_then = possible and shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if possible:
                 write(job, found, span, sky, out, at, claims, claim)
-            runs_then = possible and shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if runs_then:
                 add_rows(then, out, at, end, -1)
-                possible = place_job(terms, then, total, first, aware, True, found, begin).row_end >= 0
+                possible = place_job(terms, then, seen.total, first, aware, True, found, begin).row_end >= 0
+            held = RowSpan(out, at, end, claims, claim, claim_end)
             if possible:
                 add_rows(free, out, at, end, -1)
-                held = RowSpan(out, at, end, claims, claim, claim_end)
                 possible, steps = hold(
                     head, q, now, now + length, steps, used, free, terms.threshold_mb, held, groups, slots, from_us, sky
                 )
@@ -340,33 +372,30 @@ def counted_round(
                 started[CLAIM, n], started[CLAIM_END, n] = claim, claim_end
                 note(turn, q, now, length, held)
                 sky.start[job] = now
-                n, at, claim, less = n + 1, end, claim_end, brief
+                n, at, claim = n + 1, end, claim_end
+                last = last_that_may(order, q + 1, last, groups, slots, wanted, sky) if brief else jobs
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
-            i = earliest(sky, steps, groups, slots, alone, length, pooled, 0, 1, NEVER_US, False)
+            i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 1, NEVER_US, False)
         if i < 0:
             continue
         time = sky.times[i]
         if head < 0:
-            head = q
-            first = asker_of(seen, job, now, sky.of, none)
+            head, first = q, asker_of(seen, job, now, sky.of, np.empty(0, np.int64))
+            for node in range(nodes if terms.groups > 1 else 0):
+                then[CPU, node], then[MEM, node] = free[CPU, node], free[MEM, node]
             if terms.groups > 1:
-                for node in range(nodes):
-                    then[CPU, node], then[MEM, node] = free[CPU, node], free[MEM, node]
                 shadow = head_time(q, now, running, order, terms, aware, first, then, found, sky)
             if shadow > time:
-                time, i = shadow, steps - 1
-                while sky.times[i] > time:
-                    i -= 1
+                time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
                 copy_of(sky.low, 0, sky.level, sky.at[i], groups, kinds)
-                if not fits_in(sky.low, 0, groups, slots, alone, pooled, 0, sky.may_lend):
+                if not fits_in(sky.low, 0, groups, slots, alone, wanted, 0, sky.may_lend):
                     i = -1
         sky.start[job] = time
         if i >= 0:
-            row_end, local = take(sky.low, by_memory, terms.rule, strict, groups, slots, asked, sky.new_rows, used)
-            wide = RowSpan(sky.new_rows, used, row_end, wanted, 0, 1)
-            note(turn, q, time, length, wide)
-            steps = book(sky, steps, time, length, slots, wide, -1)
-            used = row_end
+            row_end = take(sky.low, how, groups, slots, asked, new_rows, used)[0]
+            rows = RowSpan(new_rows, used, row_end, wanted.claims, 0, 1)
+            note(turn, q, time, length, rows)
+            steps, used = book(sky, steps, time, length, slots, rows, -1), row_end
     return n

@@ -73,19 +73,17 @@ class Plenty:
 class CountedPlan(Plan):
     """A plan that counts while that does."""
 
-    # the columns of what is counted, once something was; which kinds of nodes have most memory
-    counts: PlanColumns | None = None
-    by_memory: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    counts: PlanColumns | None = None  # of what is counted, once something was
     plenty: Plenty = field(default_factory=Plenty)
 
-    def count(self, view: View, jobs: Ints, now: int, brief: bool, strict: bool, alone: Alone) -> list[Start]:
+    def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
         """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
         self.look(view)
         counts = self._kinds(view) if self.counts is None else self.counts
         counts = counts._replace(**{name: getattr(self.columns, name) for name in SHARED})
         running, how = view.running_count, (brief, alone.terms, alone.aware)
         while True:
-            count = counted_round(jobs, now, running, *how, self.by_memory, strict, counts.kernel)
+            count = counted_round(jobs, now, running, *how, counts.kernel)
             if count >= 0:
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
@@ -98,7 +96,6 @@ class CountedPlan(Plan):
         """Columns in which nodes are counted that have as many cores and as much memory."""
         kinds, first, of = np.unique(view.total, axis=1, return_index=True, return_inverse=True)
         rank = np.argsort(first)
-        self.by_memory = rank[np.argsort(-kinds[1][rank], kind="stable")]
         counts = columns_for(tuple(getattr(self.columns, name) for name in LEDGER), len(view.cluster), 0)
         slot, left = np.zeros(1, np.int64), np.zeros((2, 1, 1), np.int64)
         total = np.ascontiguousarray(kinds)[np.newaxis]
@@ -118,5 +115,4 @@ class LentSlurm(SlurmLike):
         assert isinstance(memory, CountedPlan)
         if not (memory.lends and memory.plenty.lasts(view)):
             return super().plan(view, memory, jobs, now, brief)
-        strict = bool((self.terms(view.cluster).threshold_mb >= view.cluster.memory_mb).all())
-        return memory.count(view, jobs, now, brief, strict, self.mixed.alone(view, self.notes(view, memory)))
+        return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
