@@ -19,7 +19,8 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of, zeros
-from unrack.ledger.columns import CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
+from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
+from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
@@ -27,6 +28,8 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIM,
     CLAIM_END,
     CLAIMED,
+    END_ROW,
+    FIRST_ROW,
     JOB,
     LEASES,
     LENGTH,
@@ -38,16 +41,14 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     PlanRule,
 )
-from unrack.policy.discipline.skyline.columns import END_ROW as LAST_ROW
-from unrack.policy.discipline.skyline.columns import FIRST_ROW as ROWS_FROM
 from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
 from unrack.policy.discipline.skyline.plan_round import note, reserve
 from unrack.policy.discipline.skyline.starting import settle
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, copy_step, fits_at, room_in, step_at
 from unrack.policy.discipline.slurm_search import ends_of, planned_before
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
-from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, asker_of, place_job
+from unrack.policy.lending.borrowing import cores_of_idle, may_compute, tasks_by_cores
+from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.units import NEVER_US
@@ -78,7 +79,7 @@ def counted_levels(
             times[steps], at[steps] = end, steps
             copy_step(level, steps - 1, steps, pool)
             steps += 1
-        first = lease_at[FIRST_ROW, job]
+        first = lease_at[LEASE_ROW, job]
         last = first + lease_at[ROW_COUNT, job]
         add_rows(free, rows, first, last, 1)
         for r in range(first, last):
@@ -114,14 +115,15 @@ def lending_of(terms: LendingTerms, total: Ints, groups: Groups) -> Lending:
 
 
 @inlined
-def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int) -> tuple[int, bool]:
-    """Rows (of kinds) for a job that fits in ``low``; their end, and whether all tasks have their memory at home.
+def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int) -> tuple[int, Ints]:
+    """Rows (of kinds) for a job that fits in ``low``; their end, and on how many nodes of each kind its tasks run.
 
-    Nodes that can only lend to it while it runs are in rows without tasks, where lenders do not compute (`strict`).
+    That is not said (nothing) where these have all their memory. Nodes that can only lend to it while it runs are in
+    rows without tasks, where lenders do not compute.
     """
     total, cores, mb, pool = groups.total, asked.cores, asked.mb, slots.first
     if how.local and room_in(low, 0, groups, slots, asked) >= asked.tasks:
-        return reserve(low, groups, 0, asked, out, at), True
+        return reserve(low, groups, 0, asked, out, at), zeros(0)
     start, left, lacking, count = at, asked.tasks, -low[0, CPU, pool], zeros(pool)
     for r in range(pool):
         g = how.rank[r]
@@ -142,17 +144,14 @@ def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out
             lacking -= lend * has
             if lend > 0:
                 at = add_node(out, start, at, g, 0, lend, 0)
-    return at, False
+    return at, count
 
 
 @inlined
-def counts_of(rows: Ints, first: int, last: int, kinds: int) -> Ints:
-    """int64[kinds]: on how many nodes of each kind the tasks of a reservation run."""
-    count = zeros(kinds)
-    for r in range(first, last):
-        for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES] if rows[r, TASKS] > 0 else 0):
-            count[g] += rows[r, CORES]
-    return count
+def is_there(terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases) -> bool:
+    """Whether a job has a place."""
+    cores_at = cores_of_idle(free, total, terms.threshold_mb)
+    return place_job(terms, free, total, cores_at, True, asker, aware, True, out)[0] >= 0
 
 
 @inlined
@@ -165,14 +164,13 @@ def head_time(
     With several lending groups: one end after the other.
     """
     ends = ends_of(order, planned_before(q, now, order, True, sky), running, sky)
-    none = LeaseSpan(0, 0, 0, 0)
     for i in range(ends.shape[1]):
         rows = sky.out if ends[4, i] == 1 else sky.pool
         add_rows(then, rows, ends[2, i], ends[3, i], 1)
         time = max(ends[0, i], now + 1)
         if i + 1 < ends.shape[1] and max(ends[0, i + 1], now + 1) == time:
             continue
-        if place_job(terms, then, sky.installed[0], head, aware, True, out, none).row_end >= 0:
+        if is_there(terms, then, sky.installed[0], head, aware, out):
             return int(time)
     return -1
 
@@ -200,7 +198,7 @@ def leaves_head(head: int, q: int, now: int, end: int, steps: int, kinds: int, s
             left[g] = sky.level[sky.at[k], CPU, g]
         for p in range(head + 1, q):
             if now < turn[START, p] <= time < turn[START, p] + turn[LENGTH, p]:
-                for r in range(turn[ROWS_FROM, p], turn[LAST_ROW, p]):
+                for r in range(turn[FIRST_ROW, p], turn[END_ROW, p]):
                     for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
                         left[g] += rows[r, CORES]
         for g in range(kinds):
@@ -275,25 +273,24 @@ def asking(job: int, wanted: RowSpan, sky: Any) -> Gang:
 
 @inlined
 def lease_now(
-    job: int, now: int, free: Ints, rows: RowSpan, local: bool, seen: LedgerColumns, terms: LendingTerms, aware: Any,
-    groups: Groups, out: Leases, sky: Any,
-) -> LeaseSpan:  # fmt: skip
-    """A lease for a job, on nodes of the kinds that ``rows`` count, if there is one; ``row_end`` -1: there is none."""
-    span, none, begin = LeaseSpan(0, -1, 0, 0), np.empty(0, np.int64), LeaseSpan(0, 0, 0, 0)
-    if local:
+    job: int, now: int, free: Ints, rows: RowSpan, quota: Ints, seen: LedgerColumns, terms: LendingTerms, aware: Any,
+    groups: Groups, out: Leases,
+) -> tuple[int, int]:  # fmt: skip
+    """How many rows and loans a job gets, on nodes of the kinds that ``rows`` count if these do; -1 rows: no place."""
+    cores_at = cores_of_idle(free, seen.total, terms.threshold_mb)
+    if quota.shape[0] == 0:
         idle = free.copy()
         for node in range(free.shape[1]):
-            if free[MEM, node] < terms.threshold_mb[node]:
-                idle[CPU, node] = 0
+            idle[CPU, node] = cores_at[node]
         end = settle(idle, seen.total, groups, 0, gang_of(seen.asks, job), rows, out.rows, 0)
-        span = LeaseSpan(0, end, 0, 0)
-    quota = none if local else counts_of(rows.rows, rows.first, rows.last, sky.total.shape[2])
-    for _ in range(1 if local else 2):
-        if span.row_end < 0:
-            asker = asker_of(seen, job, now, sky.of, quota)
-            span = place_job(terms, free, seen.total, asker, aware, False, out, begin)
-            quota = none  # other nodes may do where groups do not allow these
-    return span
+        if end >= 0:
+            return end, 0
+    while True:
+        asker = asker_of(seen, job, now, groups.of, quota)
+        end, loans = place_job(terms, free, seen.total, cores_at, True, asker, aware, False, out)
+        if end >= 0 or quota.shape[0] == 0:
+            return end, loans
+        quota = quota[:0]  # other nodes may do where groups do not allow these
 
 
 @compiled
@@ -324,13 +321,13 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
     from_us, free, then = np.empty(nodes, np.int64), seen.free.copy(), seen.free.copy()
     steps = counted_levels(now, terms.threshold_mb, seen, groups, kinds, from_us, sky)
     how = lending_of(terms, seen.total, groups)
-    found, begin = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64)), LeaseSpan(0, 0, 0, 0)
+    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
     for q in range(jobs):
         turn[START, q] = -1
     head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
     first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
-    n = at = claim = used = q = 0
+    n = at = claim = used = 0
     last = last_that_may(order, 0, jobs, groups, slots, wanted, sky) if brief else jobs
     for q in range(jobs):
         if q >= last:
@@ -348,17 +345,16 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
         length, alone = max(1, asked.us), asking(job, wanted, sky)
         i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 0, NEVER_US, False)
         if i == 0:
-            row_end, local = take(sky.low, how, groups, slots, asked, new_rows, used)
+            row_end, quota = take(sky.low, how, groups, slots, asked, new_rows, used)
             rows = RowSpan(new_rows, used, row_end, claims, 0, 0)
-            span = lease_now(job, now, free, rows, local, seen, terms, aware, groups, found, sky)
-            possible = span.row_end >= 0
-            end, claim_end = at + span.row_end + span.loan_end, claim + fixed + span.loan_end
+            count, loans = lease_now(job, now, free, rows, quota, seen, terms, aware, groups, found)
+            possible, end, claim_end = count >= 0, at + count + loans, claim + fixed + loans
             runs_then = possible and shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if possible:
-                write(job, found, span, sky, out, at, claims, claim)
+                write(job, found, count, loans, sky, out, at, claims, claim)
             if runs_then:
                 add_rows(then, out, at, end, -1)
-                possible = place_job(terms, then, seen.total, first, aware, True, found, begin).row_end >= 0
+                possible = is_there(terms, then, seen.total, first, aware, found)
             held = RowSpan(out, at, end, claims, claim, claim_end)
             if possible:
                 add_rows(free, out, at, end, -1)
@@ -383,9 +379,8 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
         time = sky.times[i]
         if head < 0:
             head, first = q, asker_of(seen, job, now, sky.of, np.empty(0, np.int64))
-            for node in range(nodes if terms.groups > 1 else 0):
-                then[CPU, node], then[MEM, node] = free[CPU, node], free[MEM, node]
             if terms.groups > 1:
+                then = free.copy()
                 shadow = head_time(q, now, running, order, terms, aware, first, then, found, sky)
             if shadow > time:
                 time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
