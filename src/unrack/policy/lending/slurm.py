@@ -13,17 +13,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import Lease
-from unrack.policy.columns import columns_of
+from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline.skyline.columns import LEDGER, PlanColumns
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.skyline.room import columns_for, more_room
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.lending.backfill_kernel import Classes, plan_round
-from unrack.policy.lending.lease_kernel import Leases, room_for_leases
-from unrack.policy.lending.lender_cost import LendingTerms
+from unrack.policy.lending.counted_round import counted_round
+from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import claims_anywhere
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
+
+SHARED = (*LEDGER, "installed", "start", "fixed", "fixed_at")
+"""Columns of a plan that what is counted shares."""
 
 
 @dataclass(slots=True)
@@ -68,39 +71,35 @@ class Plenty:
 
 @dataclass(slots=True)
 class CountedPlan(Plan):
-    """A plan that counts while that does: what it counts, and room for its answers."""
+    """A plan that counts while that does."""
 
-    classes: Classes | None = None  # nodes that are alike, once something was counted
-    answers: Leases = field(default_factory=lambda: room_for_leases(0, 0))
-    answered: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
+    counts: PlanColumns | None = None  # of what is counted, once something was
     plenty: Plenty = field(default_factory=Plenty)
 
-    def grow(self, needed: int) -> None:
-        """Make room for ``needed`` jobs, rows and loans."""
-        self.answered = np.empty((5, max(needed, self.answered.shape[1])), np.int64)
-        self.answers = room_for_leases(max(needed, len(self.answers.rows)), max(needed, len(self.answers.loans)))
-
-    def starts(self, view: View, count: int) -> list[Start]:
-        """The first ``count`` answers."""
-        found, out = list[Start](), self.answers
-        for job, first, last, loan, end in self.answered[:, :count].T.tolist():
-            claims = claims_anywhere(view, job)
-            assert claims is not None, "it was counted"
-            found.append(Start(Lease(job, out.rows[first:last].copy(), out.loans[loan:end].copy(), claims=claims)))
+    def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
+        """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
+        self.look(view)
+        counts = self._kinds(view) if self.counts is None else self.counts
+        counts = counts._replace(**{name: getattr(self.columns, name) for name in SHARED})
+        running, how = view.running_count, (brief, alone.terms, alone.aware)
+        while True:
+            count = counted_round(jobs, now, running, *how, counts.kernel)
+            if count >= 0:
+                break
+            counts = counts._replace(**more_room(counts, len(jobs), running))
+        self.counts, found = counts, list[Start]()
+        for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
+            found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
 
-
-def classes_of(view: View, terms: LendingTerms) -> Classes:
-    """Nodes that have as many cores and as much memory."""
-    computes = np.flatnonzero(view.cluster.cores > 0)
-    kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)
-    class_of = np.full(len(view.cluster), -1, np.int64)
-    class_of[computes] = of.ravel()
-    first = np.array([int(np.flatnonzero(class_of == k)[0]) for k in range(kinds.shape[1])])
-    rank = np.argsort(first).astype(np.int64)
-    by_memory = rank[np.argsort(-kinds[1][rank], kind="stable")]
-    strict = bool((terms.threshold_mb >= view.cluster.memory_mb).all())
-    return Classes(class_of, np.stack([*kinds, rank, by_memory]), strict)
+    def _kinds(self, view: View) -> PlanColumns:
+        """Columns in which nodes are counted that have as many cores and as much memory."""
+        kinds, first, of = np.unique(view.total, axis=1, return_index=True, return_inverse=True)
+        rank = np.argsort(first)
+        counts = columns_for(tuple(getattr(self.columns, name) for name in LEDGER), len(view.cluster), 0)
+        slot, left = np.zeros(1, np.int64), np.zeros((2, 1, 1), np.int64)
+        total = np.ascontiguousarray(kinds)[np.newaxis]
+        return counts._replace(of=of.ravel(), total=total, rank=rank, slot=slot, place_of=slot.copy(), left=left)
 
 
 @dataclass(frozen=True)
@@ -114,17 +113,6 @@ class LentSlurm(SlurmLike):
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Counted, while that does."""
         assert isinstance(memory, CountedPlan)
-        if not memory.plenty.lasts(view):
+        if not (memory.lends and memory.plenty.lasts(view)):
             return super().plan(view, memory, jobs, now, brief)
-        if memory.classes is None:
-            memory.classes = classes_of(view, self.terms(view.cluster))
-        alone, uses = self.mixed.alone(view, self.notes(view, memory)), view.columns.memory
-        assert uses is not None
-        while True:
-            count = plan_round(
-                jobs, now, alone.terms, columns_of(view), uses.kernel, alone.aware, memory.classes,
-                memory.columns.start, memory.answered, memory.answers,
-            )  # fmt: skip
-            if count >= 0:
-                return memory.starts(view, count)
-            memory.grow(-count)
+        return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))

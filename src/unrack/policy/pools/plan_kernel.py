@@ -67,7 +67,7 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, spread
+from unrack.policy.lending.lease_kernel import Asker, Leases, spread
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, PoolAnswer, simple
@@ -229,7 +229,7 @@ def choose_devices(
                 only[n], limit[n] = -1, room.limit[n] - room.lent[n]
             only[node] = room.cores[node]
             asker = Asker(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
-            _, _, own, lent = spread(terms, only, room.free, installed, asker, aware)
+            _, _, own, lent = spread(terms, only, room.free, installed, asker, aware, False)
             here = own[0]
             for i in range(lent.shape[0]):
                 if loan_end == loans_room:
@@ -268,10 +268,10 @@ def choose_devices(
             held = installed[CPU, node] if whole else cores * count[node]
             start = at if terms is None and not whole else 0  # a row a node, as these are placed elsewhere
             at = add_node(out.rows, start, at, node, count[node], held, local[node])
-    span = LeaseSpan(0, at, 0, out.loans.shape[0])
-    write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
-    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + span.loan_end, length
-    cursor[CLAIMS_CHOSEN] = fixed + span.loan_end
+    lent = out.loans.shape[0]
+    write(job, out, at, lent, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
+    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + lent, length
+    cursor[CLAIMS_CHOSEN] = fixed + lent
     return 0
 
 
