@@ -236,15 +236,16 @@ def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
     >>> again.rows.tolist(), again.borrowed.tolist(), again.claims.tolist()
     ([[4, 1, 2, 8, 3]], [[4, 0, 5], [4, 1, 5]], [])
     """
-    lent = rows[:, TASKS] < 0
-    if not lent.any():
+    own = int(np.count_nonzero(rows[:, TASKS] >= 0))  # these come first
+    if own == len(rows):
         return Lease(job, rows.copy(), claims=claims.copy())
-    loans = rows[lent]
-    count = loans[:, NODES]
-    borrowed = np.stack(
-        [np.repeat(-1 - loans[:, TASKS], count), nodes_of(loans), np.repeat(loans[:, LOCAL_MB], count)], axis=1
-    )
-    return Lease(job, rows[~lent], borrowed, claims=claims[claims[:, PLACE] < places])
+    loans = rows[own:]
+    if (loans[:, NODES] > 1).any():
+        loans = np.repeat(loans, loans[:, NODES], axis=0)
+        loans[:, FIRST] = nodes_of(rows[own:])
+    borrowed = loans[:, [TASKS, FIRST, LOCAL_MB]]
+    borrowed[:, 0] = -1 - borrowed[:, 0]
+    return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 
 @compiled

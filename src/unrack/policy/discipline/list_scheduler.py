@@ -100,7 +100,9 @@ class ListScheduler(AnyResource):
 
     def begin(self, view: View) -> ListNotes:
         """Nothing was seen yet."""
-        return ListNotes.begin(view, *self.how(view))
+        notes = ListNotes.begin(view, *self.how(view))
+        notes.later = self.backfill == "easy" or bool(view.cluster.places.windows)
+        return notes
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if none waits."""

@@ -29,6 +29,7 @@ from unrack.policy.pools.place_kernel import RANDOM_FIT
 from unrack.policy.pools.pool_placement import NAMES, RULES
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
+from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
@@ -133,7 +134,8 @@ class Mixed:
         """The rules, for kernels."""
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1))
+        servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
