@@ -1,7 +1,7 @@
 """Compiled: the cluster of pools for a server, and how much memory it has of each pool there.
 
 Every cluster is looked at, on what the ledger has free: O(clusters x pools of one) a server, and one split at the
-lowest price (:mod:`unrack.solver.servers.ranking`).
+lowest price (:mod:`unrack.solver.servers.least_price`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STAR
 from unrack.policy.discipline.skyline.steps import usable
 from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Leases, LeaseSpan
+from unrack.policy.lending.lease_kernel import Leases
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import shown
-from unrack.solver.servers.ranking import cheapest, least_weight
+from unrack.solver.servers.least_price import cheapest, least_weight
 from unrack.view import View
 from unrack.workload.tier_asks import NO_CEILING
 
@@ -62,10 +62,10 @@ def server_asks(view: View) -> ServerAsks:
     slo, tiers = view.slo, view.cluster.tiers
     if slo is None or tiers is None:
         none = np.zeros(0, np.int64)
-        return ServerAsks(*map(shown, (none, none, none, np.zeros((0, 0), np.bool_), none)))
-    tier_of = [tiers.names.index(name) if name in tiers.names else -1 for name in slo.tier_names]
-    columns = slo.floor_mb, slo.ceiling_mb, slo.spread, slo.forbidden, np.array(tier_of, np.int64)
-    return ServerAsks(*map(shown, columns))
+        return ServerAsks(shown(none), shown(none), shown(none), shown(np.zeros((0, 0), np.bool_)), shown(none))
+    tier_of = np.array([tiers.names.index(name) if name in tiers.names else -1 for name in slo.tier_names], np.int64)
+    numbers = [shown(column) for column in (slo.floor_mb, slo.ceiling_mb, slo.spread)]
+    return ServerAsks(numbers[0], numbers[1], numbers[2], shown(slo.forbidden), shown(tier_of))
 
 
 @melted
@@ -200,7 +200,7 @@ def pass_over(
                 out.loans[loans, LOAN_MB] = parts[i]
                 loans += 1
         add_node(out.rows, 0, 0, compute, 1, asked.cores, parts[0])
-        write(job, out, LeaseSpan(0, 1, 0, loans), sky, sky.out, walk[ROWS], sky.new_claims, walk[CLAIMS])
+        write(job, out, 1, loans, sky, sky.out, walk[ROWS], sky.new_claims, walk[CLAIMS])
         walk[FOUND] = walk[ROWS] + 1 + loans
         walk[CLAIMS_FOUND] = walk[CLAIMS] + fixed + loans
         walk[HELD_US] = max(1, asked.us)

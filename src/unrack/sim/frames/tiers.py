@@ -87,8 +87,8 @@ def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Ints:
     change[1] *= computes[row]
     cluster, when, (near, shut, used) = changed(cluster, when, change)
     change = _changes(cluster, np.stack([(shut == 0) & (near >= least_mb), used]))
-    some = change.any(axis=0)
-    of_pool, when, change, _ = joined(cluster[some], when[some], change[:, some], of, tiers.member)
+    turned = change.any(axis=0)
+    of_pool, when, change, _ = joined(cluster[turned], when[turned], change[:, turned], of, tiers.member)
     both = np.concatenate([_changes(pool, np.stack([free, tasks > 0])), np.zeros((2, len(pool)), np.int64)])
     more = np.concatenate([np.zeros_like(change), change])
     pool, at, (free, busy, opened, used) = changed(
@@ -124,7 +124,8 @@ def _held(log: RunLog, faults: Ints, times_us: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _changes(thing: Ints, level: Ints) -> Ints:
     """int64[amounts, rows]: by how much each level is another than the one of its thing before it."""
-    change = np.diff(level.astype(np.int64), axis=1, prepend=0)
+    change = level.astype(np.int64)
+    change[:, 1:] -= level[:, :-1]
     first = np.flatnonzero(np.diff(thing, prepend=-1) != 0)
     change[:, first] = level[:, first]
     return change
