@@ -17,9 +17,8 @@ from unrack import extras
 from unrack.errors import MissingError
 from unrack.report.charts.vega import bundled
 from unrack.solver.flow.solve import solve
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
 from unrack_papers.amaral.flow.examples import scheduling_network
-from unrack_papers.tiers.problem import regular_supply
 
 ROOT = Path(__file__).parents[2]
 FORBIDDING = """
@@ -131,10 +130,10 @@ def some_servers() -> tuple[Supply, Asked]:
 
 
 def test_servers_all_at_once_say_what_they_need(missing: None) -> None:
+    from unrack.solver.servers.one_by_one import place_one_by_one
     from unrack_papers.servers.batch.constraint import place_cp
     from unrack_papers.servers.batch.running.repack import repack
     from unrack_papers.servers.batch.solve import place_batch
-    from unrack_papers.tiers.one_by_one import place_one_by_one
 
     supply, asks = some_servers()
     now = place_one_by_one(supply, asks, "slo")

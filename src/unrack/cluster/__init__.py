@@ -20,6 +20,5 @@ if TYPE_CHECKING:
     from unrack.cluster.tiers.tier import Number as Number
     from unrack.cluster.tiers.tier import make_tiers as make_tiers
     from unrack.cluster.tiers.tier import names_of_clusters as names_of_clusters
-    from unrack.cluster.tiers.tier import scaled as scaled
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

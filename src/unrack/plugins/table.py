@@ -29,7 +29,6 @@ ELSEWHERE = {
     "commands": ("place", "reproduce", "tiles"),
     "readers": ("dlrm", "minsky", "philly", "servers"),
     "generators": ("rodinia_jobs", "servers", "training_jobs"),
-    "policies": ("slo", "slo-best-fit", "slo-first-fit"),
     "core_rules": ("best", "quick", "first-fit"),
 }
 """Names that the documentation speaks of and ``unrack-papers`` has."""

@@ -8,21 +8,12 @@ from unrack.public import lazily
 
 if TYPE_CHECKING:
     from unrack.ledger.candidate import Candidate as Candidate
-    from unrack.ledger.columns import grown as grown
-    from unrack.ledger.columns import room_for as room_for
     from unrack.ledger.devices.view import Composition as Composition
     from unrack.ledger.devices.view import DeviceView as DeviceView
-    from unrack.ledger.lease import FIRST as FIRST
-    from unrack.ledger.lease import LENDER as LENDER
-    from unrack.ledger.lease import LOAN_MB as LOAN_MB
-    from unrack.ledger.lease import LOCAL_MB as LOCAL_MB
     from unrack.ledger.lease import Lease as Lease
     from unrack.ledger.lease import Loan as Loan
     from unrack.ledger.lease import Share as Share
     from unrack.ledger.memory.use import smaller as smaller
-    from unrack.ledger.state import RUNNING as RUNNING
-    from unrack.policy.contract import EVERYTHING as EVERYTHING
-    from unrack.policy.contract import Ability as Ability
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
     from unrack.policy.contract import Extend as Extend
@@ -35,34 +26,26 @@ if TYPE_CHECKING:
     from unrack.policy.contract import Start as Start
     from unrack.policy.contract import Traits as Traits
     from unrack.policy.discipline.conservative import Conservative as Conservative
-    from unrack.policy.discipline.list_scheduler import ListNotes as ListNotes
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
     from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
     from unrack.policy.flow.costs import Costs as Costs
     from unrack.policy.flow.costs import Phase as Phase
     from unrack.policy.flow.scheduler import Flow as Flow
-    from unrack.policy.keys import PLACE as PLACE
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
-    from unrack.policy.parameters import Parameter as Parameter
-    from unrack.policy.parameters import at_least_one as at_least_one
-    from unrack.policy.parameters import one_of as one_of
     from unrack.policy.placement.any_resource import candidates as candidates
-    from unrack.policy.placement.any_resource import more_asked as more_asked
-    from unrack.policy.placement.tiered_memory import TieredMemory as TieredMemory
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
-    from unrack.policy.table import PolicyEntry as PolicyEntry
     from unrack.policy.table import parse_policy as parse_policy
     from unrack.policy.table import split_policy as split_policy
     from unrack.policy.tiers.own_policy import Offer as Offer
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
-    from unrack.policy.tiers.own_policy import possible_servers as possible_servers
+    from unrack.policy.tiers.refusals import Refusals as Refusals
+    from unrack.policy.tiers.scheduler import servers_in_order as servers_in_order
     from unrack.policy.tiers.supply import check_products as check_products
-    from unrack.policy.tiers.supply import in_numbers as in_numbers
     from unrack.policy.tiers.supply import supply_of as supply_of
     from unrack.reasons import Code as Code
     from unrack.reasons import Reason as Reason

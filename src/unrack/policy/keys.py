@@ -10,7 +10,7 @@ from unrack.policy.gpus.rule import SEEN
 from unrack.policy.gpus.rules import NEAREST, RULES, WORDS
 from unrack.policy.lending.lender_cost import RULES as LENT_RULES
 from unrack.policy.orders import ORDERS
-from unrack.policy.parameters import Parameter, at_least_one, duration, lending_group, node_share, one_of, yes
+from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
 from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
@@ -48,7 +48,7 @@ BACKFILLS = Parameter(
 BACKFILL_ORDER = Parameter(
     "backfill_order", one_of(ORDERS), "as order", "in which order those behind the head are tried: a name as of order"
 )
-DEPTH = Parameter("depth", at_least_one, "unlimited", "how many jobs behind the head are considered")
+DEPTH = Parameter("depth", count, "unlimited", "how many jobs behind the head are considered")
 
 
 LENDING = {
@@ -96,8 +96,8 @@ SCHEDULING = {
     "scheduler": Parameter(
         "scheduler", one_of(SCHEDULERS), "slurm", "which jobs may pass which: " + ", ".join(SCHEDULERS)
     ),
-    "depth": Parameter("depth", at_least_one, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
-    "queue": Parameter("queue", at_least_one, "100", "of slurm: how many jobs either loop looks at"),
+    "depth": Parameter("depth", count, "100 of slurm, else unlimited", "how many jobs backfill looks at"),
+    "queue": Parameter("queue", count, "100", "of slurm: how many jobs either loop looks at"),
     "interval": Parameter("interval_us", duration, "30 s", "of slurm: time between two backfills"),
     "main": Parameter("main", one_of(MAINS), "events", "of slurm: when its main loop runs: events or interval"),
     "compress": FORWARD,

@@ -80,7 +80,7 @@ def _whole(value: object) -> int:
         return 0
 
 
-def at_least_one(value: object) -> object:
+def count(value: object) -> object:
     """A whole number of 1 or more. Raises ValueError."""
     if (found := _whole(value)) < 1:
         raise ValueError("a whole number of 1 or more")

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from unrack.errors import PolicyError
+from unrack.errors import PolicyError, check_choice
 from unrack.plugins.table import Table
 from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
@@ -31,22 +31,13 @@ from unrack.policy.keys import (
     MEMORY,
     NODES,
     ORDER,
+    PLACE,
     READING,
     SCHEDULING,
     TERMS,
 )
 from unrack.policy.limits import extended
-from unrack.policy.parameters import (
-    Parameter,
-    at_least_one,
-    cost_weight,
-    duration,
-    flow_solver,
-    interval,
-    load,
-    one_of,
-    yes,
-)
+from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
 from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import OF_DEVICES
 from unrack.policy.pools.lookahead import Lookahead
@@ -58,6 +49,8 @@ from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.sizing.sizing import RULES as MOLDINGS
 from unrack.policy.sizing.sizing import sized
+from unrack.policy.tiers.scheduler import FULL, TierPolicy
+from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS
 
 
@@ -151,8 +144,8 @@ _OWN: dict[str, PolicyEntry] = {
         any_of(SlurmLike),
         {
             "interval": Parameter("interval_us", duration, "30 s", "time between two backfills"),
-            "depth": Parameter("depth", at_least_one, "100", "how many jobs a backfill plans for"),
-            "queue": Parameter("queue", at_least_one, "100", "how many jobs either loop looks at"),
+            "depth": Parameter("depth", count, "100", "how many jobs a backfill plans for"),
+            "queue": Parameter("queue", count, "100", "how many jobs either loop looks at"),
             "main": Parameter("main", one_of(MAINS), "events", "when the main loop runs: events or interval"),
             "reserve": Parameter(
                 "reserve",
@@ -174,9 +167,7 @@ _OWN: dict[str, PolicyEntry] = {
             "cost": Parameter("cost", one_of(COSTS), "utility", f"what a placement costs: {', '.join(COSTS)}"),
             "interval": Parameter("interval_us", interval, "1 s", "time between rounds; 0: a round at every event"),
             "weight": Parameter("weight", cost_weight, "1", "what each round of waiting adds to the cost of waiting"),
-            "passes": Parameter(
-                "passes", at_least_one, "20", "how many behind it may start before a job; then it goes first"
-            ),
+            "passes": Parameter("passes", count, "20", "how many behind it may start before a job; then it goes first"),
             "remote": Parameter("remote", yes, "yes", "no: a device is used only from the node in which it sits"),
             "migrate": Parameter(
                 "migrate_us", interval, "0", "time between rounds in which running tasks may move; 0: never"
@@ -247,10 +238,26 @@ _OWN: dict[str, PolicyEntry] = {
 }
 
 
+TIERED = {
+    "place": PLACE,
+    "full": Parameter("full", one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
+    "clusters": Parameter("clusters", count, "any", "at most so many clusters are in use at a time"),
+    "order": Parameter(
+        "order", one_of(TIER_ORDERS), "request", "waiting jobs are tried in order of arrival (request) or by slo-ratio"
+    ),
+}
+_OWN |= {
+    name: PolicyEntry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
+    for name, rule, words in (
+        ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
+        ("slo-first-fit", "first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
+        ("slo-best-fit", "best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
+    )
+}
+
+
 def _of_others(name: str, found: Any) -> PolicyEntry:
-    """The policy of a plug-in: an entry, an object with decide, or what makes one when called bare."""
-    if isinstance(found, PolicyEntry):
-        return found
+    """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
     where = f"policy {name}"
     summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
     return PolicyEntry(summary, lambda label: policy_of(found, where), {}, {})
@@ -291,8 +298,7 @@ def make_policy(name: str, parameters: Mapping[str, object], label: str | None =
     its name with the parameters that were given. A PolicyError if there is no such policy or parameter, or a value is
     wrong.
     """
-    if name not in POLICIES:
-        raise PolicyError("policy", repr(name), POLICIES.missing(name) or f"one of {', '.join(POLICIES)}")
+    check_choice("policy", name, POLICIES, PolicyError)
     entry = POLICIES[name]
     values: dict[str, object] = dict(entry.fixed)
     keys = {**entry.parameters, **OF_ALL}

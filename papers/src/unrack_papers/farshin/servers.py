@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.solver import Asked, Supply, asked
+from unrack.solver import Allocation, Asked, Supply, asked, regular_supply
 from unrack_papers.farshin.counts import of_prices, of_slos, of_uses
 from unrack_papers.measured import Compared
 from unrack_papers.options import Options
 from unrack_papers.pages.sheet import TONES, Cell, line, number, signed
 from unrack_papers.reproduction import Numbers, Reproduction, Row, Task
-from unrack_papers.tiers import Allocation, regular_supply
 
 PAPER = "Farshin et al. 2021, section 5"
 OPTIONS = Options(seeds=10)
@@ -123,7 +122,7 @@ def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
 
         found = place_batch(supply, asks, effort_s=EFFORT_S)
         return _Found(found.allocation, found.wall_s, not found.cut)
-    from unrack_papers.tiers import place_one_by_one
+    from unrack.solver import place_one_by_one
 
     times = []
     for _ in range(REPEATS):

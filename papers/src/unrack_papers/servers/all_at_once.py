@@ -9,13 +9,12 @@ import numpy as np
 from unrack.cluster import names_of_clusters
 from unrack.errors import InputError
 from unrack.jit import Bools
-from unrack.solver import NOWHERE, Asked, Supply, least_prices
-from unrack_papers.clock import timed
+from unrack.policy import Refusals
+from unrack.solver import NOWHERE, Allocation, Asked, OneByOne, Supply, least_price, least_prices, timed
 from unrack_papers.servers.answer import PlacedServers
 from unrack_papers.servers.batch.effort import Part
 from unrack_papers.servers.batch.running.moves import Step
 from unrack_papers.servers.batch.solution import Solution, first_fault, price_of
-from unrack_papers.tiers import Allocation, OneByOne, Refusals, least_price, some_of
 
 MOST_LOOKS = 200_000_000
 """Servers without a place times clusters that are looked at for reasons, at most."""
@@ -135,7 +134,7 @@ def _beside(supply: Supply, asks: Asked, now: Allocation, part: Part, seed: int)
     left = replace(supply, cores=supply.cores - cores, mb=supply.mb - mb)
     busy = np.zeros(supply.clusters, np.bool_)
     busy[now.cluster[there]] = True
-    found = place_batch(left, some_of(asks, new), seed=seed, busy=busy, **part)
+    found = place_batch(left, asks.some(new), seed=seed, busy=busy, **part)
     cluster, parts = now.cluster.copy(), now.mb.copy()
     cluster[new], parts[new] = found.allocation.cluster, found.allocation.mb
     whole = Allocation(cluster, parts)

@@ -73,8 +73,8 @@ class CoreTiles:
     def __init__(self, cluster: Cluster, rule: str = BEST) -> None:
         check_choice("core tiles", rule, CORE_RULES)
         if cluster.torus is None:
-            got = f"{rule!r}, but how the cores of {cluster.name} are laid out is not known"
-            raise InputError("core tiles", got, "torus = [rows, columns] of a class of nodes of the cluster")
+            want = "torus = [rows, columns] of a class of nodes of the cluster"
+            raise InputError("core tiles", f"{rule!r}, but how the cores of {cluster.name} are laid out is not known", want)
         self.cluster = cluster
         self.rule = rule
         self._torus = cluster.torus

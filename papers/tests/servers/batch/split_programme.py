@@ -1,4 +1,4 @@
-"""One server in one cluster as a constraint programme: the reference of :mod:`unrack.solver.servers.least_price`."""
+"""One server in one cluster as a constraint programme: the reference of :mod:`unrack.solver.servers.ranking`."""
 
 from __future__ import annotations
 

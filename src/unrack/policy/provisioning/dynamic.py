@@ -32,7 +32,7 @@ from unrack.policy.around.around import AroundAnother, anew, traits_of
 from unrack.policy.columns import columns_of
 from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, Scratch, grouped, make_terms
-from unrack.policy.parameters import Parameter, at_least_one, duration, number, one_of, yes
+from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.provisioning.resize_kernel import LACKS, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
@@ -327,8 +327,7 @@ PROVISIONING = {
         "of dynamic: fail: a stopped job begins again; checkpoint: it goes on from the last checkpoint",
     ),
     "reserve_after": _own(
-        "reserve_after", at_least_one, "3",
-        "of dynamic: after so many stops a job keeps the most that it was seen to need",
+        "reserve_after", count, "3", "of dynamic: after so many stops a job keeps the most that it was seen to need"
     ),
 }  # fmt: skip
 

@@ -53,8 +53,7 @@ def _of_others(name: str, found: Any) -> Callable[[Cluster], CoreChooser]:
 
     def make(cluster: Cluster) -> CoreChooser:
         with blamed(f"the rule for cores {name}"):
-            chooser: CoreChooser = found(cluster)
-            return chooser
+            return found(cluster)
 
     return make
 

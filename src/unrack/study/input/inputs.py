@@ -281,7 +281,7 @@ def make_policy_spec(
                 return policy_from_file(str(entry["file"]), label, document, world)
             name = str(entry["name"])
         if name not in POLICIES:
-            raise document.fault(at, repr(name), POLICIES.missing(name) or nearest(name, POLICIES))
+            raise document.fault(at, repr(name), nearest(name, POLICIES))
         label = label or make_policy(name, parameters).name
         spec = PolicySpec(labelled(label, world), name, tuple(parameters.items()), world=world)
         spec.make()

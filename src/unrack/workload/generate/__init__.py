@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from unrack.workload.tier_asks import NO_CEILING as NO_CEILING
     from unrack.workload.tier_asks import TierAsks as TierAsks
     from unrack.workload.tier_asks import first_fault as first_fault
-    from unrack.workload.tier_asks import scaled_ceiling as scaled_ceiling
     from unrack.workload.tier_asks import tier_asks as tier_asks
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -7,7 +7,7 @@ from math import inf
 from threading import Event, Thread
 from typing import Any, TypedDict, TypeVar
 
-from unrack_papers.clock import Clock
+from unrack.solver import Clock
 
 T = TypeVar("T")
 

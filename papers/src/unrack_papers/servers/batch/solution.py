@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.jit import Bools, Ints
-from unrack.solver import NOWHERE, Asked, Supply
-from unrack_papers.tiers import Allocation
+from unrack.solver import NOWHERE, Allocation, Asked, Supply
 
 
 @dataclass(frozen=True, eq=False)

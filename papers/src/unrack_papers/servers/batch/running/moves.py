@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.solver import cheapest
-from unrack_papers.clock import Clock
+from unrack.solver import Allocation, Clock, cheapest
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
-from unrack_papers.tiers import Allocation
 
 TIGHTEST, CHEAPEST = range(2)
 """Of the clusters that have room: the one with least left, or the one with the lowest price."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.cluster import scaled
-from unrack.jit import Bools, Ints
-from unrack_papers.tiers.holdings import RULES
-from unrack_papers.tiers.one_by_one import OneByOne
+from unrack.cluster.tiers.tier import scaled
+from unrack.kernels.arrays import Bools, Ints
+from unrack.solver.servers.holdings import RULES
+from unrack.solver.servers.one_by_one import OneByOne
 
 
 class Lack(NamedTuple):

@@ -1,9 +1,9 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
 *slo*: clusters in order of utilisation, most used first; the first with enough cores, and pools that can meet the
-server's SLOs, takes it, at the lowest price (:func:`unrack.solver.cheapest`). A cluster's utilisation is
+server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is
 floor(cores in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of
-a stable sort before each server (:mod:`unrack_papers.tiers.ranking`).
+a stable sort before each server (:mod:`unrack.solver.servers.ranking`).
 
 *first-fit*: the first cluster in order of id with enough cores and enough memory in all; memory is taken from its pools
 in their order. SLOs do not count (but everything else that a server asks does).
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.policy import grown, room_for
-from unrack.solver import NOWHERE, Asked, Supply, asked, cheapest
-from unrack_papers.tiers.holdings import (
+from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.columns import grown, room_for
+from unrack.solver.servers.holdings import (
     BEST_FIT,
     FIRST_FIT,
     RATIOS,
@@ -47,8 +47,8 @@ from unrack_papers.tiers.holdings import (
     takes,
     touched,
 )
-from unrack_papers.tiers.problem import COLUMNS, Allocation
-from unrack_papers.tiers.ranking import Ranking, make_ranking
+from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
+from unrack.solver.servers.ranking import Ranking, cheapest, make_ranking
 
 
 @inlined
@@ -185,7 +185,7 @@ class OneByOne:
 
     Examples
     --------
-    >>> from unrack_papers.tiers.problem import asked, regular_supply
+    >>> from unrack.solver.servers.problem import asked, regular_supply
     >>> supply = regular_supply(2, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> allocator = OneByOne(supply, asks, "slo")

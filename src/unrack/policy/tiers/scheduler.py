@@ -1,8 +1,8 @@
 """The allocators over tiers of memory as policies: servers come, stay and leave.
 
 A server is a job of one task. Waiting servers are tried in order of arrival, each by the allocator's rule
-(:mod:`unrack_papers.tiers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
-(:func:`servers_in_order`); one without a place waits, without holding up others, or is refused for good
+(:mod:`unrack.solver.servers.one_by_one`), or with ``order = "slo-ratio"`` by the ratio of their SLOs
+(:mod:`unrack.policy.tiers.scheduler`); one without a place waits, without holding up others, or is refused for good
 (``full = "reject"``, as a cloud does). Servers are not moved once they are placed. Trying one is O(log clusters) but
 for clusters that look open and are not; waiting ones are tried again only after something was given back.
 
@@ -20,6 +20,8 @@ References
 Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
 disaggregation, section 4.3: there no server leaves. What differs: after a server has left, its cluster stands in front
 of those of its new utilisation, as in a stable sort.
+Farshin, A., Roozbeh, A., Schulte, C., Maguire, G. Q., Kostić, D. (2021). Scheduling - a secret sauce for resource
+disaggregation, section 4.3.
 """
 
 from __future__ import annotations
@@ -30,51 +32,27 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack import Cluster
+from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError, check_choice
-from unrack.jit import Bools, Ints, compiled
-from unrack.policy import (
-    CORES,
-    EVERYTHING,
-    FIRST,
-    LENDER,
-    LOAN_MB,
-    LOCAL_MB,
-    MEMORY,
-    PLACE,
-    RUNNING,
-    Ability,
-    Code,
-    Decision,
-    Lease,
-    ListNotes,
-    ListScheduler,
-    Need,
-    Parameter,
-    PolicyEntry,
-    Reason,
-    Reject,
-    Start,
-    TieredMemory,
-    Traits,
-    View,
-    at_least_one,
-    grown,
-    in_numbers,
-    lease_of,
-    more_asked,
-    one_of,
-    possible_servers,
-    room_for,
-    supply_of,
-)
-from unrack.solver import NOWHERE, Asked, Supply
-from unrack.workload import JobTable
-from unrack.workload.generate import NO_CEILING, scaled_ceiling
-from unrack_papers.tiers.holdings import Servers
-from unrack_papers.tiers.one_by_one import OneByOne
-from unrack_papers.tiers.problem import Allocation
-from unrack_papers.tiers.refusals import Refusals
+from unrack.jit import compiled
+from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.columns import grown, room_for
+from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, Lease
+from unrack.ledger.state import RUNNING
+from unrack.policy.contract import EVERYTHING, Ability, Decision, Need, Reject, Start, Traits
+from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
+from unrack.policy.placement.any_resource import more_asked
+from unrack.policy.placement.tiered_memory import TieredMemory
+from unrack.policy.tiers.own_policy import lease_of, possible_servers
+from unrack.policy.tiers.refusals import Refusals
+from unrack.policy.tiers.supply import in_numbers, supply_of
+from unrack.reasons import Code, Reason
+from unrack.solver.servers.holdings import Servers
+from unrack.solver.servers.one_by_one import OneByOne
+from unrack.solver.servers.problem import NOWHERE, Allocation, Asked, Supply
+from unrack.view import View
+from unrack.workload.job import CORES, MEMORY, JobTable
+from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
 
 REQUEST, SLO_RATIO = "request", "slo-ratio"
 ORDERS = (REQUEST, SLO_RATIO)
@@ -93,7 +71,7 @@ def slo_ratios(asks: Asked | Servers, cost_scale: int) -> Ints:
 
     Examples
     --------
-    >>> from unrack.solver import asked
+    >>> from unrack.solver.servers.problem import asked
     >>> ones = np.ones(4, np.int64)
     >>> servers = asked(ones, 90 * ones, np.array([0, 50, 40, 90]), np.array([9, 20, 100, 0]), tiers=2)
     >>> slo_ratios(servers, 1)[:3].tolist()
@@ -294,22 +272,3 @@ def place_in(supply: Supply, now: Allocation, lease: Lease) -> None:
     now.mb[lease.job, 0] = lease.rows[0, LOCAL_MB]
     for lender, mb in lease.borrowed[:, [LENDER, LOAN_MB]].tolist():
         now.mb[lease.job, pools.index(lender)] += mb
-
-
-PARAMETERS = {
-    "place": PLACE,
-    "full": Parameter("full", one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
-    "clusters": Parameter("clusters", at_least_one, "any", "at most so many clusters are in use at a time"),
-    "order": Parameter(
-        "order", one_of(ORDERS), "request", "waiting jobs are tried in order of arrival (request) or by slo-ratio"
-    ),
-}
-SLO, FIRST_FIT, BEST_FIT = (
-    PolicyEntry(f"tiers: {words}", TierPolicy, PARAMETERS, {"rule": rule})
-    for rule, words in (
-        ("slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
-        ("first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
-        ("best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
-    )
-)
-"""What unrack finds under the names ``slo``, ``slo-first-fit`` and ``slo-best-fit``."""

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.solver import least_weight, order_of
-from unrack_papers.tiers.ranking import rank
+from unrack.jit import compiled, inlined
+from unrack.kernels.arrays import Bools, Ints
+from unrack.kernels.ordering import order_of
+from unrack.solver.servers.ranking import least_weight, rank
 
 RULES = ("slo", "first-fit", "best-fit")
 SLO, FIRST_FIT, BEST_FIT = range(len(RULES))

@@ -7,8 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply
-from unrack_papers.tiers.problem import Allocation
+from unrack.solver.servers.problem import Allocation, Asked, Supply
 
 MILLION = 10**6
 
