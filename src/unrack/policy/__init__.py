@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
-    from unrack.policy.tiers.refusals import Refusals as Refusals
-    from unrack.policy.tiers.scheduler import servers_in_order as servers_in_order
     from unrack.policy.tiers.supply import check_products as check_products
     from unrack.policy.tiers.supply import supply_of as supply_of
     from unrack.reasons import Code as Code

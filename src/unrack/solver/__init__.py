@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from unrack.solver.late import telling_pieces as telling_pieces
     from unrack.solver.servers.least_price import least_price as least_price
     from unrack.solver.servers.least_price import least_prices as least_prices
-    from unrack.solver.servers.one_by_one import OneByOne as OneByOne
-    from unrack.solver.servers.one_by_one import place_one_by_one as place_one_by_one
     from unrack.solver.servers.problem import NOWHERE as NOWHERE
     from unrack.solver.servers.problem import Allocation as Allocation
     from unrack.solver.servers.problem import Asked as Asked
     from unrack.solver.servers.problem import Supply as Supply
     from unrack.solver.servers.problem import asked as asked
     from unrack.solver.servers.problem import regular_supply as regular_supply
-    from unrack.solver.servers.ranking import cheapest as cheapest
-    from unrack.solver.servers.ranking import least_weight as least_weight
+    from unrack.solver.servers.split import cheapest as cheapest
+    from unrack.solver.servers.split import least_weight as least_weight
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

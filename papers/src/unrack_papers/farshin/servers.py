@@ -122,7 +122,7 @@ def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
 
         found = place_batch(supply, asks, effort_s=EFFORT_S)
         return _Found(found.allocation, found.wall_s, not found.cut)
-    from unrack.solver import place_one_by_one
+    from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 
     times = []
     for _ in range(REPEATS):

@@ -74,7 +74,8 @@ class CoreTiles:
         check_choice("core tiles", rule, CORE_RULES)
         if cluster.torus is None:
             want = "torus = [rows, columns] of a class of nodes of the cluster"
-            raise InputError("core tiles", f"{rule!r}, but how the cores of {cluster.name} are laid out is not known", want)
+            got = f"{rule!r}, but how the cores of {cluster.name} are laid out is not known"
+            raise InputError("core tiles", got, want)
         self.cluster = cluster
         self.rule = rule
         self._torus = cluster.torus

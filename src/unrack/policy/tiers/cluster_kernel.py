@@ -1,7 +1,7 @@
 """Compiled: the cluster of pools for a server, and how much memory it has of each pool there.
 
 Every cluster is looked at, on what the ledger has free: O(clusters x pools of one) a server, and one split at the
-lowest price (:mod:`unrack.solver.servers.ranking`).
+lowest price (:mod:`unrack.solver.servers.split`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import shown
-from unrack.solver.servers.ranking import cheapest, least_weight
+from unrack.solver.servers.split import cheapest, least_weight
 from unrack.view import View
 from unrack.workload.tier_asks import NO_CEILING
 
@@ -61,11 +61,11 @@ def server_asks(view: View) -> ServerAsks:
     """What the servers of a view ask."""
     slo, tiers = view.slo, view.cluster.tiers
     if slo is None or tiers is None:
-        none = np.zeros(0, np.int64)
-        return ServerAsks(shown(none), shown(none), shown(none), shown(np.zeros((0, 0), np.bool_)), shown(none))
-    tier_of = np.array([tiers.names.index(name) if name in tiers.names else -1 for name in slo.tier_names], np.int64)
-    numbers = [shown(column) for column in (slo.floor_mb, slo.ceiling_mb, slo.spread)]
-    return ServerAsks(numbers[0], numbers[1], numbers[2], shown(slo.forbidden), shown(tier_of))
+        none = shown(np.zeros(0, np.int64))
+        return ServerAsks(none, none, none, shown(np.zeros((0, 0), np.bool_)), none)
+    tier_of = [tiers.names.index(name) if name in tiers.names else -1 for name in slo.tier_names]
+    floor, ceiling, spread = map(shown, (slo.floor_mb, slo.ceiling_mb, slo.spread))
+    return ServerAsks(floor, ceiling, spread, shown(slo.forbidden), shown(np.array(tier_of, np.int64)))
 
 
 @melted

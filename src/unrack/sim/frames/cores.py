@@ -53,7 +53,8 @@ def _of_others(name: str, found: Any) -> Callable[[Cluster], CoreChooser]:
 
     def make(cluster: Cluster) -> CoreChooser:
         with blamed(f"the rule for cores {name}"):
-            return found(cluster)
+            chooser: CoreChooser = found(cluster)
+            return chooser
 
     return make
 

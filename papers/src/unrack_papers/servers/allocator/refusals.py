@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unrack.cluster.tiers.tier import scaled
-from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.servers.holdings import RULES
-from unrack.solver.servers.one_by_one import OneByOne
+from unrack.jit import Bools, Ints
+from unrack_papers.servers.allocator.holdings import RULES
+from unrack_papers.servers.allocator.one_by_one import OneByOne
 
 
 class Lack(NamedTuple):
@@ -40,7 +39,7 @@ class Refusal:
                 parts.append(f"{len(hit)} {lack.what}")
                 if lack.amount is not None:
                     best = int(lack.amount[hit].max())
-                    parts[-1] += f" (at best {lack.words.format(scaled(abs(best), lack.scale))})"
+                    parts[-1] += f" (at best {lack.words.format(_scaled(abs(best), lack.scale))})"
         return f"of {len(clusters)} clusters " + ", ".join(parts) if parts else "no cluster"
 
 
@@ -87,7 +86,7 @@ class Refusals:
         if RULES[self._by.rule] != "first-fit":
             words = f"{{:,}} of {floor:,} MB"
             lacks.append(Lack("have too little local memory free", mb[:, 0] < floor, mb[:, 0], words))
-            words = f"{{:,}} weighted MB, above {scaled(ceiling, self._scale):,}"
+            words = f"{{:,}} weighted MB, above {_scaled(ceiling, self._scale):,}"
             lacks.append(Lack("have only memory that is too remote", weight > ceiling, -weight, words, self._scale))
         return Refusal(tuple(lacks))
 
@@ -106,3 +105,8 @@ class Refusals:
             taken.update(pools.domain[level, its[held & (its >= 0)]].tolist())
         taken.discard(-1)
         return np.isin(pools.domain[level, member], sorted(taken)) & (member >= 0)
+
+
+def _scaled(value: int, scale: int) -> int | float:
+    """A whole number of units of 1 / scale as a plain number."""
+    return value // scale if value % scale == 0 else value / scale

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from unrack.policy.tiers.scheduler import servers_in_order, slo_ratios
 from unrack.solver.servers.problem import asked
 from unrack.workload.tier_asks import NO_CEILING
+from unrack_papers.servers.allocator.order import servers_in_order, slo_ratios
 
 
 @pytest.mark.parametrize("scale", [1, 2, 10])

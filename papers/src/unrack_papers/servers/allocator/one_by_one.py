@@ -1,9 +1,9 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
 *slo*: clusters in order of utilisation, most used first; the first with enough cores, and pools that can meet the
-server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers.ranking`). A cluster's utilisation is
+server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers.split`). A cluster's utilisation is
 floor(cores in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of
-a stable sort before each server (:mod:`unrack.solver.servers.ranking`).
+a stable sort before each server (:mod:`unrack_papers.servers.allocator.ranking`).
 
 *first-fit*: the first cluster in order of id with enough cores and enough memory in all; memory is taken from its pools
 in their order. SLOs do not count (but everything else that a server asks does).
@@ -20,15 +20,12 @@ disaggregation, section 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined
-from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.columns import grown, room_for
-from unrack.solver.servers.holdings import (
+from unrack.jit import Ints, compiled, inlined
+from unrack.solver import NOWHERE, Allocation, Asked, Supply, cheapest
+from unrack_papers.servers.allocator.holdings import (
     BEST_FIT,
     FIRST_FIT,
     RATIOS,
@@ -47,8 +44,7 @@ from unrack.solver.servers.holdings import (
     takes,
     touched,
 )
-from unrack.solver.servers.problem import COLUMNS, NOWHERE, Allocation, Asked, Supply, asked
-from unrack.solver.servers.ranking import Ranking, cheapest, make_ranking
+from unrack_papers.servers.allocator.ranking import Ranking, make_ranking
 
 
 @inlined
@@ -170,7 +166,7 @@ class OneByOne:
     supply
         What there is; ``cores`` and ``mb`` are copied.
     asked
-        The servers that may come; :meth:`extend` adds others.
+        The servers that may come.
     rule
         One of ``RULES``.
     now
@@ -178,14 +174,12 @@ class OneByOne:
 
     Attributes
     ----------
-    cluster : int64[room], mb : int64[room, width]
+    cluster : int64[servers], mb : int64[servers, width]
         Where each server is (-1: nowhere) and its MB from each pool of that cluster, by place.
-    count
-        How many servers there are; columns by server may have room for more.
 
     Examples
     --------
-    >>> from unrack.solver.servers.problem import asked, regular_supply
+    >>> from unrack.solver import asked, regular_supply
     >>> supply = regular_supply(2, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> allocator = OneByOne(supply, asks, "slo")
@@ -220,7 +214,7 @@ class OneByOne:
             ratios=_ratios(asked.mb, asked.floor, asked.cores, self.rule),
             load=np.zeros(clusters, np.int64),
         )
-        self.count = count = len(asked)
+        count = len(asked)
         groups = int(asked.group.max(initial=-1)) + 1
         self.servers = Servers(
             asked.cores, asked.mb, asked.floor, asked.ceiling, asked.forbidden, asked.group, asked.level, asked.pinned,
@@ -236,55 +230,6 @@ class OneByOne:
         columns = WEIGHED + width + len(self.pools.ratios) + (self.rule == BEST_FIT)
         self.ranking: Ranking = make_ranking(np.zeros(clusters, np.int64), columns)
         self._refresh(np.arange(clusters, dtype=np.int64))
-
-    def extend(self, more: Asked) -> None:
-        """Take in further servers behind the others; they are nowhere yet.
-
-        ``more``: groups and tiers are numbered as in what was asked so far.
-        """
-        first, last = self.count, self.count + len(more)
-        self.count = last
-        if not len(more):
-            return
-        servers = self.servers
-        room, groups = len(servers.cores), len(servers.before) - len(servers.cores)
-        more_groups = max(groups, int(more.group.max()) + 1)
-        if last > room or more_groups > groups:
-            self.servers = servers = _with_room(servers, room_for(last, room), more_groups)
-        for name in COLUMNS:
-            getattr(servers, name)[first:last] = getattr(more, name)
-        if last > room:
-            self._sort_anew(_ratios(servers.mb[:last], servers.floor[:last], servers.cores[:last], self.rule))
-
-    def take_in(
-        self, cores: int, mb: int, floor: int, ceiling: int, forbidden: Bools, group: int = NOWHERE,
-        level: int = NOWHERE,
-    ) -> None:  # fmt: skip
-        """Take in one further server, as :meth:`extend` does.
-
-        ``forbidden``: bool[tiers], tiers that it must have no memory of.
-        """
-        servers, server = self.servers, self.count
-        room = len(servers.cores)
-        if server == room or group >= len(servers.before) - room:
-            one = np.array([cores, mb, floor, ceiling, group, level], np.int64).reshape(-1, 1)
-            *first, of, apart = one
-            self.extend(asked(*first, tiers=len(forbidden), forbidden=forbidden[None], group=of, level=apart))
-            return
-        servers.cores[server], servers.mb[server] = cores, mb
-        servers.floor[server], servers.ceiling[server] = floor, ceiling
-        servers.group[server], servers.level[server] = group, level
-        servers.forbidden[server] = forbidden
-        servers.pinned[server] = NOWHERE
-        self.count = server + 1
-
-    def _sort_anew(self, ratios: Ints) -> None:
-        """Look for clusters by other ratios, in the order in which they are: this changes how fast one is found."""
-        ranking = self.ranking
-        columns = ranking.tree.shape[1] - len(self.pools.ratios) + len(ratios)
-        self.pools = self.pools._replace(ratios=ratios)
-        self.ranking = ranking._replace(tree=np.full((len(ranking.tree), columns), -1, np.int64))
-        self._refresh(np.arange(self.supply.clusters, dtype=np.int64))
 
     @property
     def cluster(self) -> Ints:
@@ -319,29 +264,8 @@ class OneByOne:
         self._stamp -= 1  # below 0: a placement is stamped with its server
         take_out(self.pools, self.servers, *self.ranking, self._seen, self._stamp, server, self.rule)
 
-    def set_pool(self, pool: int, there: bool) -> None:
-        """Take a pool of which no server holds anything out of service, or bring it back."""
-        self.pools.cores[pool] = self.supply.all_cores[pool] if there else 0
-        self.pools.mb[pool] = self.supply.all_mb[pool] if there else 0
-        sharing = self.pools.sharing
-        self._refresh(self.pools.sharers[sharing[pool] : sharing[pool + 1]])
-
     def _refresh(self, changed: Ints) -> None:
         refresh(self.pools, *self.ranking, changed, self.rule)
-
-
-def _with_room(servers: Servers, room: int, groups: int) -> Servers:
-    """The same with room for so many servers and groups; columns by server that are not said yet are 0."""
-    count = len(servers.cores)
-
-    def by_server(column: NDArray[Any], fill: int = 0) -> NDArray[Any]:
-        return np.ascontiguousarray(grown(column.T, room, fill).T)
-
-    before = np.full(room + groups, -1, np.int64)
-    before[:count] = servers.before[:count]
-    before[room : room + len(servers.before) - count] = servers.before[count:]
-    larger = {name: by_server(getattr(servers, name)) for name in servers._fields if name not in ("cluster", "before")}
-    return Servers(**larger, cluster=by_server(servers.cluster, NOWHERE), before=before)
 
 
 def _ratios(mb: Ints, floor: Ints, cores: Ints, rule: int) -> Ints:
