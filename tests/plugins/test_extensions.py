@@ -159,7 +159,7 @@ def test_generators_slowdowns_sections_and_policies_of_a_file_take_part_in_its_s
     assert [(row["policy"], row["response_s_mean"]) for row in rows] == [(name, "100.0") for name in policies]
     (tmp_path / "study.toml").write_text(STUDY.replace("order=sjf", "order=ljf"))
     done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
-    assert (done.returncode, "policy entry, order: got 'ljf', wanted one of fcfs, sjf" in done.stderr) == (2, True)
+    assert (done.returncode, "policy entry, order: got 'ljf', wanted" in done.stderr) == (2, True)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "A section of mine" in page
     assert "Words of mine." in page
