@@ -34,8 +34,8 @@ def test_servers_that_come_at_once_in_a_study_are_placed_as_in_one_shot() -> Non
             for c, m, f, w in zip(cores, mb, floor, ceiling, strict=True)
         ]
         homes = {}
-        for order in ("request", "slo-ratio"):
-            run = unrack.simulate(centre, workload, f"slo(order={order})")
+        for order, of_list in (("request", "fcfs"), ("slo-ratio", "slo-ratio")):
+            run = unrack.simulate(centre, workload, f"slo(order={of_list})")
             homes[order] = (
                 run.placements.group_by("job").agg(pl.col("first_node").min()).sort("job")["first_node"].to_list()
             )

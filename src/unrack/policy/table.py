@@ -253,7 +253,9 @@ _OWN |= {
 
 
 def _of_others(name: str, found: Any) -> PolicyEntry:
-    """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
+    """The policy of a plug-in: an entry, an object with decide, or what makes one when called bare."""
+    if isinstance(found, PolicyEntry):
+        return found
     where = f"policy {name}"
     summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
     return PolicyEntry(summary, lambda label: policy_of(found, where), {}, {})
