@@ -29,7 +29,7 @@ from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 
-RULES = ("slo-first-fit", "slo", "slo-best-fit")
+RULES = ("slo", "slo-first-fit", "slo-best-fit")
 """By their numbers in kernels."""
 
 
@@ -83,7 +83,7 @@ class TieredMemory:
         cores, mb = view.asks[[CORES, MEMORY], job].tolist()
         near, slo, compute = near_replicas(view, job), view.slo_of(job), notes.member[notes.first[:-1]]
         free = np.where(barred(view, job, near), 0, room.free[1])
-        floor = 0 if slo is None or self.rule == RULES[0] else slo.floor_mb
+        floor = 0 if slo is None or self.rule == "slo-first-fit" else slo.floor_mb
         there, local = room.cores[compute].clip(0), free[compute]
         total = np.add.reduceat(free[notes.member], notes.first[:-1])
         words, left = list[str](), np.ones(len(compute), np.bool_)
