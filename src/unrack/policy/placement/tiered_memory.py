@@ -11,7 +11,6 @@ disaggregation, section 4.3: there no server leaves.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +29,7 @@ from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import CORES, MEMORY, JobTable
 
-RULES = ("slo-first-fit", "slo", "slo-best-fit")
+RULES = ("slo", "slo-first-fit", "slo-best-fit")
 """By their numbers in kernels."""
 
 
@@ -82,26 +81,24 @@ class TieredMemory:
     def lacks(self, view: View, notes: Clusters, job: int, room: Room) -> Reason:
         """What the clusters lack, each counted for the first thing that it lacks, and how near the best comes."""
         cores, mb = view.asks[[CORES, MEMORY], job].tolist()
-        near, slo, best = near_replicas(view, job), view.slo_of(job), dict[str, list[int]]()
+        near, slo, compute = near_replicas(view, job), view.slo_of(job), notes.member[notes.first[:-1]]
         free = np.where(barred(view, job, near), 0, room.free[1])
-        floor = 0 if slo is None or self.rule == RULES[0] else slo.floor_mb
-        for first, end in itertools.pairwise(notes.first.tolist()):
-            pools = notes.member[first:end]
-            there, local, total = int(room.cores[pools[0]]), int(free[pools[0]]), int(free[pools].sum())
-            what, amount = next(
-                (what, amount)
-                for lacks, what, amount in (
-                    (bool(near[pools[0]]), "share a failure domain with its group", 0),
-                    (there < cores, f"have too few cores free (at best {{}} of {cores})", max(there, 0)),
-                    (total < mb, f"have too little memory free (at best {{:,}} of {mb:,} MB)", total),
-                    (local < floor, f"have too little local memory free (at best {{:,}} of {floor:,} MB)", local),
-                    (True, "have only memory that is too remote, or are off while no more may be in use", 0),
-                )
-                if lacks
-            )
-            best.setdefault(what, []).append(amount)
-        words = ", ".join(f"{len(amounts)} {what.format(max(amounts))}" for what, amounts in best.items())
-        return Reason(Code.NO_ROOM, f"of {len(notes.first) - 1} clusters {words}")
+        floor = 0 if slo is None or self.rule == "slo-first-fit" else slo.floor_mb
+        there, local = room.cores[compute].clip(0), free[compute]
+        total = np.add.reduceat(free[notes.member], notes.first[:-1])
+        words, left = list[str](), np.ones(len(compute), np.bool_)
+        for lacks, what, amount in (
+            (near[compute], "share a failure domain with its group", there),
+            (there < cores, f"have too few cores free (at best {{}} of {cores})", there),
+            (total < mb, f"have too little memory free (at best {{:,}} of {mb:,} MB)", total),
+            (local < floor, f"have too little local memory free (at best {{:,}} of {floor:,} MB)", local),
+            (left, "have only memory that is too remote, or are off while no more may be in use", there),
+        ):
+            hit = left & lacks
+            left = left & ~hit
+            if hit.any():
+                words.append(f"{int(hit.sum())} {what.format(int(amount[hit].max()))}")
+        return Reason(Code.NO_ROOM, f"of {len(compute)} clusters {', '.join(words)}")
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which servers have a place on the empty cluster."""

@@ -28,7 +28,7 @@ from unrack.solver.servers.split import cheapest, least_weight
 from unrack.view import View
 from unrack.workload.tier_asks import NO_CEILING
 
-FIRST_FIT, SLO, BEST_FIT = range(3)
+SLO, FIRST_FIT, BEST_FIT = range(3)
 MILLIONTHS = 1_000_000
 
 
