@@ -281,6 +281,8 @@ import numpy as np
 
 
 class Last:
+    wrong = ""
+
     def __init__(self, cluster):
         self.free = [set(range(cores)) for cores in cluster.cores.tolist()]
 
@@ -289,6 +291,9 @@ class Last:
 
     def take(self, node, cores):
         ids = sorted(self.free[node])[-cores:]
+        ids = {"twice": ids[:1] * cores, "beyond": [99, 98], "taken": [0, 1]}.get(self.wrong, ids)
+        if self.wrong == "raises":
+            raise KeyError(node)
         self.free[node] -= set(ids)
         return SimpleNamespace(ids=np.array(ids), dies=1, distance=cores, least=1, apart=0)
 
@@ -296,7 +301,9 @@ class Last:
         self.free[node] |= set(ids.tolist())
 
 
-CORE_RULES = {"last": Last, "broken": lambda cluster: 1 / 0, "none": 3}
+WRONG = ("twice", "beyond", "taken", "raises")
+CORE_RULES = {name: type(name, (Last,), {"wrong": name}) for name in WRONG}
+CORE_RULES |= {"last": Last, "broken": lambda cluster: 1 / 0, "none": 3}
 """
 STUDY_OF_CORES = """
 plugins = ["cores.py"]
@@ -316,7 +323,13 @@ def test_a_rule_for_cores_of_a_file_serves_its_study_and_says_what_is_wrong_with
     rows = pl.read_parquet(path).select("job", "node", "core_ids", "distance").rows()
     assert rows == [(3, 1, "2-3", 2), (4, 1, "0-1", 2)]
     assert rows_of(tmp_path / "out")[0]["core_distance_over_least"] == "2.0"
-    for rule, words in (("broken", "line 23"), ("none", "3, wanted a function"), ("lost", "one of .*last")):
+    for rule, words in (
+        ("broken", "CORE_RULES"),
+        ("none", "3, wanted a function"),
+        ("lost", "one of .*last"),
+        *((name, "the rule for cores .* node 1: wanted 2 different") for name in ("twice", "beyond", "taken")),
+        ("raises", "the rule for cores raises failed: KeyError"),
+    ):
         (tmp_path / "study.toml").write_text(STUDY_OF_CORES.replace('"last"', f'"{rule}"'))
         done = unrack(tmp_path, "run", "study.toml", "--out", "out")
         assert done.returncode != 0

@@ -53,7 +53,10 @@ from unrack.solver.flow.solve import SOLVERS
 
 
 class PolicyEntry(NamedTuple):
-    """A built-in policy: one line of words, its parameters, and how to make it."""
+    """What a policy's name stands for: a line of words, and what makes it of the parameters that a user gives.
+
+    ``make`` is called with ``label``, the values of ``fixed``, and for each parameter given its field.
+    """
 
     summary: str
     make: Callable[..., Any]

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.errors import InputError
+from unrack.errors import InputError, RunError
 from unrack.kernels.arrays import Ints
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
@@ -83,7 +83,7 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
     Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
     distance, least, apart; the last four as of :class:`Cores`.
     """
-    tiles = core_chooser(rule, log.cluster)
+    tiles = _Checked(rule, log.cluster)
     running: list[tuple[int, int]] = []
     held: dict[int, list[tuple[int, Cores]]] = {}
     which: list[int] = []
@@ -109,6 +109,33 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
             **{name: np.array([getattr(cores, name) for cores in sets], np.int64) for name in ("dies", *SUMS)},
         }
     )
+
+
+class _Checked:
+    """A chooser of a plug-in whose answers are looked at: a RunError names the rule if one cannot be."""
+
+    def __init__(self, rule: str, cluster: Cluster) -> None:
+        self.what = f"the rule for cores {rule}"
+        self.chooser = core_chooser(rule, cluster)
+        self.cores = cluster.cores
+        self.busy: dict[int, set[int]] = {}
+        self.knows = self.chooser.knows
+
+    def take(self, node: int, count: int) -> Cores:
+        with blamed(self.what):
+            found = self.chooser.take(node, count)
+            ids = set(found.ids.tolist())
+        busy, last = self.busy.setdefault(node, set()), int(self.cores[node]) - 1
+        if len(ids) != count or min(ids) < 0 or max(ids) > last or ids & busy:
+            want = f"{count} different free cores from 0 to {last}"
+            raise RunError(f"{self.what} chose {found.ids.tolist()} of node {node}: wanted {want}")
+        busy |= ids
+        return found
+
+    def give(self, node: int, ids: Ints) -> None:
+        with blamed(self.what):
+            self.chooser.give(node, ids)
+        self.busy[node] -= set(ids.tolist())
 
 
 def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
