@@ -75,10 +75,10 @@ def node_violation(t: Tables) -> Violation | None:
     del first, count, cores, mb
     free = np.stack([t.cluster.cores, t.cluster.memory_mb])
     found = np.zeros(3, np.int64)
-    failed, *times = t.down[:, t.down[2] > t.down[1]]
-    at, step = np.concatenate(times), np.repeat([1, -1], len(failed))
-    order = np.lexsort((step, at))  # a node that is repaired and fails at one time is down
-    downs = np.stack([at, step, np.tile(failed, 2)])[:, order]
+    off, *ends = t.down[:, t.down[2] > t.down[1]]
+    when, step = np.concatenate(ends), np.repeat([1, -1], len(off))
+    order = np.lexsort((step, when))  # what is repaired and fails at one time is first up, then down
+    downs = np.stack([when, step, np.tile(off, 2)])[:, order]
     kind = _sweep_nodes(downs, held, free, found)
     if kind == NOTHING:
         return None

@@ -82,13 +82,13 @@ def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Ints:
     shut = (down > 0) | (cores < least_cores) | (mb < floor_mb)
     # more than any server asks is as good as that: a pool with plenty changes nothing for its clusters
     change = _changes(pool, np.stack([np.minimum(free, least_mb), shut, tasks > 0]))
-    some = change.any(axis=0) | (at < 0)
+    some = np.flatnonzero(change.any(axis=0) | (at < 0))
     cluster, when, change, row = joined(pool[some], at[some], change[:, some], tiers.member, of)
     change[1] *= computes[row]
     cluster, when, (near, shut, used) = changed(cluster, when, change)
     change = _changes(cluster, np.stack([(shut == 0) & (near >= least_mb), used]))
-    turned = change.any(axis=0)
-    of_pool, when, change, _ = joined(cluster[turned], when[turned], change[:, turned], of, tiers.member)
+    some = np.flatnonzero(change.any(axis=0))  # clusters that open or close, or come into use or go out of it
+    of_pool, when, change, _ = joined(cluster[some], when[some], change[:, some], of, tiers.member)
     both = np.concatenate([_changes(pool, np.stack([free, tasks > 0])), np.zeros((2, len(pool)), np.int64)])
     more = np.concatenate([np.zeros_like(change), change])
     pool, at, (free, busy, opened, used) = changed(
@@ -124,10 +124,9 @@ def _held(log: RunLog, faults: Ints, times_us: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _changes(thing: Ints, level: Ints) -> Ints:
     """int64[amounts, rows]: by how much each level is another than the one of its thing before it."""
-    change = level.astype(np.int64)
-    change[:, 1:] -= level[:, :-1]
-    first = np.flatnonzero(np.diff(thing, prepend=-1) != 0)
-    change[:, first] = level[:, first]
+    change: Ints = level.astype(np.int64)
+    later = np.flatnonzero(thing[1:] == thing[:-1]) + 1
+    change[:, later] -= level[:, later - 1]
     return change
 
 
