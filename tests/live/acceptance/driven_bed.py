@@ -129,9 +129,7 @@ class Driven:
         self.bed.wait_until(holds, timeout_s)
 
 
-def audit(
-    driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset(), kills: Sequence[Kill] = ()
-) -> None:
+def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset(), kills: Sequence[Kill] = ()) -> None:
     """No job lost or started twice, every start where the journal says, nothing attached for nobody.
 
     Looks at what Slurm, the fabric and the journal say, and at nothing of the driver's own state. ``kills``: those of

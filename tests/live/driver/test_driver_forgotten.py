@@ -195,3 +195,38 @@ def test_however_often_a_controller_forgets_each_job_runs_where_its_user_wants_i
         assert not ran_on & set(excluded)
         assert any(all(name in slurm.nodes[node].partitions for node in ran_on) for name in partitions.split(","))
     assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_job_whose_release_was_forgotten_often_starts_at_once_when_it_can(again: bool) -> None:
+    world = Forgets()
+    number = world.submit(run_s=1)
+    job = world.slurm.jobs[number]
+    world.slurm.stuck.add(number)
+    for _ in range(9):
+        world.slurm.before = Release
+        world.go(15)
+        world.slurm.crash(0)
+        if again:
+            world.again()
+        world.go(5)
+    world.slurm.before = None
+    world.slurm.stuck.clear()
+    world.go(10)
+    assert [at for at, _ in job.starts] != []
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert replay(world.journal.records()).differences == []
+
+
+def test_a_job_that_something_holds_whenever_it_is_released_is_released_ever_more_seldom() -> None:
+    world = Forgets()
+    number = world.submit()
+    job = world.slurm.jobs[number]
+    world.slurm.told = []
+    world.slurm.stuck.add(number)
+    for _ in range(500):  # 100 s
+        world.go(1)
+        if job.priority:
+            job.priority, job.reason, world.slurm.dirty = 0, "JobHeldAdmin", True
+    assert 4 <= sum(isinstance(order, Release) for order in world.slurm.told) <= 9
