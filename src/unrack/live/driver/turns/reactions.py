@@ -22,6 +22,9 @@ from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.units import SECOND_US
 
+AT_ONCE_US = 2 * SECOND_US
+"""A job that is held again so soon after its release was held because of it."""
+
 
 class Sight(Enum):
     """How a reading shows a job. Exactly one of these holds; the columns of the tables are in this order."""
@@ -87,7 +90,8 @@ class Reactions(Participant):
 
     def recalled(self, entry: Entry, job: SeenJob) -> None:
         """It is held again, as it was to be."""
-        self.ending.give_up(entry, entry.why or "not started in time")
+        assert isinstance(entry.stage, Recalling)
+        self.ending.give_up(entry, entry.why or "not started in time", failed=not entry.stage.excused)
         self.ending.aside_if_broken(entry, job)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
@@ -102,7 +106,7 @@ class Reactions(Participant):
         """What was told last is forgotten, and it may start where it had been placed before."""
         self.notes.count("hold-forgotten")
         why = f"{self.orchestrator.name} was about to start it where it had been placed before"
-        self.table.move(entry, recalled(entry.stage, why))
+        self.table.move(entry, recalled(entry.stage, why, excused=True))
 
     def refused(self, entry: Entry, job: SeenJob) -> None:
         """The start for which it was let go is not allowed."""
@@ -115,8 +119,17 @@ class Reactions(Participant):
         self.table.move(entry, recalled(entry.stage, self.notes.refusal(job.reason)))
 
     def held_again(self, entry: Entry, job: SeenJob) -> None:
-        """It was held after it was released."""
-        self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300]))
+        """It was held after it was released: its release was forgotten, or somebody holds it.
+
+        One that is held as soon as it is released has failed, so that it is not released without end.
+        """
+        if job.restarts > entry.said.restarts:
+            self.queued_again(entry, job)
+            return
+        assert isinstance(entry.stage, Released)
+        self.notes.count("held-again")
+        at_once = self.now - entry.stage.released_us < AT_ONCE_US
+        self.ending.give_up(entry, f"held again ({job.reason})"[:300], failed=at_once)
 
     def timed_out(self, entry: Entry, job: SeenJob) -> None:
         """Its start has taken too long."""
@@ -183,7 +196,7 @@ ENDS: Table = {
     Phase.WAITING:    (_WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _R.over),
     Phase.ATTACHING:  (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
     Phase.ORDERING:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
-    Phase.RELEASED:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
+    Phase.RELEASED:   (_NO,     _R.held_again, _NO, _NO,   _NO,     _NO,     _NO,     _R.over),
     Phase.RECALLING:  (_NO,     _BACK,   _BACK,   _NO,     _NO,     _NO,     _NO,     _R.over),
     Phase.RUNNING:    (_NO,     _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _R.over),
     Phase.STOPPING:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
@@ -199,7 +212,7 @@ GOES_ON: Table = {
     Phase.WAITING:    (_NO,    _R.waits,      _R.waits, _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.ATTACHING:  (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
     Phase.ORDERING:   (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
-    Phase.RELEASED:   (_START, _R.held_again, _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
+    Phase.RELEASED:   (_START, _NO,           _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
     Phase.RECALLING:  (_START, _NO,           _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.RUNNING:    (_R.runs, _NO,          _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.STOPPING:   (_NO,    _STOPPED,      _STOPPED, _HOLD,   _HOLD,    _HOLD,        _HOLD, _NO),
