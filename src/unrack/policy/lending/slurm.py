@@ -73,21 +73,24 @@ class Plenty:
 class CountedPlan(Plan):
     """A plan that counts while that does."""
 
-    counts: PlanColumns | None = None  # of what is counted, once something was
+    # of what is counted, once something was; and those of the plan that it shares columns with
+    counts: PlanColumns | None = None
+    shares: PlanColumns | None = None
     plenty: Plenty = field(default_factory=Plenty)
 
     def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
         """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
         self.look(view)
         counts = self._kinds(view) if self.counts is None else self.counts
-        counts = counts._replace(**{name: getattr(self.columns, name) for name in SHARED})
+        if self.shares is not self.columns:
+            counts = counts._replace(**{name: getattr(self.columns, name) for name in SHARED})
         running, how = view.running_count, (brief, alone.terms, alone.aware)
         while True:
             count = counted_round(jobs, now, running, *how, counts.kernel)
             if count >= 0:
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
-        self.counts, found = counts, list[Start]()
+        self.counts, self.shares, found = counts, self.columns, list[Start]()
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
