@@ -8,6 +8,7 @@ that starts now is given nodes and lenders. Else plans name them, as those of an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from unrack.policy.placement.alone import Alone
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 
-SHARED = (*LEDGER, "installed", "start", "fixed", "fixed_at")
+SHARED = ("free_places", "installed", "start", "fixed", "fixed_at")
 """Columns of a plan that what is counted shares."""
 
 
@@ -32,9 +33,8 @@ SHARED = (*LEDGER, "installed", "start", "fixed", "fixed_at")
 class CountedPlan(Plan):
     """A plan that counts while that does."""
 
-    # of what is counted, once something was; and those of the plan that it shares columns with
-    counts: PlanColumns | None = None
-    shares: PlanColumns | None = None
+    counts: PlanColumns | None = None  # of what is counted, once something was
+    shares: Any = None  # the columns of the plan, and how many the ledger had replaced, when some were taken over
     looked: int = 0  # at what so many jobs want
     beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
 
@@ -53,17 +53,20 @@ class CountedPlan(Plan):
 
     def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
         """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
-        self.look(view)
-        counts = self._kinds(view) if self.counts is None else self.counts
-        if self.shares is not self.columns:
-            counts = counts._replace(**{name: getattr(self.columns, name) for name in SHARED})
-        running, how = view.running_count, (brief, alone.terms, alone.aware)
+        counts, seen = self._kinds(view) if self.counts is None else self.counts, view.columns
+        shares, uses = (self.columns, seen.replaced), seen.memory
+        assert uses is not None
+        if self.shares is None or self.shares[0] is not self.columns or self.shares[1] != seen.replaced:
+            own = {name: getattr(self.columns, name) for name in SHARED}
+            own |= {name: getattr(seen, name) for name in ("asks", "free", "running", "pool", "lease_at")}
+            counts = counts._replace(**own)
+        running, how = view.running_count, (brief, alone.terms, alone.aware, uses.kernel)
         while True:
             count = counted_round(jobs, now, running, *how, counts.kernel)
             if count >= 0:
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
-        self.counts, self.shares, found = counts, self.columns, list[Start]()
+        self.counts, self.shares, found = counts, shares, list[Start]()
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
