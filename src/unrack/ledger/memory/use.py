@@ -261,7 +261,7 @@ def with_loans(
     -------
     rows : int64[rows, 5]
     at : int64[2, jobs]
-        The first row of each job that runs, and how many it has.
+        The first row of each job that runs, and how many it has; of others anything.
     claims : int64[claims, 2]
     at : int64[2, jobs]
     """
@@ -275,8 +275,8 @@ def with_loans(
             lent = use[AT, entry] != use[FOR, entry]
             rows, more = rows + lent, more + lent
             entry = use[NEXT_OF, entry]
-    found, at = np.empty((rows, 5), np.int64), np.zeros_like(lease_at)
-    held, held_at = np.empty((more, 2), np.int64), np.zeros_like(lease_at)
+    found, at = np.empty((rows, 5), np.int64), np.empty_like(lease_at)  # filled, these would take most of the time
+    held, held_at = np.empty((more, 2), np.int64), np.empty_like(lease_at)
     row = claim = 0
     for i in range(count):
         job = running[OF_JOB, i]

@@ -12,17 +12,17 @@ EASY does), and a job that would still run then must leave it possible.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of, zeros
-from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
-from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
+from unrack.kernels.ordering import zeros
+from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     CLAIM,
@@ -42,109 +42,17 @@ from unrack.policy.discipline.skyline.columns import (
     PlanRule,
 )
 from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
-from unrack.policy.discipline.skyline.plan_round import note, reserve
+from unrack.policy.discipline.skyline.plan_round import note
 from unrack.policy.discipline.skyline.starting import settle
-from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, copy_step, fits_at, room_in, step_at
+from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, fits_at, step_at
 from unrack.policy.discipline.slurm_search import ends_of, planned_before
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.borrowing import cores_of_idle, may_compute, tasks_by_cores
+from unrack.policy.lending.borrowing import cores_of_idle
+from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, take
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.node_kernel import add_node
 from unrack.units import NEVER_US
-
-
-@inlined
-def counted_levels(
-    now: int, threshold_mb: Ints, seen: LedgerColumns, groups: Groups, pool: int, from_us: Ints, sky: Any
-) -> int:
-    """Fill the levels from what is free and the booked ends of running jobs; how many steps.
-
-    ``pool``: the column of the memory of all nodes; ``from_us`` gets when each node may compute.
-    """
-    times, at, level, free, total, of = sky.times, sky.at, sky.level, seen.free.copy(), seen.total, groups.of
-    times[0], at[0], steps = now, 0, 1
-    for column in range(level.shape[2]):
-        level[0, CPU, column] = level[0, MEM, column] = 0
-    for node in range(free.shape[1]):
-        from_us[node] = NEVER_US
-        level[0, CPU, pool] += free[MEM, node]
-        if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
-            from_us[node] = now
-            level[0, CPU, of[node]] += 1
-    rows, lease_at = seen.pool, seen.lease_at
-    for i in range(seen.running_count):
-        end, job = max(seen.running[ENDS_US, i], now + 1), seen.running[OF_JOB, i]
-        if end != times[steps - 1]:
-            times[steps], at[steps] = end, steps
-            copy_step(level, steps - 1, steps, pool)
-            steps += 1
-        first = lease_at[LEASE_ROW, job]
-        last = first + lease_at[ROW_COUNT, job]
-        add_rows(free, rows, first, last, 1)
-        for r in range(first, last):
-            level[steps - 1, CPU, pool] += rows[r, NODES] * rows[r, LOCAL_MB]
-            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                if from_us[node] == NEVER_US and may_compute(
-                    free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]
-                ):
-                    from_us[node] = end
-                    level[steps - 1, CPU, of[node]] += 1
-    return steps
-
-
-class Lending(NamedTuple):
-    """How kinds of nodes are chosen."""
-
-    local: bool  # whether nodes that have all memory are looked for first
-    strict: bool  # whether a node that lends does not compute
-    rank: Ints  # kinds in the order in which those that borrow are taken, and
-    by_memory: Ints  # those with most memory first
-
-
-@inlined
-def lending_of(terms: LendingTerms, total: Ints, groups: Groups) -> Lending:
-    """How kinds of nodes are chosen on these terms; ``total``: int64[2, nodes]."""
-    strict, keys = True, np.empty(groups.last, np.int64)
-    for node in range(total.shape[1]):
-        strict = strict and terms.threshold_mb[node] >= total[MEM, node]
-    for r in range(groups.last):
-        keys[r] = -groups.total[MEM, groups.rank[r]]
-    by_memory = groups.rank[order_of(keys)]
-    return Lending(terms.rule >= 4, strict, by_memory if terms.rule >= 4 else groups.rank, by_memory)
-
-
-@inlined
-def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int) -> tuple[int, Ints]:
-    """Rows (of kinds) for a job that fits in ``low``; their end, and on how many nodes of each kind its tasks run.
-
-    That is not said (nothing) where these have all their memory. Nodes that can only lend to it while it runs are in
-    rows without tasks, where lenders do not compute.
-    """
-    total, cores, mb, pool = groups.total, asked.cores, asked.mb, slots.first
-    if how.local and room_in(low, 0, groups, slots, asked) >= asked.tasks:
-        return reserve(low, groups, 0, asked, out, at), zeros(0)
-    start, left, lacking, count = at, asked.tasks, -low[0, CPU, pool], zeros(pool)
-    for r in range(pool):
-        g = how.rank[r]
-        there, has, each = max(0, low[0, CPU, g]), total[MEM, g], tasks_by_cores(total[CPU, g], cores)
-        here = min(left, each * there)
-        lacking += there * has
-        if here > 0:
-            full, rest = here // each, here % each
-            count[g] = full + (1 if rest > 0 else 0)
-            lacking += full * max(0, each * mb - has) + max(0, rest * mb - has)
-            at = add_node(out, start, at, g, here, count[g], 0)
-            left -= here
-    for r in range(pool - 1, -1, -1):
-        g = how.by_memory[r]
-        has = total[MEM, g]
-        if how.strict and lacking > 0 and has > 0:
-            lend = max(0, min(low[0, CPU, g] - count[g], (lacking + has - 1) // has))
-            lacking -= lend * has
-            if lend > 0:
-                at = add_node(out, start, at, g, 0, lend, 0)
-    return at, count
 
 
 @inlined
@@ -156,8 +64,8 @@ def is_there(terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: 
 
 @inlined
 def head_time(
-    q: int, now: int, running: int, order: Ints, terms: LendingTerms, aware: Any, head: Asker, then: Ints, out: Leases,
-    sky: Any,
+    q: int, now: int, running: int, order: Ints, terms: LendingTerms, aware: Any, uses: MemoryUse, head: Asker,
+    then: Ints, out: Leases, sky: Any,
 ) -> int:  # fmt: skip
     """The earliest time at which a job has a place by booked ends (-1: never); ``then``: what is free now, and at it.
 
@@ -167,6 +75,11 @@ def head_time(
     for i in range(ends.shape[1]):
         rows = sky.out if ends[4, i] == 1 else sky.pool
         add_rows(then, rows, ends[2, i], ends[3, i], 1)
+        entry = uses.first_of[ends[1, i]] if ends[4, i] == 0 else -1
+        while entry >= 0:
+            if uses.use[AT, entry] != uses.use[FOR, entry]:
+                then[MEM, uses.use[AT, entry]] += uses.use[MB, entry]
+            entry = uses.use[NEXT_OF, entry]
         time = max(ends[0, i], now + 1)
         if i + 1 < ends.shape[1] and max(ends[0, i + 1], now + 1) == time:
             continue
@@ -178,24 +91,25 @@ def head_time(
 @inlined
 def close(sky: Any, steps: int, since: int, end: int, kind: int, sign: int) -> None:
     """Take (-1) or give back (1) a node of a kind from ``since`` to ``end``, which begins a step."""
+    times, at, level = sky.times, sky.at, sky.level
     for k in range(steps):
-        if since <= sky.times[k] < end:
-            sky.level[sky.at[k], CPU, kind] += sign
+        if since <= times[k] < end:
+            level[at[k], CPU, kind] += sign
 
 
 @inlined
 def leaves_head(head: int, q: int, now: int, end: int, steps: int, kinds: int, sky: Any) -> bool:
     """Whether the reservation of the job at place ``head`` stays possible until ``end``, were it the only one."""
-    turn, rows, left = sky.turn, sky.new_rows, np.empty(kinds, np.int64)
+    turn, rows, times, at, level, left = sky.turn, sky.new_rows, sky.times, sky.at, sky.level, np.empty(kinds, np.int64)
     if head < 0 or turn[START, head] < 0:
         return True
     until = min(end, turn[START, head] + turn[LENGTH, head])
     for k in range(steps):
-        time = sky.times[k]
+        time = times[k]
         if not turn[START, head] <= time < until:
             continue
         for g in range(kinds):
-            left[g] = sky.level[sky.at[k], CPU, g]
+            left[g] = level[at[k], CPU, g]
         for p in range(head + 1, q):
             if now < turn[START, p] <= time < turn[START, p] + turn[LENGTH, p]:
                 for r in range(turn[FIRST_ROW, p], turn[END_ROW, p]):
@@ -294,7 +208,9 @@ def lease_now(
 
 
 @compiled
-def counted_round(order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, sky: Any) -> int:
+def counted_round(
+    order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, uses: MemoryUse, sky: Any
+) -> int:
     """Plan for the jobs in order; those that are due now start.
 
     Parameters
@@ -303,6 +219,8 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
         As of :func:`unrack.policy.discipline.skyline.plan_round.plan_round`.
     terms, aware
         On what terms memory is lent, and what ranks lenders; ``None``: nothing does.
+    uses
+        Which jobs use the memory of which nodes.
     sky
         :class:`unrack.policy.discipline.skyline.columns.PlanColumns`, with a slot for one place, the first.
 
@@ -318,17 +236,20 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
         return short_of(sky.cursor, TURNS)
     if running + 2 * jobs + 4 > sky.times.shape[0]:
         return short_of(sky.cursor, MOMENTS)
-    from_us, free, then = np.empty(nodes, np.int64), seen.free.copy(), seen.free.copy()
-    steps = counted_levels(now, terms.threshold_mb, seen, groups, kinds, from_us, sky)
-    how = lending_of(terms, seen.total, groups)
-    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
     for q in range(jobs):
         turn[START, q] = -1
+    from_us = level_now(now, terms.threshold_mb, seen, groups, kinds, sky)
+    wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
+    last = last_that_may(order, 0, jobs, groups, slots, wanted, sky) if brief else jobs
+    if last == 0:
+        return 0
+    steps = counted_levels(now, terms.threshold_mb, seen, uses, groups, kinds, from_us, sky)
+    free, then = seen.free.copy(), seen.free.copy()
+    how = lending_of(terms, seen.total, groups)
+    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
     first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
     n = at = claim = used = 0
-    last = last_that_may(order, 0, jobs, groups, slots, wanted, sky) if brief else jobs
     for q in range(jobs):
         if q >= last:
             break
@@ -343,7 +264,7 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
         if claim + 2 * nodes + fixed > claims.shape[0]:
             return short_of(sky.cursor, CLAIMED)
         length, alone = max(1, asked.us), asking(job, wanted, sky)
-        i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 0, NEVER_US, False)
+        i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 0, NEVER_US, True)
         if i == 0:
             row_end, quota = take(sky.low, how, groups, slots, asked, new_rows, used)
             rows = RowSpan(new_rows, used, row_end, claims, 0, 0)
@@ -373,7 +294,7 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
-            i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 1, NEVER_US, False)
+            i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 1, NEVER_US, True)
         if i < 0:
             continue
         time = sky.times[i]
@@ -381,7 +302,7 @@ def counted_round(order: Ints, now: int, running: int, brief: bool, terms: Lendi
             head, first = q, asker_of(seen, job, now, sky.of, np.empty(0, np.int64))
             if terms.groups > 1:
                 then = free.copy()
-                shadow = head_time(q, now, running, order, terms, aware, first, then, found, sky)
+                shadow = head_time(q, now, running, order, terms, aware, uses, first, then, found, sky)
             if shadow > time:
                 time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
                 copy_of(sky.low, 0, sky.level, sky.at[i], groups, kinds)

@@ -214,7 +214,7 @@ def spread(
         nodes may not lend enough.
     loans : int64[loans, 3]
     """
-    nodes, count = free.shape[1], 0
+    nodes, count, ordered = free.shape[1], 0, True
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
@@ -222,8 +222,9 @@ def spread(
         if cores_at[node] >= asker.cores:
             order[count] = node
             keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
+            ordered = ordered and (count == 0 or keys[count] >= keys[count - 1])
             count += 1
-    order = order[:count][order_of(keys[:count])]
+    order = order[:count] if ordered else order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
         order, free, shown, terms.group, terms.groups, asker.tasks, asker.cores, asker.mb, asker.class_of, asker.quota,

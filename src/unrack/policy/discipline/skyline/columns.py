@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -253,6 +254,12 @@ def limits_of(view: View) -> Ints:
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 
+@lru_cache(maxsize=4)
+def none_held(jobs: int) -> Ints:
+    """int64[2, jobs]: where the claims of jobs are that have none."""
+    return sealed(np.zeros((2, jobs), np.int64))
+
+
 def ledger_of(view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
@@ -267,7 +274,7 @@ def ledger_of(view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
     free_places, rows, at = shown(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
     if seen.memory is None or not later:
         return *nodes, seen.running, rows, at, free_places, *claims[1:]
-    held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
+    held, held_at = claims[1], none_held(at.shape[1]) if claimed is None else claims[2]
     places, uses = len(claims[0]), seen.memory.kernel
     own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), places, uses)
     rows, at, held, held_at = map(shown, own)
