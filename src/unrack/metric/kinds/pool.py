@@ -193,7 +193,7 @@ def pool_metrics(window: Window) -> dict[str, float | None]:
         values[f"composition_size_{kind}"] = ratio(size, in_use)
         values[f"sharing_{kind}"] = ratio(each, length)
         lost = stranded_of(own, kind, jobs, window.tables["placements"], devices, window.cluster.cores)
-        values[f"stranded_{kind}"] = None if lost is None else ratio(*areas(lost, "stranded"), count * length)
+        values[f"stranded_{kind}"] = None if lost is None else ratio(areas(lost, "stranded")[0], count * length)
         for name in quantities:
             held, there = areas(asked_steps(own, jobs, devices, kind, name), "held", "installed")
             values[f"asked_{kind}_{name}"] = ratio(held, devices.installed(kind, name) * length)
