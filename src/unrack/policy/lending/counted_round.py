@@ -191,13 +191,21 @@ def search(
     i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
-    at, level, total = sky.at, sky.level, groups.total
-    while i < steps and not enough(level, at[i], total, asked):
+    at, level, total, pool, most, need = sky.at, sky.level, groups.total, slots.first, 1, asked.tasks * asked.mb
+    for g in range(pool):
+        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
+    least = (asked.tasks + most - 1) // most  # nodes: a division for every step would take most of the time
+    while i < steps:
+        k, nodes = at[i], 0
+        for g in range(pool):
+            nodes += max(0, level[k, CPU, g])
+        if nodes >= least and need <= level[k, CPU, pool]:
+            break
         i += 1
     if i == steps:
         return -1
     alone = Gang(asked.tasks, asked.cores, 0, asked.us)
-    wanted.claims[0, 1] = asked.tasks * asked.mb
+    wanted.claims[0, 1] = need
     return earliest(sky, steps, groups, slots, alone, length, wanted, 0, i, NEVER_US, True)
 
 
