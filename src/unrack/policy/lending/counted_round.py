@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
@@ -41,13 +41,13 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     PlanRule,
 )
-from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
+from unrack.policy.discipline.skyline.levels import copy_of, earliest, parts_of, short_of
 from unrack.policy.discipline.skyline.plan_round import note
 from unrack.policy.discipline.skyline.starting import settle
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, fits_at, step_at
 from unrack.policy.discipline.slurm_search import ends_of, planned_before
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.borrowing import cores_of_idle
+from unrack.policy.lending.borrowing import cores_of_idle, tasks_by_cores
 from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, take
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
@@ -167,22 +167,46 @@ def hold(
     return False, book(sky, steps, now, end - now, slots, own, 1)
 
 
+@melted
+def enough(level: Ints, k: int, total: Ints, asked: Gang) -> bool:
+    """Whether one step has nodes and memory for a job: so much of a search takes less than to call it."""
+    room, pool = 0, total.shape[1]
+    for g in range(pool):
+        room += max(level[k, CPU, g], 0) * tasks_by_cores(total[CPU, g], asked.cores)
+    return room >= asked.tasks and asked.tasks * asked.mb <= level[k, CPU, pool]
+
+
 @inlined
-def last_that_may(order: Ints, first: int, last: int, groups: Groups, slots: Slots, wanted: RowSpan, sky: Any) -> int:
+def last_that_may(order: Ints, first: int, last: int, asks: Ints, total: Ints, level: Ints) -> int:
     """The place behind the last job of ``order[first:last]`` for which enough is free now; ``first``: there is none."""
     for q in range(last - 1, first - 1, -1):
-        asked = asking(order[q], wanted, sky)
-        if fits_in(sky.level, 0, groups, slots, asked, wanted, 0, sky.may_lend):
+        asked = gang_of(asks, order[q])
+        if enough(level, 0, total, asked):
             return q + 1
     return first
 
 
 @inlined
-def asking(job: int, wanted: RowSpan, sky: Any) -> Gang:
-    """What a job asks but for memory, which it claims in ``wanted``."""
-    asked = gang_of(sky.asks, job)
-    wanted.claims[0, 1] = asked.tasks * asked.mb
-    return Gang(asked.tasks, asked.cores, 0, asked.us)
+def search(
+    i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
+) -> int:  # fmt: skip
+    """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
+    at, level, total, pool, most, need = sky.at, sky.level, groups.total, slots.first, 1, asked.tasks * asked.mb
+    for g in range(pool):
+        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
+    least = (asked.tasks + most - 1) // most  # nodes: a division for every step would take most of the time
+    while i < steps:
+        k, nodes = at[i], 0
+        for g in range(pool):
+            nodes += max(0, level[k, CPU, g])
+        if nodes >= least and need <= level[k, CPU, pool]:
+            break
+        i += 1
+    if i == steps:
+        return -1
+    alone = Gang(asked.tasks, asked.cores, 0, asked.us)
+    wanted.claims[0, 1] = need
+    return earliest(sky, steps, groups, slots, alone, length, wanted, 0, i, NEVER_US, True)
 
 
 @inlined
@@ -240,7 +264,7 @@ def counted_round(
         turn[START, q] = -1
     from_us = level_now(now, terms.threshold_mb, seen, groups, kinds, sky)
     wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
-    last = last_that_may(order, 0, jobs, groups, slots, wanted, sky) if brief else jobs
+    last = last_that_may(order, 0, jobs, seen.asks, groups.total, sky.level) if brief else jobs
     if last == 0:
         return 0
     steps = counted_levels(now, terms.threshold_mb, seen, uses, groups, kinds, from_us, sky)
@@ -263,8 +287,8 @@ def counted_round(
             return short_of(sky.cursor, STARTS)
         if claim + 2 * nodes + fixed > claims.shape[0]:
             return short_of(sky.cursor, CLAIMED)
-        length, alone = max(1, asked.us), asking(job, wanted, sky)
-        i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 0, NEVER_US, True)
+        length = max(1, asked.us)
+        i = search(0, steps, groups, slots, asked, length, wanted, sky)
         if i == 0:
             row_end, quota = take(sky.low, how, groups, slots, asked, new_rows, used)
             rows = RowSpan(new_rows, used, row_end, claims, 0, 0)
@@ -290,11 +314,11 @@ def counted_round(
                 note(turn, q, now, length, held)
                 sky.start[job] = now
                 n, at, claim = n + 1, end, claim_end
-                last = last_that_may(order, q + 1, last, groups, slots, wanted, sky) if brief else jobs
+                last = last_that_may(order, q + 1, last, seen.asks, groups.total, sky.level) if brief else jobs
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
-            i = earliest(sky, steps, groups, slots, alone, length, wanted, 0, 1, NEVER_US, True)
+            i = search(1, steps, groups, slots, asked, length, wanted, sky)
         if i < 0:
             continue
         time = sky.times[i]
@@ -306,7 +330,7 @@ def counted_round(
             if shadow > time:
                 time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
                 copy_of(sky.low, 0, sky.level, sky.at[i], groups, kinds)
-                if not fits_in(sky.low, 0, groups, slots, alone, wanted, 0, sky.may_lend):
+                if not enough(sky.low, 0, groups.total, asked):
                     i = -1
         sky.start[job] = time
         if i >= 0:
