@@ -98,8 +98,6 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         ends = "queued_again"
     elif phase == Phase.RECALLING and held:
         ends = "recalled"
-    elif phase == Phase.RELEASED and held and not is_refused(job):
-        ends = "held_again"
     elif phase == Phase.WAITING:
         ends = "still_wanted"
     told = phase != Phase.ATTACHING and sorted(job.required_nodes) == entry.nodes
@@ -109,7 +107,9 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         goes_on = "astray"
     elif phase == Phase.RELEASED and is_refused(job):
         goes_on = "refused"
-    elif isinstance(entry.stage, Released) and waits and not held and now - entry.stage.released_us > TIMEOUT_US:
+    elif phase == Phase.RELEASED and held:
+        goes_on = "held_again"
+    elif isinstance(entry.stage, Released) and waits and now - entry.stage.released_us > TIMEOUT_US:
         goes_on = "timed_out"
     elif phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
         goes_on = "runs"
