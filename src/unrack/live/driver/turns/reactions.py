@@ -123,13 +123,9 @@ class Reactions(Participant):
 
         One that is held as soon as it is released has failed, so that it is not released without end.
         """
-        if job.restarts > entry.said.restarts:
-            self.queued_again(entry, job)
-            return
         assert isinstance(entry.stage, Released)
-        self.notes.count("held-again")
-        at_once = self.now - entry.stage.released_us < AT_ONCE_US
-        self.ending.give_up(entry, f"held again ({job.reason})"[:300], failed=at_once)
+        late = self.now - entry.stage.released_us >= AT_ONCE_US
+        self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300], excused=late))
 
     def timed_out(self, entry: Entry, job: SeenJob) -> None:
         """Its start has taken too long."""
@@ -196,7 +192,7 @@ ENDS: Table = {
     Phase.WAITING:    (_WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _WANTED, _R.over),
     Phase.ATTACHING:  (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
     Phase.ORDERING:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
-    Phase.RELEASED:   (_NO,     _R.held_again, _NO, _NO,   _NO,     _NO,     _NO,     _R.over),
+    Phase.RELEASED:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
     Phase.RECALLING:  (_NO,     _BACK,   _BACK,   _NO,     _NO,     _NO,     _NO,     _R.over),
     Phase.RUNNING:    (_NO,     _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _AGAIN,  _R.over),
     Phase.STOPPING:   (_NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _NO,     _R.over),
@@ -212,7 +208,7 @@ GOES_ON: Table = {
     Phase.WAITING:    (_NO,    _R.waits,      _R.waits, _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.ATTACHING:  (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
     Phase.ORDERING:   (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
-    Phase.RELEASED:   (_START, _NO,           _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
+    Phase.RELEASED:   (_START, _R.held_again, _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
     Phase.RECALLING:  (_START, _NO,           _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.RUNNING:    (_R.runs, _NO,          _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.STOPPING:   (_NO,    _STOPPED,      _STOPPED, _HOLD,   _HOLD,    _HOLD,        _HOLD, _NO),
