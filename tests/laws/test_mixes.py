@@ -180,19 +180,6 @@ def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_
             assert attempts(ours, 2**60) == attempts(theirs, 2**60), (backfill, depth, order, seed)
 
 
-@pytest.mark.parametrize("rule", ["slo", "slo-first-fit", "slo-best-fit"])
-def test_servers_one_by_one_are_served_as_by_the_tier_policies(rule: str) -> None:
-    """But for clusters that are used equally: of these the policy ``slo`` has an order that the past has made."""
-    for seed in range(6):
-        cluster, jobs, _ = tiers_and_pools(seed, count=40)
-        world = World(cluster, without_devices(jobs))
-        ours = begun(world, f"list(backfill=any, memory={rule})").run()
-        theirs = begun(world, rule).run()
-        if rule != "slo":
-            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (rule, seed)
-        assert (ours.state == theirs.state).all()
-
-
 def sharers(seed: int, count: int = 20) -> World:
     """Two drives that many share, and slow each other down by it, on two small nodes; requests are exact."""
     random = np.random.default_rng(seed)
