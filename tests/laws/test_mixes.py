@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from law_worlds import World, attempts, begun, faults
-from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
+from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, with_rules
 from test_laws import Make, in_turn
 
 from unrack.cluster.spec import Cluster
