@@ -10,12 +10,12 @@ import pytest
 from batch_systems import random_asked, random_supply
 from check import check
 from numba.core import event
-from unrack.solver.servers.one_by_one import OneByOne, place_one_by_one
 
 from unrack.solver import clock
 from unrack.solver.clock import Clock, timed
 from unrack.solver.servers.problem import Allocation, Asked, Supply
 from unrack.solver.torus.solve import best_tiles
+from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one
 from unrack_papers.servers.batch import search, solve
 from unrack_papers.servers.batch.constraint import place_cp
 from unrack_papers.servers.batch.effort import efforts, until_up
