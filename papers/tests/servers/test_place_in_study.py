@@ -1,8 +1,6 @@
-"""A study places servers that come at once as ``unrack place`` does, where no rule leaves ties to the past."""
+"""A study places servers that come at once as ``unrack place`` does."""
 
 from __future__ import annotations
-
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -36,14 +34,13 @@ def test_servers_that_come_at_once_in_a_study_are_placed_as_in_one_shot() -> Non
             for c, m, f, w in zip(cores, mb, floor, ceiling, strict=True)
         ]
         homes = {}
-        for rule, (order, of_list) in product(
-            ("first-fit", "best-fit"), (("request", "fcfs"), ("slo-ratio", "slo-ratio"))
-        ):
-            run = unrack.simulate(centre, workload, f"slo-{rule}(order={of_list})")
+        for order in ("request", "slo-ratio"):
+            name = "fcfs" if order == "request" else order  # `slo` has ties of its own
+            run = unrack.simulate(centre, workload, f"slo-best-fit(order={name})")
             homes[order] = (
                 run.placements.group_by("job").agg(pl.col("first_node").min()).sort("job")["first_node"].to_list()
             )
-            shot = place(centre, wanted, policy=rule, order=order)
+            shot = place(centre, wanted, policy="best-fit", order=order)
             assert homes[order] == shot.allocation.cluster.tolist()
         differ += homes["request"] != homes["slo-ratio"]
     assert differ > 4
