@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of, zeros
+from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
@@ -108,20 +108,22 @@ def lending_of(terms: LendingTerms, total: Ints, groups: Groups) -> Lending:
 
 
 @inlined
-def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int) -> tuple[int, Ints]:
-    """Rows (of kinds) for a job that fits in ``low``; their end, and on how many nodes of each kind its tasks run.
+def take(
+    low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out: Ints, at: int, count: Ints
+) -> tuple[int, bool]:  # fmt: skip
+    """Rows (of kinds) for a job that fits in ``low``; their end, and whether its tasks borrow.
 
-    That is not said (nothing) where these have all their memory. Nodes that can only lend to it while it runs are in
+    Then ``count`` says on how many nodes of each kind they run. Nodes that can only lend to it while it runs are in
     rows without tasks, where lenders do not compute.
     """
     total, cores, mb, pool = groups.total, asked.cores, asked.mb, slots.first
     if how.local and room_in(low, 0, groups, slots, asked) >= asked.tasks:
-        return reserve(low, groups, 0, asked, out, at), zeros(0)
-    start, left, lacking, count = at, asked.tasks, -low[0, CPU, pool], zeros(pool)
+        return reserve(low, groups, 0, asked, out, at), False
+    start, left, lacking = at, asked.tasks, -low[0, CPU, pool]
     for r in range(pool):
         g = how.rank[r]
         there, has, each = max(0, low[0, CPU, g]), total[MEM, g], tasks_by_cores(total[CPU, g], cores)
-        here = min(left, each * there)
+        here, count[g] = min(left, each * there), 0
         lacking += there * has
         if here > 0:
             full, rest = here // each, here % each
@@ -137,4 +139,4 @@ def take(low: Ints, how: Lending, groups: Groups, slots: Slots, asked: Gang, out
             lacking -= lend * has
             if lend > 0:
                 at = add_node(out, start, at, g, 0, lend, 0)
-    return at, count
+    return at, True

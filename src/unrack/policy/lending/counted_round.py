@@ -271,6 +271,7 @@ def counted_round(
     free, then = seen.free.copy(), seen.free.copy()
     how = lending_of(terms, seen.total, groups)
     found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
+    quota = zeros(kinds)  # how many nodes of each kind a job takes
     head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
     first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
     n = at = claim = used = 0
@@ -290,9 +291,11 @@ def counted_round(
         length = max(1, asked.us)
         i = search(0, steps, groups, slots, asked, length, wanted, sky)
         if i == 0:
-            row_end, quota = take(sky.low, how, groups, slots, asked, new_rows, used)
+            row_end, borrows = take(sky.low, how, groups, slots, asked, new_rows, used, quota)
             rows = RowSpan(new_rows, used, row_end, claims, 0, 0)
-            count, loans = lease_now(job, now, free, rows, quota, seen, terms, aware, groups, found)
+            count, loans = lease_now(
+                job, now, free, rows, quota if borrows else quota[:0], seen, terms, aware, groups, found
+            )
             possible, end, claim_end = count >= 0, at + count + loans, claim + fixed + loans
             runs_then = possible and shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if possible:
@@ -334,7 +337,7 @@ def counted_round(
                     i = -1
         sky.start[job] = time
         if i >= 0:
-            row_end = take(sky.low, how, groups, slots, asked, new_rows, used)[0]
+            row_end = take(sky.low, how, groups, slots, asked, new_rows, used, quota)[0]
             rows = RowSpan(new_rows, used, row_end, wanted.claims, 0, 1)
             note(turn, q, time, length, rows)
             steps, used = book(sky, steps, time, length, slots, rows, -1), row_end

@@ -142,6 +142,7 @@ class _PlanColumns(NamedTuple):
     # the skyline
     times: Ints  # int64[steps]: when each step begins, µs
     at: Ints  # int64[steps]: where in `level` each step is
+    looked: Ints  # int64[2, steps]: the numbers of the steps; those that the last search looked at
     level: Ints  # int64[steps, 2, groups + slots]: cores or nodes and MB of groups; what is free of places
     low: Ints  # int64[2, 2, groups + slots]: the least of the levels over the time looked at last; and to work with
     slot: Ints  # int64[places]: the slot of each place; -1: it has none

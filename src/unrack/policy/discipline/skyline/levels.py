@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
@@ -197,17 +195,16 @@ def alike(level: Ints, k: int, before: int, groups: Groups, first: int) -> bool:
 
 
 @inlined
-def steps_of(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int, every: bool) -> Ints:
-    """The steps from ``i`` on that are not as the one before, and begin before a time (µs); or ``every`` one."""
-    times, at, level = sky.times, sky.at, sky.level
-    found, count = np.empty(steps - i, np.int64), 0
+def look_at(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int) -> int:
+    """Note the steps from ``i`` on that are not as the one before, and begin before a time (µs); how many."""
+    times, at, level, looked, count = sky.times, sky.at, sky.level, sky.looked, 0
     for k in range(i, steps):
         if times[k] >= until:
             break
-        if every or k == i or not alike(level, at[k], at[k - 1], groups, first):
-            found[count] = k
+        if k == i or not alike(level, at[k], at[k - 1], groups, first):
+            looked[1, count] = k
             count += 1
-    return found[:count]
+    return count
 
 
 @inlined
@@ -233,8 +230,10 @@ def earliest(
         i = k + 1
     if counts or i >= steps:
         return -1
-    own = steps_of(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US, every)
-    count, j, k = own.shape[0], 0, 0  # from step j on it fits to k
+    own, k, count = sky.looked[0 if every else 1], i if every else 0, steps
+    if not every:
+        count = look_at(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US)
+    j = k  # from step j on it fits to k
     while k < count and times[own[j]] < before:
         if k > j:
             if times[own[k]] >= times[own[j]] + length:

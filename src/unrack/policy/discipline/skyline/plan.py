@@ -52,7 +52,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
 from unrack.policy.discipline.skyline.plan_round import plan_round
-from unrack.policy.discipline.skyline.room import more_room, room_for_reserved
+from unrack.policy.discipline.skyline.room import more_room, room_for_reserved, steps_to_look_at
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.units import NEVER_US
@@ -207,7 +207,8 @@ class Plan(Grouped):
         more = 2 * len(chosen.moved) + 8
         if cursor[STEPS] + more > len(c.times):
             room = len(c.times) + 2 * more
-            self.replace(times=grown(c.times, room), at=grown(c.at, room), level=grown_rows(c.level, room))
+            level, looked = grown_rows(c.level, room), steps_to_look_at(room)
+            self.replace(times=grown(c.times, room), at=grown(c.at, room), looked=looked, level=level)
         shifted = Shifted(self.columns, int(cursor[STEPS]))
         for job, (before, after) in chosen.moved.items():
             lease = choices.made.get(job) or self.leases.get(job) or choices.view.lease(job)

@@ -22,6 +22,11 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.walk import WALK
 
 
+def steps_to_look_at(steps: int) -> Ints:
+    """``looked`` of so many steps."""
+    return np.stack([np.arange(steps), np.zeros(steps, np.int64)])
+
+
 def more_room(c: PlanColumns, jobs: int, running: int) -> dict[str, Ints]:
     """Larger columns for what the kernel had too little room for, with what so many jobs need at least."""
     short, width, slots = int(c.cursor[SHORT]), c.total.shape[2], len(c.place_of)
@@ -33,7 +38,8 @@ def more_room(c: PlanColumns, jobs: int, running: int) -> dict[str, Ints]:
         left[:, :, : len(c.place_of)] = c.left
         place_of = grown(c.place_of, slots)
         times, at, was = np.zeros(steps, np.int64), np.zeros(steps, np.int64), grown(c.was, steps)
-        return {"times": times, "at": at, "level": level, "low": low, "place_of": place_of, "left": left, "was": was}
+        by_step = {"times": times, "at": at, "looked": steps_to_look_at(steps), "level": level, "was": was}
+        return {**by_step, "low": low, "place_of": place_of, "left": left}
     if short == HEADS:
         more = 2 * len(c.heads)
         then, left = np.zeros((more, *c.then.shape[1:]), np.int64), np.zeros((1 + more, *c.left.shape[1:]), np.int64)
@@ -78,7 +84,8 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> PlanColumns:
         beside=np.zeros((2, nodes), np.int64), back=np.zeros(places, np.int64),
         usable=np.zeros((2, nodes), np.int64), of=none, total=np.zeros((1, 2, 0), np.int64),
         group_spans=np.zeros((1, 2), np.int64), rank=none, named=none,
-        may_lend=none, times=none, at=none, level=np.zeros((0, 2, 0), np.int64), low=np.zeros((2, 2, 0), np.int64),
+        may_lend=none, times=none, at=none, looked=steps_to_look_at(0), level=np.zeros((0, 2, 0), np.int64),
+        low=np.zeros((2, 2, 0), np.int64),
         slot=np.full(places, -1, np.int64), place_of=np.zeros(slots, np.int64),
         start=np.full(jobs, -1, np.int64), where=np.zeros((5, jobs), np.int64),
         rows=np.zeros((0, 5), np.int64), claims=two,
