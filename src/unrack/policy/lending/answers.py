@@ -77,7 +77,8 @@ def placed(
     asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     if whole:
-        return out, place_job(terms, free, installed, asker, aware, out, LeaseSpan(zero, zero, zero, zero))
+        span = LeaseSpan(zero, zero, zero, zero)
+        return out, place_job(terms, free, installed, sky.installed[0], asker, aware, out, span)
     shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes
@@ -89,7 +90,7 @@ def placed(
     if terms.rule >= 4:
         row = place_on_nodes(shown, installed, tasks, cores, mb, False, 0, out.rows, 0)
     if row < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free, installed, asker, aware)
+        chosen, taken, local, loans = spread(terms, cores_at, free, sky.installed[0], asker, aware)
         for i in range(chosen.shape[0]):
             row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
         borrower = np.empty(loans.shape[0], np.int64)

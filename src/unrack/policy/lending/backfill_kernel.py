@@ -116,7 +116,7 @@ def ended_with(times: Ints, i: int) -> int:
 @inlined
 def fits(terms: LendingTerms, free: Ints, total: Ints, asker: Asker, out: Leases, last: LeaseSpan) -> bool:
     """Whether a job has a place; overwrites what is behind ``last``."""
-    return place_job(terms, free, total, asker, None, out, last).row_end >= 0
+    return place_job(terms, free, total, total, asker, None, out, last).row_end >= 0
 
 
 @inlined
@@ -277,9 +277,9 @@ def plan_round(
             if span.row_end < 0 and how == BORROWING:
                 quota = scratch[QUOTA, :classes].copy()
                 asking = asker_of(seen, job, now, groups.of, quota)
-                span = place_job(terms, free, total, asking, aware, out, last)
+                span = place_job(terms, free, total, total, asking, aware, out, last)
             if span.row_end < 0:  # other nodes may do where groups do not allow these
-                span = place_job(terms, free, total, asker, aware, out, last)
+                span = place_job(terms, free, total, total, asker, aware, out, last)
             possible = span.row_end >= 0
             runs_then = shadow >= 0 and now + length > shadow  # beside the first job that cannot start
             if possible and runs_then:

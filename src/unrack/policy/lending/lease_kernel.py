@@ -128,10 +128,12 @@ def room_needed(started: Ints, n: int, out: Leases, last: LeaseSpan, nodes: int)
 
 @inlined
 def place_job(
-    terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases, last: LeaseSpan
-) -> LeaseSpan:
+    terms: LendingTerms, free: Ints, total: Ints, everywhere: Ints, asker: Asker, aware: Any, out: Leases,
+    last: LeaseSpan,
+) -> LeaseSpan:  # fmt: skip
     """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
 
+    ``total``: what is installed on the nodes that the job may use; ``everywhere``: on all nodes, which may lend.
     ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``free`` is not changed. There must be room for a
     row a node, and for 2 loans a node.
     """
@@ -157,7 +159,7 @@ def place_job(
         lack[i] = taken[i] * mb
         local[i] = lack[i]
     if lacking:
-        loan_at = borrow(terms, free, total, chosen, lack, local, aware, asker, out.loans, loan_at)
+        loan_at = borrow(terms, free, everywhere, chosen, lack, local, aware, asker, out.loans, loan_at)
     for i in order_of(chosen):
         row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
     return LeaseSpan(last.row_end, row_at, last.loan_end, loan_at)

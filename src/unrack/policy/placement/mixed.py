@@ -1,9 +1,10 @@
 """Where a job goes, with its nodes, memory and devices chosen together.
 
 A task needs a node that serves all that it asks there: cores, its memory by the rule for memory, and devices within
-reach. Where a task asks for devices, the rule for pools chooses among these nodes, and chooses the devices; the rule
-for memory then chooses the lenders. Where it asks for none, the rule for memory chooses the nodes as well. The tasks of
-a job are placed one after the other on what is left.
+reach. The rule for memory chooses nodes and lenders for all tasks at once, on the nodes that serve one: devices of
+which there is plenty change nothing. Only rules that look at compositions choose the node for each task themselves,
+where it asks for devices. The tasks then take their devices one after the other; where a node has none left, those
+that are without go elsewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
@@ -25,7 +27,7 @@ from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
-from unrack.policy.pools.place_kernel import RANDOM_FIT
+from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_placement import NAMES, RULES
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
@@ -95,7 +97,8 @@ class Mixed:
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
             return None if known else self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
-        if self._plain and (self.place not in FITS or self._asks_devices(view, job)):
+        # first fit is first fit for each task, too
+        if self._plain and (self.place not in FITS or (self.place == "first-fit" and self._asks_devices(view, job))):
             found = self.pooled.find(view, pools, job, pools.rule, now)
             return None if isinstance(found, int) else found
         lease = self._find(view, notes, job, now)
@@ -133,7 +136,8 @@ class Mixed:
         """The rules, for kernels."""
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1))
+        fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), fit)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -265,63 +269,56 @@ class Mixed:
             np.minimum(room.cores, most, out=room.cores)
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
-        asks_devices = self._asks_devices(view, job)
-        if not asks_devices:
-            spots = self.memory.spread(view, notes.memory, job, room, now)
-            if spots is None or claims is None:
-                return None if spots is None else self._lease(view, job, spots, ())
-            lease = claims.with_claims(self._lease(view, job, spots, ()))
+        if not self._asks_devices(view, job):
+            found = self.memory.spread(view, notes.memory, job, room, tasks, now)
+            if found is None or claims is None:
+                return None if found is None else self._lease(view, job, found, ())
+            lease = claims.with_claims(self._lease(view, job, found, ()))
             if claims.fits(lease):
                 return lease
-        spots, shares = [], []
-        columns, draft = self.pooled.columns(view, notes.pools), None
-        for _ in range(tasks):
-            node, of_task = self._task(view, notes, job, room, now, columns, claims)
-            if node < 0:
+        spots, taking, left = list[Spot](), Taking(self.pooled, view, notes.pools, job, now, claims), tasks
+        while left:
+            proposed = self._proposed(view, notes, job, room, left, now, taking)
+            if proposed is None:
                 return None
-            if draft is None and asks_devices:
-                devices = view.columns.devices
-                assert devices is not None
-                draft = devices.draft(job, tasks * len(devices.devices.kinds))
-            for share in of_task:
-                assert draft is not None
-                verdict = draft.try_share(share, now)
-                assert verdict == TAKEN
-                shares.append(share)
-            columns = columns if draft is None else draft.columns
-            spots.append(self.memory.take(view, notes.memory, job, node, room, now))
-            self._hold(view, notes, job, spots[-1], room)
-            if claims is not None:
-                claims.put(node, of_task)
-                room.cores[~claims.open_nodes(room.free[0])] = -1
-        lease = self._lease(view, job, spots, tuple(shares))
+            for spot in proposed:
+                held, part = taking.take(spot, room), [spot]
+                if held < spot.tasks:
+                    only = on_one_node(room, spot.node)
+                    part = self.memory.spread(view, notes.memory, job, only, held, now) or [] if held else []
+                    if held and not part:
+                        return None
+                for one in part:
+                    self._hold(view, job, one, room)
+                spots, left = spots + part, left - held
+                if held < spot.tasks:  # the node has nothing left for the others
+                    room.cores[spot.node] = -1
+                    break
+        lease = self._lease(view, job, spots, tuple(taking.shares))
         return lease if claims is None else claims.with_claims(lease)
 
-    def _task(
-        self, view: View, notes: MixedNotes, job: int, room: Room, now: int, columns: Any, claims: Claiming | None
-    ) -> tuple[int, tuple[Share, ...]]:
-        """The node for the next task, by the first of the offers of memory with which there is one; below 0: none.
+    def _proposed(
+        self, view: View, notes: MixedNotes, job: int, room: Room, left: int, now: int, taking: Taking
+    ) -> list[Spot] | None:
+        """Nodes and memory for the tasks that are left, or for the next one if the rule for pools chooses its node."""
+        room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
+        if taking.draws and self.place in FITS:
+            close_unserved(taking.columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
+        elif taking.draws:
+            offers = self.memory.offers(view, notes.memory, job, room)
+            nodes = (taking.spot(sealed(np.stack([room.cores, mb])))[0] for mb in offers)
+            if (node := next((one for one in nodes if one >= 0), -1)) < 0:
+                return None
+            room, left = on_one_node(room, node), 1
+        return self.memory.spread(view, notes.memory, job, room, left, now)
 
-        And its devices.
-        """
-        pools, node = notes.pools, -1
-        shares: tuple[Share, ...] = ()
-        for mb in self.memory.offers(view, notes.memory, job, room):
-            free = sealed(np.stack([room.cores, mb]))
-            node, shares = self.pooled.spot(view, pools, job, pools.rule, now, columns, free, claims)
-            if node >= 0:
-                break
-        return node, shares
-
-    def _hold(self, view: View, notes: MixedNotes, job: int, spot: Spot, room: Room) -> None:
-        cores = int(view.asks[CORES, job])
+    def _hold(self, view: View, job: int, spot: Spot, room: Room) -> None:
+        cores = int(view.asks[CORES, job]) * spot.tasks
         room.cores[spot.node] -= cores
         room.free[:, spot.node] -= (cores, spot.mb)
         for loan in spot.loans:
             room.free[1, loan.lender] -= loan.mb
             room.lent[loan.lender] += loan.mb
-        if spot.loans:
-            room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
         cores, total = int(view.asks[CORES, job]), view.columns.total[0]
@@ -339,6 +336,60 @@ class Mixed:
                 rows.append([node, 1, *amounts])
         borrowed = joined(held[node][2] for node in sorted(held))
         return Lease(job, np.array(rows, np.int64), loans_of(borrowed), shares)
+
+
+def on_one_node(room: Room, node: int) -> Room:
+    """The same where no other node takes a task."""
+    cores = np.full(len(room.cores), -1, np.int64)
+    cores[node] = room.free[0, node]
+    return room._replace(cores=cores)
+
+
+class Taking:
+    """What the tasks of a job take beside cores and memory, one after the other on what is left."""
+
+    def __init__(
+        self, pooled: Pooled, view: View, pools: Queue, job: int, now: int, claims: Claiming | None
+    ) -> None:  # fmt: skip
+        self._pooled, self._view, self._pools, self._job, self._now = pooled, view, pools, job, now
+        self._claims, devices = claims, view.columns.devices
+        self.draws = devices is not None and devices.asks(job)  # whether these are devices
+        self.columns, self.shares = pooled.columns(view, pools), list[Share]()
+        self._draft: Any = None
+
+    def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
+        """A node of those with these free cores and MB, and the devices of a task there; below 0: none."""
+        pools = self._pools
+        return self._pooled.spot(
+            self._view, pools, self._job, pools.rule, self._now, self.columns, free, self._claims
+        )  # fmt: skip
+
+    def take(self, spot: Spot, room: Room) -> int:
+        """How many tasks of a spot find it all; they hold that from now on."""
+        for held in range(spot.tasks):
+            if room.cores[spot.node] < 0:
+                return held
+            free, shares = np.full(room.free.shape, -1, np.int64), tuple[Share, ...]()
+            free[:, spot.node] = room.free[0, spot.node], NEVER_US
+            if self.draws:
+                node, shares = self.spot(sealed(free))
+                if node < 0:
+                    return held
+                self._hold(shares)
+            if self._claims is not None:
+                self._claims.put(spot.node, shares)
+                room.cores[~self._claims.open_nodes(room.free[0])] = -1
+        return spot.tasks
+
+    def _hold(self, shares: tuple[Share, ...]) -> None:
+        devices, tasks = self._view.columns.devices, int(self._view.asks[TASKS, self._job])
+        assert devices is not None
+        self._draft = self._draft or devices.draft(self._job, tasks * len(devices.devices.kinds))
+        for share in shares:
+            verdict = self._draft.try_share(share, self._now)
+            assert verdict == TAKEN
+        self.shares += shares
+        self.columns = self._draft.columns
 
 
 def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:

@@ -58,16 +58,7 @@ class TieredMemory:
                 found[pools[0]] = view.asks[MEMORY, job]
         yield found
 
-    def take(self, view: View, notes: None, job: int, node: int, room: Room, now: int) -> Spot:
-        """The split of the cluster of that compute pool."""
-        for pools in self._candidates(view, job, room):
-            if pools[0] == node:
-                spot = self._spot(view, job, pools, room)
-                assert spot is not None, "it was offered enough"
-                return spot
-        raise AssertionError("it was offered enough")
-
-    def spread(self, view: View, notes: None, job: int, room: Room, now: int) -> list[Spot] | None:
+    def spread(self, view: View, notes: None, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         """The first cluster in the order of the rule that can give what the server asks."""
         for pools in self._candidates(view, job, room):
             spot = self._spot(view, job, pools, room)

@@ -1,7 +1,7 @@
 """Compiled: the choices of a plan for jobs that ask for pooled devices: nodes, memory and devices together.
 
-The tasks of a job are placed one after the other on what the others leave, as :mod:`unrack.policy.placement.mixed` has
-it for whatever else jobs may ask; here by rules that look at no models and no deadlines.
+The tasks of a job are placed as :mod:`unrack.policy.placement.mixed` has it for whatever else jobs may ask; here by
+rules that look at no models and no deadlines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from unrack.ledger.devices.playing import FIRST_DEVICE as FIRST_OF
 from unrack.ledger.devices.playing import LAST as LAST_SHARE
 from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
+from unrack.ledger.lease import BORROWER, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -68,9 +68,18 @@ from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, spread
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import add_node, place_job
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
-from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, PoolAnswer, simple
+from unrack.policy.pools.place_kernel import (
+    FIRST_DEVICE,
+    LEADER,
+    NEW_PARTS,
+    PoolAnswer,
+    close_unserved,
+    look,
+    others_choice,
+    others_fit,
+)
 
 
 class PoolRoom(NamedTuple):
@@ -83,36 +92,36 @@ class PoolRoom(NamedTuple):
     limit: Ints  # int64[nodes]: how many MB each may lend in all
 
 
-@inlined
-def offered(room: PoolRoom, terms: Any, mb: Ints) -> None:
-    """Fill ``mb`` with how much memory one task could have at each node, borrowed memory included."""
-    nodes = room.cores.shape[0]
-    free = zeros(terms.groups + 1)
-    for node in range(nodes):
-        g = terms.group[node]
-        free[terms.groups if g == -1 else g] += min(room.free[MEM, node], room.limit[node] - room.lent[node])
-    for node in range(nodes):
-        g = terms.groups if terms.group[node] == -1 else terms.group[node]
-        own = room.free[MEM, node]
-        mb[node] = free[g] + own - min(own, room.limit[node] - room.lent[node])
-        if g < terms.groups:
-            mb[node] += free[terms.groups]
+class Proposal(NamedTuple):
+    """Nodes for tasks that are left, how many tasks and how much memory each is to have, and loans."""
+
+    node: Ints
+    tasks: Ints
+    mb: Ints
+    loans: Ints  # int64[loans, 3]
 
 
 @inlined
-def node_for(
-    c: Any, job: int, cores: int, mb: int, rule: int, room: PoolRoom, terms: Any, shown: Ints, answer: PoolAnswer
-) -> int:  # fmt: skip
-    """The node for the next task, with the answer filled; below 0: there is none."""
-    nodes, node = room.cores.shape[0], -1
-    for n in range(nodes):
-        shown[CPU, n], shown[MEM, n] = room.cores[n], room.free[MEM, n]
+def propose(asker: Asker, fit: int, cores_at: Ints, free: Ints, total: Ints, terms: Any, aware: Any) -> Proposal:
+    """As the rule for memory of :mod:`unrack.policy.placement.mixed` chooses, on what is left; none: no place."""
+    nodes, count, row_end = cores_at.shape[0], 0, -1
+    chosen, taken, local = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     if terms is None or terms.rule >= 4:
-        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
-    if terms is not None and node < 0:
-        offered(room, terms, shown[MEM])
-        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
-    return int(node)
+        shown, installed = np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64)
+        rows = np.empty((nodes, 5), np.int64)
+        for node in range(nodes):
+            is_open = cores_at[node] >= 0
+            shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if is_open else 0
+            installed[CPU, node] = total[CPU, node] if is_open else 0
+        row_end = place_job(shown, installed, asker.tasks, asker.cores, asker.mb, False, fit, rows, 0)
+        for r in range(row_end):
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                chosen[count], taken[count], local[count] = node, rows[r, TASKS], rows[r, LOCAL_MB]
+                count += 1
+    if terms is not None and row_end < 0:
+        chosen, taken, local, loans = spread(terms, cores_at, free, total, asker, aware)
+        return Proposal(chosen, taken, local, loans)
+    return Proposal(chosen[:count], taken[:count], local[:count], np.empty((0, 3), np.int64))
 
 
 @inlined
@@ -164,7 +173,7 @@ def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
 @inlined
 def choose_devices(
     order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: PoolAnswer, rule: int,
-    sky: Any,
+    fit: int, sky: Any,
 ) -> int:  # fmt: skip
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
 
@@ -213,41 +222,55 @@ def choose_devices(
         places += max(room.cores[node], 0) // max(cores, 1)
     if places < tasks:
         return 0
-    count, local = zeros(nodes), zeros(nodes)
-    shown, only, none = np.empty((2, nodes), np.int64), np.empty(nodes if lends else 0, np.int64), np.empty(0, np.int64)
+    count, local, none = zeros(nodes), zeros(nodes), np.empty(0, np.int64)
+    cores_at, limit = np.empty(nodes, np.int64), np.empty(nodes if lends else 0, np.int64)
     loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
-    for _ in range(tasks):
-        node = node_for(line.other, job, cores, mb, rule, room, terms, shown, answer)
-        if node < 0:
+    left, part, part_of = tasks, 0, -1  # of a node: tasks that have their devices there, and no memory yet
+    while left > 0:
+        asks = part if part > 0 else left
+        if part == 0:
+            close_unserved(line.other, job, rule, room.cores, answer)
+        for node in range(nodes):
+            if lends:
+                limit[node] = room.limit[node] - room.lent[node]
+                if part == 0 and room.lent[node] > room.may_lend[node]:
+                    room.cores[node] = -1
+            cores_at[node] = room.cores[node] if part == 0 else room.free[CPU, node] if node == part_of else -1
+        asker = Asker(job, start_us, sky.running, running, asks, cores, mb, us, none, none, limit)
+        found = propose(asker, fit, cores_at, room.free, sky.installed[0], terms, aware)
+        if found.node.shape[0] == 0:
             return 0
-        if take_devices(line, job, node, start_us, answer, used) == ROOM:
-            return short_of(cursor, SHARERS)
-        here = mb
-        if terms is not None and (terms.rule < 4 or room.free[MEM, node] < mb):
-            limit = np.empty(nodes, np.int64)
-            for n in range(nodes):
-                only[n], limit[n] = -1, room.limit[n] - room.lent[n]
-            only[node] = room.cores[node]
-            asker = Asker(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
-            _, _, own, lent = spread(terms, only, room.free, installed, asker, aware)
-            here = own[0]
-            for i in range(lent.shape[0]):
+        given, part = part, 0
+        for seen in range(found.node.shape[0]):
+            node, held = found.node[seen], given
+            while held < found.tasks[seen]:
+                look(line.other, job, rule, answer)
+                if not others_fit(line.other, job, -1, node, answer):
+                    break
+                others_choice(line.other, job, -1, node, rule, 0.0, answer)
+                if take_devices(line, job, node, start_us, answer, used) == ROOM:
+                    return short_of(cursor, SHARERS)
+                held += 1
+            if held < found.tasks[seen]:
+                part, part_of = held, node
+                room.cores[node] = -1
+                break
+            room.cores[node] -= cores * found.tasks[seen]
+            room.free[CPU, node] -= cores * found.tasks[seen]
+            room.free[MEM, node] -= found.mb[seen]
+            count[node] += found.tasks[seen]
+            local[node] += found.mb[seen]
+            left -= found.tasks[seen]
+            for i in range(found.loans.shape[0]):
+                if found.loans[i, BORROWER] != node:
+                    continue
                 if loan_end == loans_room:
                     return short_of(cursor, ROWS_SHORT)
                 for column in range(3):
-                    loans[loan_end, column] = lent[i, column]
-                room.free[MEM, lent[i, LENDER]] -= lent[i, LOAN_MB]
-                room.lent[lent[i, LENDER]] += lent[i, LOAN_MB]
+                    loans[loan_end, column] = found.loans[i, column]
+                room.free[MEM, found.loans[i, LENDER]] -= found.loans[i, LOAN_MB]
+                room.lent[found.loans[i, LENDER]] += found.loans[i, LOAN_MB]
                 loan_end += 1
-            for n in range(nodes if lent.shape[0] > 0 else 0):
-                if room.lent[n] > room.may_lend[n]:
-                    room.cores[n] = -1
-        if room.cores[node] >= 0:
-            room.cores[node] -= cores
-        room.free[CPU, node] -= cores
-        room.free[MEM, node] -= here
-        count[node] += 1
-        local[node] += here
     lease = used[LEASES]
     b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
     b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = first_share, used[SHARES]
