@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.kernels.arrays import Ints
-from unrack.ledger.devices.sharing import TAKEN
-from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
+from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
@@ -28,7 +26,7 @@ from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
-from unrack.policy.pools.pool_placement import NAMES, RULES
+from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
 from unrack.reasons import Code, Reason
@@ -276,13 +274,14 @@ class Mixed:
             lease = claims.with_claims(self._lease(view, job, found, ()))
             if claims.fits(lease):
                 return lease
-        spots, taking, left = list[Spot](), Taking(self.pooled, view, notes.pools, job, now, claims), tasks
+        spots, left = list[Spot](), tasks
+        taking = Taking(self.pooled, view, notes.pools, job, notes.pools.rule, now, claims)
         while left:
             proposed = self._proposed(view, notes, job, room, left, now, taking)
             if proposed is None:
                 return None
             for spot in proposed:
-                held, part = taking.take(spot, room), [spot]
+                held, part = self._taken(spot, room, taking), [spot]
                 if held < spot.tasks:
                     only = on_one_node(room, spot.node)
                     part = self.memory.spread(view, notes.memory, job, only, held, now) or [] if held else []
@@ -312,6 +311,22 @@ class Mixed:
             room, left = on_one_node(room, node), 1
         return self.memory.spread(view, notes.memory, job, room, left, now)
 
+    def _taken(self, spot: Spot, room: Room, taking: Taking) -> int:
+        """How many tasks of a spot find all that they ask beside cores and memory; they hold that from now on."""
+        claims = taking.claims
+        for held in range(spot.tasks):
+            if room.cores[spot.node] < 0:
+                return held
+            free = np.full(room.free.shape, -1, np.int64)
+            free[:, spot.node] = room.free[0, spot.node], NEVER_US
+            node, shares = taking.spot(sealed(free)) if taking.draws else (spot.node, ())
+            if node < 0:
+                return held
+            taking.hold(node, shares)
+            if claims is not None:
+                room.cores[~claims.open_nodes(room.free[0])] = -1
+        return spot.tasks
+
     def _hold(self, view: View, job: int, spot: Spot, room: Room) -> None:
         cores = int(view.asks[CORES, job]) * spot.tasks
         room.cores[spot.node] -= cores
@@ -322,20 +337,15 @@ class Mixed:
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
         cores, total = int(view.asks[CORES, job]), view.columns.total[0]
-        held: dict[int, tuple[int, int, tuple[Loan, ...]]] = {}
-        for node, tasks, mb, loans in spots:
-            before = held.get(node, (0, 0, ()))
-            held[node] = before[0] + tasks, before[1] + mb, before[2] + loans
-        rows: list[list[int]] = []
-        for node in sorted(held):
-            tasks, mb, _ = held[node]
-            amounts = [tasks, int(total[node]) if self.whole else cores * tasks, mb]
-            if rows and rows[-1][2:] == amounts and rows[-1][0] + rows[-1][1] == node:
-                rows[-1][1] += 1
-            else:
-                rows.append([node, 1, *amounts])
-        borrowed = joined(held[node][2] for node in sorted(held))
-        return Lease(job, np.array(rows, np.int64), loans_of(borrowed), shares)
+        tasks, mb, loans = dict[int, int](), dict[int, int](), dict[int, tuple[Loan, ...]]()
+        for node, here, own_mb, lent in spots:
+            tasks[node], mb[node] = tasks.get(node, 0) + here, mb.get(node, 0) + own_mb
+            loans[node] = loans.get(node, ()) + lent
+        nodes = sorted(tasks)
+        own = [int(total[node]) if self.whole else cores * tasks[node] for node in nodes]
+        borrowed = joined(loans[node] for node in nodes)
+        lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
+        return lease._replace(rows=in_runs(lease.rows), shares=shares)
 
 
 def on_one_node(room: Room, node: int) -> Room:
@@ -343,53 +353,6 @@ def on_one_node(room: Room, node: int) -> Room:
     cores = np.full(len(room.cores), -1, np.int64)
     cores[node] = room.free[0, node]
     return room._replace(cores=cores)
-
-
-class Taking:
-    """What the tasks of a job take beside cores and memory, one after the other on what is left."""
-
-    def __init__(
-        self, pooled: Pooled, view: View, pools: Queue, job: int, now: int, claims: Claiming | None
-    ) -> None:  # fmt: skip
-        self._pooled, self._view, self._pools, self._job, self._now = pooled, view, pools, job, now
-        self._claims, devices = claims, view.columns.devices
-        self.draws = devices is not None and devices.asks(job)  # whether these are devices
-        self.columns, self.shares = pooled.columns(view, pools), list[Share]()
-        self._draft: Any = None
-
-    def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
-        """A node of those with these free cores and MB, and the devices of a task there; below 0: none."""
-        pools = self._pools
-        return self._pooled.spot(
-            self._view, pools, self._job, pools.rule, self._now, self.columns, free, self._claims
-        )  # fmt: skip
-
-    def take(self, spot: Spot, room: Room) -> int:
-        """How many tasks of a spot find it all; they hold that from now on."""
-        for held in range(spot.tasks):
-            if room.cores[spot.node] < 0:
-                return held
-            free, shares = np.full(room.free.shape, -1, np.int64), tuple[Share, ...]()
-            free[:, spot.node] = room.free[0, spot.node], NEVER_US
-            if self.draws:
-                node, shares = self.spot(sealed(free))
-                if node < 0:
-                    return held
-                self._hold(shares)
-            if self._claims is not None:
-                self._claims.put(spot.node, shares)
-                room.cores[~self._claims.open_nodes(room.free[0])] = -1
-        return spot.tasks
-
-    def _hold(self, shares: tuple[Share, ...]) -> None:
-        devices, tasks = self._view.columns.devices, int(self._view.asks[TASKS, self._job])
-        assert devices is not None
-        self._draft = self._draft or devices.draft(self._job, tasks * len(devices.devices.kinds))
-        for share in shares:
-            verdict = self._draft.try_share(share, self._now)
-            assert verdict == TAKEN
-        self.shares += shares
-        self.columns = self._draft.columns
 
 
 def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:

@@ -203,16 +203,9 @@ def close_unserved(c: DeviceColumns, job: int, rule: int, cores: Ints, answer: P
 
 @inlined
 def simple(
-    c: DeviceColumns,
-    free: Ints,
-    job: int,
-    cores: int,
-    mb: int,
-    rule: int,
-    draw: float,
-    draw2: float,
+    c: DeviceColumns, free: Ints, job: int, cores: int, mb: int, rule: int, draw: float, draw2: float,
     answer: PoolAnswer,
-) -> int:
+) -> int:  # fmt: skip
     """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none.
 
     Every quantity is a hard limit: these rules do not use the models.
