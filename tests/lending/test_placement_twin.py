@@ -26,7 +26,7 @@ def place_now(terms: LendingTerms, free: Ints, total: Ints, asker: Asker) -> tup
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place."""
     nodes, none = free.shape[1], 0
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    span = place_job(terms, free.copy(), total, asker, None, out, LeaseSpan(none, none, none, none))
+    span = place_job(terms, free.copy(), total, total, asker, None, out, LeaseSpan(none, none, none, none))
     return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
 
 

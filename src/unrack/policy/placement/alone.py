@@ -46,7 +46,7 @@ class Alone(NamedTuple):
     aware: Any  # ranks lenders; ``None``: nothing does
     room: PoolAnswer  # for the choice of devices
     rule: int  # by which rule devices are chosen
-    fit: int  # and nodes for jobs that ask for any
+    fit: int  # and nodes that have all memory for them, where others may lend
 
     @property
     def without_loans(self) -> Alone:
@@ -73,11 +73,12 @@ def plan_round(
     grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As of :class:`Alone`."""
+    local_fit = fit if terms is None else own_fit
     while True:
         count = planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
         wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
         if line is not None and wants in (DEVICES, LENT_DEVICES):
-            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, own_fit, sky)
+            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, local_fit, sky)
         elif terms is not None and wants == LENT:
             short = choose(order, running, whole, terms, aware, sky)
         else:

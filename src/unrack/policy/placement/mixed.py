@@ -23,7 +23,7 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, room_on
+from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
@@ -33,7 +33,7 @@ from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, TASKS
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 PLACES = (
     "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
@@ -268,7 +268,7 @@ class Mixed:
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
         if not self._asks_devices(view, job):
-            found = self.memory.spread(view, notes.memory, job, room, tasks, now)
+            found = self._spread(view, notes, job, room, tasks, now)
             if found is None or claims is None:
                 return None if found is None else self._lease(view, job, found, ())
             lease = claims.with_claims(self._lease(view, job, found, ()))
@@ -284,7 +284,7 @@ class Mixed:
                 held, part = self._taken(spot, room, taking), [spot]
                 if held < spot.tasks:
                     only = on_one_node(room, spot.node)
-                    part = self.memory.spread(view, notes.memory, job, only, held, now) or [] if held else []
+                    part = self._spread(view, notes, job, only, held, now) or [] if held else []
                     if held and not part:
                         return None
                 for one in part:
@@ -309,7 +309,14 @@ class Mixed:
             if (node := next((one for one in nodes if one >= 0), -1)) < 0:
                 return None
             room, left = on_one_node(room, node), 1
-        return self.memory.spread(view, notes.memory, job, room, left, now)
+        return self._spread(view, notes, job, room, left, now)
+
+    def _spread(self, view: View, notes: MixedNotes, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
+        """By the rule for memory; by that for nodes where plans and passes count whole nodes, as no job may borrow."""
+        memory, counts = self.memory, self.whole and self.place in FITS and not view.columns.suspended
+        if counts and isinstance(memory, LentMemory) and not memory.may_borrow(view, 0):
+            return fill(room, tasks, *view.asks[[CORES, MEMORY], job].tolist(), self.place)
+        return memory.spread(view, notes.memory, job, room, tasks, now)
 
     def _taken(self, spot: Spot, room: Room, taking: Taking) -> int:
         """How many tasks of a spot find all that they ask beside cores and memory; they hold that from now on."""

@@ -289,7 +289,7 @@ def choose_devices(
     for node in range(nodes):
         if count[node] > 0:
             held = installed[CPU, node] if whole else cores * count[node]
-            start = at if terms is None and not whole else 0  # a row a node, as these are placed elsewhere
+            start = at if terms is None and not whole and fit == 0 else 0  # a row a node, as these are placed elsewhere
             at = add_node(out.rows, start, at, node, count[node], held, local[node])
     span = LeaseSpan(0, at, 0, out.loans.shape[0])
     write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
