@@ -315,7 +315,8 @@ class Mixed:
         """By the rule for memory; by that for nodes where plans and passes count whole nodes, as no job may borrow."""
         memory, counts = self.memory, self.whole and self.place in FITS and not view.columns.suspended
         if counts and isinstance(memory, LentMemory) and not memory.may_borrow(view, 0):
-            return fill(room, tasks, *view.asks[[CORES, MEMORY], job].tolist(), self.place)
+            cores, mb = view.asks[[CORES, MEMORY], job].tolist()
+            return fill(room, tasks, cores, mb, self.place)
         return memory.spread(view, notes.memory, job, room, tasks, now)
 
     def _taken(self, spot: Spot, room: Room, taking: Taking) -> int:
